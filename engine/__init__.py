@@ -1,0 +1,1 @@
+"""The training engine: everything that works without a window."""

@@ -1,0 +1,150 @@
+"""Authenticated connections on this machine that carry typed messages; nothing is pickled."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import threading
+from collections.abc import Callable
+from multiprocessing.connection import (
+    Client,
+    Connection,
+    Listener,
+    answer_challenge,
+    deliver_challenge,
+)
+from multiprocessing.context import AuthenticationError
+from pathlib import Path
+
+import msgspec
+
+from engine.commands import Command
+from engine.events import Event
+
+CONTROL_FILE = "control.json"
+LONGEST_HANDSHAKE = 10.0
+"""Seconds that a new connection has to say who it is."""
+
+
+class Hello(msgspec.Struct, frozen=True, tag="hello"):
+    """The first message on a connection: who is calling."""
+
+    rank: int
+    """The worker's rank; -1: a window or a command line."""
+
+
+class CommandAccepted(msgspec.Struct, frozen=True, tag="command_accepted"):
+    """The supervisor has taken the command; its answer is an event after number `seq`."""
+
+    seq: int
+
+
+Message = Hello | CommandAccepted | Event | Command
+
+_encode = msgspec.msgpack.Encoder().encode
+_decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
+
+CLOSED = (EOFError, OSError)
+"""What a channel raises when the other side is gone."""
+
+
+class Channel:
+    """One connection. `send` may be called from any thread, `receive` from one."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._sending = threading.Lock()
+
+    def send(self, message: Message) -> None:
+        """Send; blocks while the other side does not read. Raises one of CLOSED."""
+        with self._sending:
+            self._connection.send_bytes(_encode(message))
+
+    def receive(self, timeout: float | None = None) -> Message:
+        """The next message. Raises one of CLOSED, TimeoutError, or msgspec.DecodeError."""
+        if timeout is not None and not self._connection.poll(timeout):
+            raise TimeoutError
+        return _decoder.decode(self._connection.recv_bytes())
+
+    def close(self) -> None:
+        """Close this side."""
+        self._connection.close()
+
+
+class Server:
+    """Accepts connections for one run and hands each to `on_connection` once it said Hello.
+
+    Every handshake has a thread of its own: one wedged caller holds nobody up.
+    """
+
+    def __init__(self, folder: Path, on_connection: Callable[[Hello, Channel], None]) -> None:
+        """Listen, and write address and key to the run folder (0600). Raises OSError."""
+        self._key = secrets.token_bytes(32)
+        # The default address is a socket in a fresh 0700 folder (a named pipe on Windows): paths of
+        # run folders can be longer than a socket's name may be.
+        self._listener = Listener(backlog=64)
+        self._on_connection = on_connection
+        self._control_file = folder / CONTROL_FILE
+        self._write_control_file()
+        threading.Thread(target=self._accept, daemon=True, name="accept").start()
+
+    def close(self) -> None:
+        """Stop listening; connections that exist stay."""
+        self._control_file.unlink(missing_ok=True)
+        self._listener.close()
+
+    def _write_control_file(self) -> None:
+        temporary = self._control_file.with_suffix(".tmp")
+        temporary.unlink(missing_ok=True)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            control = {
+                "address": self._listener.address,
+                "key": self._key.hex(),
+                "pid": os.getpid(),
+            }
+            json.dump(control, file)
+        temporary.replace(self._control_file)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection = self._listener.accept()
+            except OSError:  # closed
+                return
+            threading.Thread(target=self._greet, args=(connection,), daemon=True).start()
+
+    def _greet(self, connection: Connection) -> None:
+        try:
+            deliver_challenge(connection, self._key)
+            answer_challenge(connection, self._key)
+            channel = Channel(connection)
+            hello = channel.receive(LONGEST_HANDSHAKE)
+        except (*CLOSED, AuthenticationError, TimeoutError, msgspec.DecodeError):
+            connection.close()
+            return
+        if isinstance(hello, Hello):
+            self._on_connection(hello, channel)
+        else:
+            connection.close()
+
+
+def connect(folder: Path, hello: Hello) -> Channel:
+    """Call the supervisor of the run in `folder`. Raises OSError when none listens."""
+    try:
+        control = json.loads((folder / CONTROL_FILE).read_text())
+        connection = Client(control["address"], authkey=bytes.fromhex(control["key"]))
+    except (AuthenticationError, EOFError, ValueError, KeyError) as error:
+        raise OSError(f"The supervisor of {folder} does not answer: {error}") from error
+    channel = Channel(connection)
+    channel.send(hello)
+    return channel
+
+
+def supervisor_pid(folder: Path) -> int:
+    """The process that listens for the run in `folder`; 0 where none does."""
+    try:
+        return int(json.loads((folder / CONTROL_FILE).read_text())["pid"])
+    except (OSError, ValueError, KeyError):
+        return 0

@@ -1,0 +1,175 @@
+"""Checkpoints on disk, for every framework: complete under their final name, or not there."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+FOLDER = "checkpoints"
+MANIFEST = "manifest.json"
+_NAME = re.compile(r"step-\d{8,}")
+_TEMPORARY = ".tmp"
+
+
+class Position(msgspec.Struct, frozen=True):
+    """A step boundary: how far the training is."""
+
+    epoch: int = 0
+    """Epochs done, validation included."""
+
+    batch: int = 0
+    """Global batches done in the epoch after those."""
+
+    step: int = 0
+    """Optimizer steps done since the start of training."""
+
+
+class FileRecord(msgspec.Struct, frozen=True):
+    """One file of a checkpoint."""
+
+    bytes: int
+    sha256: str
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a checkpoint holds; written last, so its presence says that the rest is complete."""
+
+    position: Position
+    strategy: str
+    replicas: int
+    saved: float
+    """Seconds since the epoch."""
+
+    files: dict[str, FileRecord]
+
+    @property
+    def bytes(self) -> int:
+        """Size of all files."""
+        return sum(record.bytes for record in self.files.values())
+
+
+class CheckpointInfo(NamedTuple):
+    """A complete checkpoint."""
+
+    folder: Path
+    manifest: Manifest
+
+
+class CheckpointDamaged(Exception):
+    """A checkpoint that is not what was saved; the text is a sentence."""
+
+
+def final_folder(run_folder: Path, step: int) -> Path:
+    """Where the checkpoint after `step` lies once it is complete."""
+    return run_folder / FOLDER / f"step-{step:08d}"
+
+
+def temporary_folder(run_folder: Path, step: int) -> Path:
+    """Where the checkpoint after `step` is being written."""
+    final = final_folder(run_folder, step)
+    return final.with_name(final.name + _TEMPORARY)
+
+
+def begin(run_folder: Path, step: int) -> Path:
+    """Make an empty temporary folder for the checkpoint after `step`; called by rank 0 only."""
+    folder = temporary_folder(run_folder, step)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def publish(
+    run_folder: Path, position: Position, *, strategy: str, replicas: int
+) -> CheckpointInfo:
+    """Complete the checkpoint in the temporary folder: sync its files, write the manifest, rename.
+
+    Called by rank 0 once every rank has written. Raises OSError.
+    """
+    folder = temporary_folder(run_folder, position.step)
+    manifest = Manifest(
+        position=position,
+        strategy=strategy,
+        replicas=replicas,
+        saved=time.time(),
+        files={
+            str(path.relative_to(folder)): _record(path)
+            for path in sorted(folder.rglob("*"))
+            if path.is_file()
+        },
+    )
+    (folder / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest)))
+    for path in folder.rglob("*"):
+        _sync(path)
+    _sync(folder)
+    final = final_folder(run_folder, position.step)
+    folder.rename(final)
+    _sync(final.parent)
+    return CheckpointInfo(final, manifest)
+
+
+def checkpoints(run_folder: Path) -> list[CheckpointInfo]:
+    """The complete checkpoints of a run, by step; without what is half-written or unreadable."""
+    folder = run_folder / FOLDER
+    found = []
+    for entry in sorted(folder.iterdir()) if folder.is_dir() else []:
+        if _NAME.fullmatch(entry.name):
+            try:
+                found.append(CheckpointInfo(entry, read_manifest(entry)))
+            except CheckpointDamaged:
+                continue
+    return sorted(found, key=lambda info: info.manifest.position.step)
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of the checkpoint in `folder`. Raises CheckpointDamaged."""
+    try:
+        return msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
+    except (OSError, msgspec.DecodeError) as error:
+        raise CheckpointDamaged(f"The checkpoint {folder} has no readable manifest.") from error
+
+
+def verify(folder: Path) -> Manifest:
+    """The manifest, after every file was compared with its checksum. Raises CheckpointDamaged."""
+    manifest = read_manifest(folder)
+    for name, record in manifest.files.items():
+        try:
+            intact = _record(folder / name) == record
+        except OSError:
+            intact = False
+        if not intact:
+            raise CheckpointDamaged(
+                f"The checkpoint {folder} is damaged: {name} is missing or is not what was saved. "
+                "Resume from an earlier checkpoint."
+            )
+    return manifest
+
+
+def set_aside_after(run_folder: Path, step: int, attempt: int) -> None:
+    """Rename what lies beyond `step`: the run goes another way now, and nothing is deleted."""
+    for info in checkpoints(run_folder):
+        if info.manifest.position.step > step:
+            info.folder.rename(info.folder.with_name(f"{info.folder.name}.before-{attempt}"))
+
+
+def _record(path: Path) -> FileRecord:
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256")
+    return FileRecord(path.stat().st_size, digest.hexdigest())
+
+
+def _sync(path: Path) -> None:
+    """Have a file, or (where the system can) a folder's entries, on disk."""
+    if path.is_dir() and os.name != "posix":
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,218 @@
+"""What the window and the command line call: start runs, look at them, ask things of them."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import threading
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from engine import catalog, paths
+from engine.channel import CLOSED, CommandAccepted, Hello, connect, supervisor_pid
+from engine.checkpoint import CheckpointInfo, checkpoints
+from engine.commands import Command
+from engine.events import CommandRefused
+from engine.process import is_alive, start_module
+from engine.run_state import RunState, RunStatus
+from engine.spec import Problem, RunSpec, is_logical_cpu, problems
+from engine.spec_file import UnreadableSpec, read_spec, write_spec
+from engine.store_reader import RunReader
+from engine.telemetry.probe import gpu_uuids
+
+LONGEST_START = 20.0
+"""Seconds within which a supervisor must have taken its run."""
+
+LONGEST_ANSWER = 10.0
+"""Seconds within which a supervisor must have taken a command."""
+
+
+class CannotStart(Exception):
+    """A run that could not be started. Its text is sentences; `problems` has them by field."""
+
+    def __init__(self, found: list[Problem]) -> None:
+        super().__init__("\n".join(problem.text for problem in found))
+        self.problems = found
+
+
+class NoSuchRun(Exception):
+    """There is no such run, or nothing of it can be read; the text is a sentence."""
+
+
+class CommandFailed(Exception):
+    """A command that did not reach the run, or that it refused; the text is a sentence."""
+
+
+class RunInfo(NamedTuple):
+    """One run as it is now."""
+
+    id: str
+    folder: Path
+    spec: RunSpec
+    status: RunStatus
+    state: RunState
+    """The truth, with the operating system asked whether the supervisor lives."""
+
+    reason: str
+
+    @property
+    def title(self) -> str:
+        """`digits · ddp × 2 · #7`."""
+        name = self.spec.name or Path(self.spec.recipe).stem
+        strategy = self.spec.strategy.rpartition("/")[2]
+        count = f" × {len(self.spec.devices)}" if len(self.spec.devices) > 1 else ""
+        return f"{name} · {strategy}{count} · #{self.id}"
+
+
+def check(spec: RunSpec) -> list[Problem]:
+    """Every reason why `spec` cannot run on this machine now; asks NVML only about GPU runs."""
+    try:
+        recipe = catalog.recipe(spec.recipe)
+        strategy = catalog.strategy(spec.strategy, recipe)
+    except catalog.UnknownName as error:
+        field = "strategy" if "strategy" in str(error) else "recipe"
+        return [Problem(field, str(error))]
+    known = () if all(is_logical_cpu(device) for device in spec.devices) else gpu_uuids()
+    return problems(spec, recipe, strategy, known)
+
+
+def start(spec: RunSpec) -> str:
+    """Start a run and return its id as soon as its supervisor has taken it.
+
+    The run goes on when this process ends. Raises CannotStart.
+    """
+    found = check(spec)
+    if found:
+        raise CannotStart(found)
+    recipe = catalog.recipe(spec.recipe)
+    try:
+        folder = paths.create_run_folder()
+        write_spec(folder, spec, recipe)
+    except OSError as error:
+        raise CannotStart([Problem("", f"The run folder cannot be written: {error}.")]) from error
+    try:
+        _start_supervisor(folder)
+    except CannotStart:
+        if not (folder / "run.sqlite").exists():
+            shutil.rmtree(folder, ignore_errors=True)  # nothing happened that is worth keeping
+        raise
+    return folder.name
+
+
+def resume(run_id: str, checkpoint: Path | None = None) -> None:
+    """Let a run that is over go on from `checkpoint` (default: its newest). Raises CannotStart."""
+    info = look(run_id)
+    if not info.state.can_resume:
+        what = "has finished all its epochs" if info.state.is_over else f"is {info.state}"
+        raise CannotStart([Problem("", f"Run {run_id} {what}: there is nothing to resume.")])
+    available = checkpoints(info.folder)
+    if checkpoint is None and not available:
+        raise CannotStart([Problem("", f"Run {run_id} has no checkpoint to resume from.")])
+    chosen = checkpoint or available[-1].folder
+    if chosen not in [known.folder for known in available]:
+        raise CannotStart([Problem("", f"Run {run_id} has no checkpoint {chosen.name}.")])
+    found = check(info.spec)
+    if found:
+        raise CannotStart(found)
+    _start_supervisor(info.folder, "--resume", chosen.name)
+
+
+def look(run_id: str) -> RunInfo:
+    """The run `run_id` as it is now. Raises NoSuchRun."""
+    folder = paths.run_folder(run_id)
+    if run_id not in paths.run_ids():
+        raise NoSuchRun(
+            f"There is no run {run_id}: `python main.py runs` lists the runs there are."
+        )
+    try:
+        spec = read_spec(folder)
+        status = _read_status(folder)
+    except (UnreadableSpec, sqlite3.Error, msgspec.DecodeError) as error:
+        raise NoSuchRun(f"Run {run_id} cannot be read: {error}") from error
+    state = state_of(status)
+    reason = status.reason
+    if state is RunState.INTERRUPTED:
+        reason = (
+            "Its supervisor is gone without a word: the machine was restarted or it was killed."
+        )
+    return RunInfo(run_id, folder, spec, status, state, reason)
+
+
+def runs() -> list[RunInfo]:
+    """Every run that can be read, newest first."""
+    found = []
+    for run_id in paths.run_ids():
+        try:
+            found.append(look(run_id))
+        except NoSuchRun:
+            continue  # `traindeck show ID` says what is wrong with it
+    return found
+
+
+def run_checkpoints(run_id: str) -> list[CheckpointInfo]:
+    """The complete checkpoints of a run, oldest first."""
+    return checkpoints(paths.run_folder(run_id))
+
+
+def state_of(status: RunStatus) -> RunState:
+    """The state of a run, by its last event and by whether its supervisor's process lives."""
+    if status.state.is_over or is_alive(status.supervisor_pid, status.supervisor_created):
+        return status.state
+    return RunState.INTERRUPTED
+
+
+def send(run_id: str, command: Command) -> int:
+    """Ask something of a run. Returns a number: the answer is an event after it in the store.
+
+    Raises CommandFailed when the run is over or refuses.
+    """
+    folder = paths.run_folder(run_id)
+    try:
+        channel = connect(folder, Hello(rank=-1))
+    except OSError:
+        raise CommandFailed(f"Run {run_id} is not active: it takes no commands.") from None
+    try:
+        channel.send(command)
+        answer = channel.receive(LONGEST_ANSWER)
+    except (*CLOSED, TimeoutError):
+        raise CommandFailed(f"Run {run_id} did not answer: it may have just ended.") from None
+    finally:
+        channel.close()
+    match answer:
+        case CommandAccepted(seq):
+            return seq
+        case CommandRefused(_, reason):
+            raise CommandFailed(reason)
+        case _:
+            raise CommandFailed(f"Run {run_id} gave an answer that makes no sense: {answer!r}.")
+
+
+def _read_status(folder: Path) -> RunStatus:
+    if not (folder / "run.sqlite").exists():
+        return RunStatus()
+    with RunReader(folder) as reader:
+        return reader.status()
+
+
+def _start_supervisor(folder: Path, *arguments: str) -> None:
+    """Start a supervisor for the run in `folder` and wait until it has taken it."""
+    log = folder / "logs" / "supervisor.log"
+    process = start_module("engine.supervisor", str(folder), *arguments, log=log, own_session=True)
+    # It outlives us or not; if not, somebody has to take note of its end.
+    threading.Thread(target=process.wait, daemon=True, name="reap").start()
+    deadline = time.monotonic() + LONGEST_START
+    while supervisor_pid(folder) != process.pid:
+        if process.poll() is not None:
+            if process.returncode == 0:
+                return  # it was that quick
+            lines = log.read_text(errors="replace").strip().splitlines()
+            text = lines[-1] if lines else f"exit code {process.returncode}"
+            raise CannotStart([Problem("", f"The run could not be started: {text}")])
+        if time.monotonic() > deadline:
+            process.kill()
+            text = f"The supervisor did not start within {LONGEST_START:.0f} s: see {log}."
+            raise CannotStart([Problem("", text)])
+        time.sleep(0.01)

@@ -1,0 +1,34 @@
+"""What a person can ask of a run: one closed union of commands, sent over the control channel."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class SaveCheckpoint(msgspec.Struct, frozen=True, tag="save_checkpoint"):
+    """Write a checkpoint at the next step boundary. Answered by `CheckpointSaved`."""
+
+
+class EmptyCache(msgspec.Struct, frozen=True, tag="empty_cache"):
+    """Give unused memory back, in every worker. Answered by one `CacheEmptied` per device."""
+
+
+class Pause(msgspec.Struct, frozen=True, tag="pause"):
+    """Hold at the next step boundary; the processes stay. Answered by `Paused`."""
+
+
+class Resume(msgspec.Struct, frozen=True, tag="resume"):
+    """Go on after a pause. Answered by `Resumed`."""
+
+
+class Stop(msgspec.Struct, frozen=True, tag="stop"):
+    """End the run: save at the next step boundary and leave; `now` ends the workers at once.
+
+    Answered by `StopStage` events and, last, by `RunEnded`.
+    """
+
+    now: bool = False
+
+
+Command = SaveCheckpoint | EmptyCache | Pause | Resume | Stop
+"""Every command there is; `match` on it ends in `assert_never`."""

@@ -1,0 +1,224 @@
+"""What happens in a run: one closed union of events, from the workers and from the supervisor."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Points(msgspec.Struct, frozen=True):
+    """New points of one series. `steps` ascend; NaN and infinities are values like others."""
+
+    series: str
+    """Such as `train/loss`, `validation/accuracy`, `device/<id>/memory` (bytes)."""
+
+    steps: list[int]
+    """Optimizer steps done when the value was taken, counted from the start of training."""
+
+    values: list[float]
+
+
+class WorkerReady(msgspec.Struct, frozen=True, tag="worker_ready"):
+    """A worker has imported its framework and built its model."""
+
+    rank: int
+    devices: tuple[str, ...]
+    versions: dict[str, str]
+    """Version of each package that decides what is computed, such as {"torch": "2.13.0"}."""
+
+
+class TrainingStarted(msgspec.Struct, frozen=True, tag="training_started"):
+    """Rank 0 begins with step `step` (0, or the step of the checkpoint it resumed from)."""
+
+    step: int
+    steps_per_epoch: int
+    epochs: int
+    replicas: int
+    parameters: int
+    """Trainable parameters of the model."""
+
+
+class Metrics(msgspec.Struct, frozen=True, tag="metrics"):
+    """A batch of points taken between `begin` and `end` (seconds since the epoch)."""
+
+    begin: float
+    end: float
+    points: list[Points]
+
+
+class Progress(msgspec.Struct, frozen=True, tag="progress"):
+    """Where rank 0 stands; only the newest one matters, so it is folded and not kept."""
+
+    epoch: int
+    """The epoch being trained, from 1."""
+
+    step: int
+    samples_per_second: float
+    step_seconds: float
+    seconds_left: float
+    """At the speed so far, without pauses and checkpoints."""
+
+
+class EpochEnded(msgspec.Struct, frozen=True, tag="epoch_ended"):
+    """An epoch's steps and its validation are done."""
+
+    epoch: int
+    step: int
+    metrics: dict[str, float]
+    """Such as {"validation/loss": 0.12, "validation/accuracy": 0.97}."""
+
+
+class CheckpointSaved(msgspec.Struct, frozen=True, tag="checkpoint_saved"):
+    """A checkpoint is complete under its final name."""
+
+    path: str
+    step: int
+    epoch: int
+    bytes: int
+    seconds: float
+
+
+class CacheEmptied(msgspec.Struct, frozen=True, tag="cache_emptied"):
+    """A worker gave unused memory of one device back."""
+
+    rank: int
+    device: str
+    freed_bytes: int
+
+
+class Paused(msgspec.Struct, frozen=True, tag="paused"):
+    """All ranks hold after step `step`."""
+
+    step: int
+
+
+class Resumed(msgspec.Struct, frozen=True, tag="resumed"):
+    """All ranks go on after step `step`."""
+
+    step: int
+
+
+class TrainingEnded(msgspec.Struct, frozen=True, tag="training_ended"):
+    """Rank 0 left its loop in good order; the processes are about to exit."""
+
+    step: int
+    completed: bool
+    """All epochs are done (else: stopped by command)."""
+
+
+class Notice(msgspec.Struct, frozen=True, tag="notice"):
+    """Something a person should know, in one sentence, that changes no state."""
+
+    text: str
+    rank: int = -1
+    """-1: said by the supervisor."""
+
+
+class WorkerFailed(msgspec.Struct, frozen=True, tag="worker_failed"):
+    """A worker's own account of the exception that ends it."""
+
+    rank: int
+    message: str
+    """One sentence: type and text of the exception."""
+
+    where: str
+    """File and line in the recipe where it happened, or empty."""
+
+    traceback: str
+    lost_peer: bool
+    """The exception only says that another rank went away."""
+
+
+class AttemptStarted(msgspec.Struct, frozen=True, tag="attempt_started"):
+    """A supervisor has taken the run: the first event of every attempt."""
+
+    attempt: int
+    supervisor_pid: int
+    supervisor_created: float
+    """Start time of the supervisor's process (seconds since the epoch): pid and this name it."""
+
+
+class WorkerStarted(msgspec.Struct, frozen=True, tag="worker_started"):
+    """The process of a rank exists; it has yet to import its framework."""
+
+    rank: int
+    pid: int
+    devices: tuple[str, ...]
+
+
+class CommandReceived(msgspec.Struct, frozen=True, tag="command_received"):
+    """The supervisor took a command."""
+
+    command: str
+
+
+class CommandRefused(msgspec.Struct, frozen=True, tag="command_refused"):
+    """A command that could not be carried out, and why."""
+
+    command: str
+    reason: str
+
+
+class StopStage(msgspec.Struct, frozen=True, tag="stop_stage"):
+    """A rung of the ladder by which a pool is ended: `ask`, `terminate`, `kill`."""
+
+    stage: str
+
+
+class Rewound(msgspec.Struct, frozen=True, tag="rewound"):
+    """The run continues from a checkpoint: every point after `step` was taken out of the curves."""
+
+    step: int
+    checkpoint: str
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """The first thing that went wrong, for a person."""
+
+    rank: int
+    """-1: no worker is to blame."""
+
+    device: str
+    exit_code: int
+    signal: str
+    """Such as `SIGKILL`, or empty."""
+
+    message: str
+    where: str
+    log_tail: str
+    """The last lines of the rank's log."""
+
+
+class RunEnded(msgspec.Struct, frozen=True, tag="run_ended"):
+    """The terminal event: exactly one per attempt, after the last process is gone."""
+
+    state: str
+    """`finished`, `stopped` or `failed`."""
+
+    reason: str
+    """A sentence."""
+
+    failure: Failure | None = None
+
+
+Event = (
+    WorkerReady
+    | TrainingStarted
+    | Metrics
+    | Progress
+    | EpochEnded
+    | CheckpointSaved
+    | CacheEmptied
+    | Paused
+    | Resumed
+    | TrainingEnded
+    | Notice
+    | WorkerFailed
+    | AttemptStarted
+    | WorkerStarted
+    | CommandReceived
+    | CommandRefused
+    | StopStage
+    | Rewound
+    | RunEnded
+)
+"""Every event there is; `match` on it ends in `assert_never`."""

@@ -1,0 +1,83 @@
+"""`stop`, `checkpoint`, `pause`, `empty-cache` and `attach`: ask something of a run that is active."""
+
+from __future__ import annotations
+
+import time
+
+from engine import client, commands
+from engine.client import RunInfo
+from engine.commands import Command
+from engine.events import CacheEmptied, CheckpointSaved, Paused
+from engine.headless.follow import CtrlC, follow_other
+from engine.headless.output import Exit, NoAnswer, Refused, byte_count, err, out
+from engine.headless.summary import print_failure
+from engine.headless.watch import LONGEST_ANSWER, answer, answers, updates
+from engine.run_state import RunState
+
+
+def attach(run_id: str, *, json: bool) -> Exit:
+    """Follow an active run; Ctrl-C leaves it alone."""
+    _active(run_id)
+    with CtrlC() as ctrl_c:
+        return follow_other(run_id, ctrl_c, json=json)
+
+
+def stop(run_id: str, *, now: bool) -> Exit:
+    """Stop a run and wait until it is over. Raises NoAnswer if that takes too long."""
+    _, seq = _send(run_id, commands.Stop(now=now))
+    deadline = time.monotonic() + LONGEST_ANSWER
+    for _ in updates(run_id, after=seq, attempt=0):
+        if time.monotonic() > deadline:
+            raise NoAnswer(
+                f"Run {run_id} is still stopping after {LONGEST_ANSWER:.0f} s: "
+                f"`python main.py stop {run_id} --now` ends it at once."
+            )
+    info = client.look(run_id)
+    out().print(f"Run {run_id} is {info.state}. {info.reason}".rstrip(), soft_wrap=True)
+    print_failure(err(), info)
+    return Exit.FAILED if info.state in (RunState.FAILED, RunState.INTERRUPTED) else Exit.DONE
+
+
+def checkpoint(run_id: str) -> Exit:
+    """Have a checkpoint saved and print its folder."""
+    info, seq = _send(run_id, commands.SaveCheckpoint())
+    saved = answer(run_id, CheckpointSaved, after=seq)
+    out().print(str(info.folder / saved.path), soft_wrap=True)
+    return Exit.DONE
+
+
+def pause(run_id: str) -> Exit:
+    """Hold a run at its next step."""
+    _, seq = _send(run_id, commands.Pause())
+    step = answer(run_id, Paused, after=seq).step
+    out().print(f"Run {run_id} holds after step {step}.", soft_wrap=True)
+    return Exit.DONE
+
+
+def empty_cache(run_id: str) -> Exit:
+    """Have every worker give unused memory back, and print how much that was."""
+    info, seq = _send(run_id, commands.EmptyCache())
+    waiting = set(info.spec.devices)
+    for event in answers(run_id, after=seq):
+        if isinstance(event, CacheEmptied):
+            freed = byte_count(event.freed_bytes)
+            out().print(f"{event.device}  {freed} freed  (rank {event.rank})", soft_wrap=True)
+            waiting.discard(event.device)
+            if not waiting:
+                break
+    return Exit.DONE
+
+
+def _active(run_id: str) -> RunInfo:
+    info = client.look(run_id)
+    if info.state.is_over:
+        raise Refused(
+            f"Run {run_id} is {info.state}, no longer active: `python main.py show {run_id}` "
+            "says how it went."
+        )
+    return info
+
+
+def _send(run_id: str, command: Command) -> tuple[RunInfo, int]:
+    info = _active(run_id)
+    return info, client.send(run_id, command)

@@ -1,0 +1,43 @@
+"""Turns what can go wrong on the command line into sentences and exit codes."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+from collections.abc import Callable
+
+from engine.catalog import UnknownName
+from engine.client import CannotStart, CommandFailed, NoSuchRun
+from engine.headless.output import Exit, NoAnswer, Refused
+
+BROKEN_PIPE = 141
+"""What a shell reports for a program that SIGPIPE ended."""
+
+INTERRUPTED = 130
+"""What a shell reports for a program that Ctrl-C ended."""
+
+
+def guarded(action: Callable[[], int]) -> int:
+    """Run `action`; an error for a person is printed on standard error, one sentence a line."""
+    try:
+        code = action()
+        sys.stdout.flush()
+        return code
+    except (CannotStart, NoSuchRun, CommandFailed, UnknownName, Refused) as error:
+        return _complain(str(error), Exit.REFUSED)
+    except NoAnswer as error:
+        return _complain(str(error), Exit.FAILED)
+    except BrokenPipeError:
+        # Whoever read this has seen enough; keep the interpreter from flushing into the same pipe.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except (sqlite3.Error, OSError) as error:
+        return _complain(f"The run's data cannot be read: {error}.", Exit.FAILED)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _complain(text: str, code: Exit) -> Exit:
+    print(text, file=sys.stderr)
+    return code

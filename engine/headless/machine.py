@@ -1,0 +1,88 @@
+"""Devices by the names that people use on the command line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from engine.headless.output import Refused
+from engine.spec import is_logical_cpu
+from engine.strategy import Strategy
+from engine.telemetry.probe import snapshot_once
+from engine.telemetry.snapshot import Snapshot
+
+ALL_GPUS = "all-gpus"
+_CPU = re.compile(r"cpu(?::(\d{1,3}))?", re.ASCII)
+_GPU = re.compile(r"(?:gpu|cuda):(\d{1,3})", re.ASCII)
+
+
+def gpus_of(snapshot: Snapshot) -> list[str]:
+    """UUIDs of the GPUs that answer, in PCI order."""
+    return [row.id for row in snapshot.devices if row.kind == "gpu" and row.lost is None]
+
+
+def default_devices() -> tuple[str, ...]:
+    """The first GPU, or one CPU device where no GPU answers."""
+    return (*gpus_of(snapshot_once()), "cpu:0")[:1]
+
+
+def resolve_devices(text: str) -> tuple[str, ...]:
+    """The devices that `cpu:0,gpu:1,GPU-...` or `all-gpus` stands for, as `RunSpec` names them.
+
+    `gpu:k` and `cuda:k` are the k-th GPU in PCI order. Raises Refused.
+    """
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise Refused(f"--devices {text!r} has an empty entry: say, for example, cpu:0,cpu:1.")
+    numbered = any(name == ALL_GPUS or _GPU.fullmatch(name) for name in names)
+    snapshot = snapshot_once() if numbered else None
+    found: list[str] = []
+    for name in names:
+        found += _resolve(name, snapshot)
+    return tuple(found)
+
+
+def _resolve(name: str, snapshot: Snapshot | None) -> Sequence[str]:
+    cpu = _CPU.fullmatch(name)
+    if cpu:
+        device = f"cpu:{int(cpu[1] or 0)}"
+        if not is_logical_cpu(device):
+            raise Refused(
+                f"There is no device {name}: the logical CPU devices are cpu:0 to cpu:63."
+            )
+        return [device]
+    if snapshot is None:
+        if name.startswith("GPU-"):
+            return [name]
+        raise Refused(
+            f"{name!r} names no device: say cpu:0, gpu:0, all-gpus or a GPU's UUID "
+            "(`python main.py devices` lists them)."
+        )
+    gpus = gpus_of(snapshot)
+    if not gpus:
+        raise Refused(f"{name} is not there: {snapshot.gpu_note or 'no GPU answers.'}")
+    if name == ALL_GPUS:
+        return gpus
+    match = _GPU.fullmatch(name)
+    if match is None:
+        return [name]
+    row = int(match[1])
+    rows = [device for device in snapshot.devices if device.kind == "gpu"]
+    if row >= len(rows):
+        raise Refused(f"There is no {name}: this machine has {len(rows)} GPUs, counted from 0.")
+    if rows[row].lost:
+        raise Refused(f"{name} ({rows[row].name}) is lost. {rows[row].lost}")
+    return [rows[row].id]
+
+
+def why_not_here(strategy: Strategy, snapshot: Snapshot) -> str:
+    """Why a strategy cannot run on any devices of this machine; empty when it can."""
+    gpus = gpus_of(snapshot)
+    candidates = [("cpu:0",), ("cpu:0", "cpu:1"), tuple(gpus[:1]), tuple(gpus[:2]), tuple(gpus)]
+    reasons = []
+    for devices in dict.fromkeys(filter(None, candidates)):
+        problems = strategy.problems(devices)
+        if not problems:
+            return ""
+        reasons.append(problems)
+    return " ".join(min(reasons, key=len))

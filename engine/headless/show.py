@@ -1,0 +1,51 @@
+"""`show ID`: everything there is to know of one run."""
+
+from __future__ import annotations
+
+from rich.table import Table
+
+from engine import client
+from engine.checkpoint import CheckpointInfo
+from engine.headless.output import Exit, byte_count, err, moment, out, print_json, run_object
+from engine.headless.summary import print_failure, print_summary
+
+
+def show(run_id: str, *, json: bool) -> Exit:
+    """Print one run: result, settings, checkpoints, failure. Raises NoSuchRun."""
+    info = client.look(run_id)
+    if json:
+        print_json(run_object(info))
+        return Exit.DONE
+    console = out()
+    print_summary(console, info)
+    settings = Table.grid(padding=(0, 2))
+    spec = info.spec
+    settings.add_row("recipe", spec.recipe)
+    settings.add_row("strategy", spec.strategy)
+    settings.add_row("devices", ", ".join(spec.devices))
+    settings.add_row("batch size", str(spec.batch_size))
+    settings.add_row("learning rate", f"{spec.learning_rate:g}")
+    settings.add_row("seed", str(spec.seed))
+    for name, value in sorted(spec.settings.items()):
+        settings.add_row(name, str(value))
+    settings.add_row("started", moment(info.status.started))
+    settings.add_row("attempts", str(info.status.attempt))
+    console.print()
+    console.print(settings)
+    saved = client.run_checkpoints(run_id)
+    if saved:
+        console.print()
+        console.print(_checkpoint_table(saved))
+    print_failure(err(), info)
+    return Exit.DONE
+
+
+def _checkpoint_table(saved: list[CheckpointInfo]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("checkpoint", "size", "saved"):
+        table.add_column(column)
+    for info in saved:
+        table.add_row(
+            info.folder.name, byte_count(info.manifest.bytes), moment(info.manifest.saved)
+        )
+    return table

@@ -1,0 +1,57 @@
+"""Where Traindeck keeps its data."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import platformdirs
+
+HOME_VARIABLE = "TRAINDECK_HOME"
+
+
+def home() -> Path:
+    """`$TRAINDECK_HOME`, or the platform's folder for a user's data."""
+    chosen = os.environ.get(HOME_VARIABLE)
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    return Path(platformdirs.user_data_dir("traindeck", appauthor=False))
+
+
+def runs_folder() -> Path:
+    """Where the runs lie, one folder each."""
+    return home() / "runs"
+
+
+def run_folder(run_id: str) -> Path:
+    """The folder of the run `run_id`, whether it exists or not."""
+    return runs_folder() / run_id
+
+
+def create_run_folder() -> Path:
+    """Make the folder of a new run, readable by its owner only; its name is the next number."""
+    runs = runs_folder()
+    runs.mkdir(parents=True, exist_ok=True, mode=0o700)
+    number = max((int(name) for name in _numbered(runs)), default=0)
+    while True:
+        number += 1
+        folder = runs / str(number)
+        try:
+            folder.mkdir(mode=0o700)
+        except FileExistsError:  # somebody else starts a run at this moment
+            continue
+        (folder / "logs").mkdir()
+        (folder / "checkpoints").mkdir()
+        return folder
+
+
+def run_ids() -> list[str]:
+    """Every run there is, newest first."""
+    return sorted(_numbered(runs_folder()), key=int, reverse=True)
+
+
+def _numbered(folder: Path) -> list[str]:
+    if not folder.is_dir():
+        return []
+    return [entry.name for entry in folder.iterdir() if re.fullmatch(r"[1-9]\d*", entry.name)]

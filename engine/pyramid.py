@@ -1,0 +1,74 @@
+"""A min/max pyramid: every curve at every zoom from a few thousand blocks, spikes kept."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+FACTOR = 16
+"""Children per block: a block of level k stands for FACTOR**k points."""
+
+Array = npt.NDArray[np.float64]
+
+
+class Blocks(NamedTuple):
+    """Consecutive blocks of one level; equally long arrays."""
+
+    step: Array
+    """Step of each block's first point."""
+
+    time: Array
+    low: Array
+    """Smallest value, NaN only where every point is NaN."""
+
+    high: Array
+
+
+def concatenate(first: Blocks, second: Blocks) -> Blocks:
+    """`first` followed by `second`."""
+    return Blocks(*(np.concatenate(pair) for pair in zip(first, second, strict=True)))
+
+
+def merge(children: Blocks) -> tuple[Blocks, Blocks]:
+    """Group `children` by FACTOR: the complete parents, and the children left over."""
+    full = len(children.step) // FACTOR * FACTOR
+    groups = [column[:full].reshape(-1, FACTOR) for column in children]
+    parents = Blocks(
+        groups[0][:, 0],
+        groups[1][:, 0],
+        np.fmin.reduce(groups[2], axis=1),
+        np.fmax.reduce(groups[3], axis=1),
+    )
+    return parents, Blocks(*(column[full:] for column in children))
+
+
+class PyramidTail:
+    """The children of one series that do not fill a block yet, level by level."""
+
+    def __init__(self, pending: list[Blocks] | None = None) -> None:
+        self._pending = pending or []
+
+    def extend(self, points: Blocks) -> list[Blocks]:
+        """Take new points (blocks of level 0); return the blocks completed at level 1, 2, ..."""
+        completed = []
+        level = 0
+        children = points
+        while len(children.step):
+            if level < len(self._pending):
+                children = concatenate(self._pending[level], children)
+            else:
+                self._pending.append(children)
+            parents, self._pending[level] = merge(children)
+            completed.append(parents)
+            children = parents
+            level += 1
+        return completed
+
+
+def zigzag(blocks: Blocks) -> tuple[Array, Array, Array]:
+    """Steps, times and values of a line that draws `blocks`: two points a block, low and high."""
+    values = np.empty(2 * len(blocks.step))
+    values[0::2], values[1::2] = blocks.low, blocks.high
+    return np.repeat(blocks.step, 2), np.repeat(blocks.time, 2), values

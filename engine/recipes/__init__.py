@@ -1,0 +1,1 @@
+"""Built-in recipes, each one file that a user could have written."""

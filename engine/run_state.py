@@ -1,0 +1,199 @@
+"""Where a run stands: its state machine, and the fold from events to the status people see."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import assert_never
+
+import msgspec
+
+from engine.events import (
+    AttemptStarted,
+    CacheEmptied,
+    CheckpointSaved,
+    CommandReceived,
+    CommandRefused,
+    EpochEnded,
+    Event,
+    Metrics,
+    Notice,
+    Paused,
+    Progress,
+    Resumed,
+    Rewound,
+    RunEnded,
+    StopStage,
+    TrainingEnded,
+    TrainingStarted,
+    WorkerFailed,
+    WorkerReady,
+    WorkerStarted,
+)
+
+
+class RunState(StrEnum):
+    """The state machine of a run.
+
+    ```
+    starting -> running <-> paused
+        |          |           |
+        +----------+-----------+--> stopping --> stopped | finished | failed
+        +----------+-----------+-------------------------> finished | failed
+    any state but the last three, with its supervisor gone --> interrupted
+    stopped | failed | interrupted -- resume --> starting   (a new attempt)
+    ```
+
+    `interrupted` is never written down: whoever reads finds that the supervisor's process is gone.
+    """
+
+    STARTING = "starting"
+    RUNNING = "running"
+    PAUSED = "paused"
+    STOPPING = "stopping"
+    FINISHED = "finished"
+    STOPPED = "stopped"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no process of the run is left."""
+        return self in _OVER
+
+    @property
+    def can_resume(self) -> bool:
+        """Whether a run in this state may go on from a checkpoint."""
+        return self in _OVER and self is not RunState.FINISHED
+
+
+_OVER = frozenset({RunState.FINISHED, RunState.STOPPED, RunState.FAILED, RunState.INTERRUPTED})
+
+
+class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest word on a run, kept in its store beside the events that it was folded from."""
+
+    state: RunState = RunState.STARTING
+    reason: str = ""
+    attempt: int = 0
+    supervisor_pid: int = 0
+    supervisor_created: float = 0.0
+    worker_pids: tuple[int, ...] = ()
+    """By rank."""
+
+    workers_ready: int = 0
+    replicas: int = 0
+    parameters: int = 0
+    started: float = 0.0
+    """When the first attempt began (seconds since the epoch)."""
+
+    updated: float = 0.0
+    """When the last event came in (seconds since the epoch)."""
+
+    epoch: int = 0
+    """The epoch being trained, from 1; 0 before the first step."""
+
+    epochs: int = 0
+    step: int = 0
+    steps_per_epoch: int = 0
+    samples_per_second: float = 0.0
+    step_seconds: float = 0.0
+    seconds_left: float = 0.0
+    metrics: dict[str, float] = {}
+    """Last value of every validation metric and of `train/loss`."""
+
+    checkpoint: str = ""
+    """Folder of the newest checkpoint."""
+
+    checkpoint_step: int = -1
+    failure_rank: int = -1
+
+    @property
+    def total_steps(self) -> int:
+        """Steps of the whole run; 0 until the first worker has counted its data."""
+        return self.steps_per_epoch * self.epochs
+
+
+def fold(status: RunStatus, event: Event, time: float) -> RunStatus:
+    """`status` after `event`, which came in at `time` (seconds since the epoch)."""
+    change = msgspec.structs.replace
+    status = change(status, updated=time)
+    match event:
+        case AttemptStarted():
+            return change(
+                status,
+                state=RunState.STARTING,
+                reason="",
+                attempt=event.attempt,
+                supervisor_pid=event.supervisor_pid,
+                supervisor_created=event.supervisor_created,
+                worker_pids=(),
+                workers_ready=0,
+                started=status.started or time,
+                failure_rank=-1,
+            )
+        case WorkerStarted():
+            return change(status, worker_pids=(*status.worker_pids, event.pid))
+        case WorkerReady():
+            return change(status, workers_ready=status.workers_ready + 1)
+        case TrainingStarted():
+            return change(
+                status,
+                state=RunState.RUNNING if status.state is RunState.STARTING else status.state,
+                step=event.step,
+                steps_per_epoch=event.steps_per_epoch,
+                epochs=event.epochs,
+                replicas=event.replicas,
+                parameters=event.parameters,
+            )
+        case Metrics():
+            return change(status, metrics=status.metrics | _newest_metrics(event))
+        case Progress():
+            return change(
+                status,
+                epoch=event.epoch,
+                step=event.step,
+                samples_per_second=event.samples_per_second,
+                step_seconds=event.step_seconds,
+                seconds_left=event.seconds_left,
+            )
+        case EpochEnded():
+            return change(
+                status,
+                epoch=event.epoch,
+                step=event.step,
+                metrics=status.metrics | event.metrics,
+            )
+        case CheckpointSaved():
+            return change(status, checkpoint=event.path, checkpoint_step=event.step)
+        case Paused():
+            return change(status, state=RunState.PAUSED)
+        case Resumed():
+            return change(status, state=RunState.RUNNING)
+        case StopStage():
+            return change(status, state=RunState.STOPPING)
+        case TrainingEnded():
+            return change(status, step=event.step, seconds_left=0.0)
+        case Rewound():
+            return change(status, step=event.step, seconds_left=0.0)
+        case RunEnded():
+            return change(
+                status,
+                state=RunState(event.state),
+                reason=event.reason,
+                seconds_left=0.0,
+                workers_ready=0,
+                failure_rank=event.failure.rank if event.failure else -1,
+            )
+        case CacheEmptied() | Notice() | WorkerFailed() | CommandReceived() | CommandRefused():
+            return status
+        case _:
+            assert_never(event)
+
+
+def _newest_metrics(event: Metrics) -> dict[str, float]:
+    """`train/loss`, so that a run shows a figure before its first validation."""
+    return {
+        points.series: points.values[-1]
+        for points in event.points
+        if points.values and points.series == "train/loss"
+    }

@@ -1,0 +1,72 @@
+"""Finds the first thing that went wrong in a pool, and says it in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from engine.events import Failure, WorkerFailed
+from engine.process import signal_name
+from engine.strategy import WorkerPlan
+
+TAIL_LINES = 20
+TAIL_BYTES = 16_384
+
+
+def find_failure(
+    exits: Mapping[int, int],
+    accounts: Mapping[int, WorkerFailed],
+    plans: Sequence[WorkerPlan],
+    logs: Mapping[int, Path],
+) -> Failure:
+    """The failure to show. `exits` holds exit codes by rank in the order in which they came in,
+    without those of workers that we ended; `accounts` what workers said themselves.
+
+    When one rank dies, the others soon fail too, because they lost it: a signal comes before an
+    exception, an exception before a bad exit code, and a lost peer last.
+    """
+
+    def guilt(rank: int) -> int:
+        account = accounts.get(rank)
+        if exits.get(rank, 0) < 0:
+            return 0
+        if account is None:
+            return 2
+        return 3 if account.lost_peer else 1
+
+    suspects = list(dict.fromkeys([*exits, *accounts]))
+    if not suspects:
+        return Failure(-1, "", 0, "", "The workers left without finishing the training.", "", "")
+    rank = min(suspects, key=guilt)
+    account = accounts.get(rank)
+    code = exits.get(rank, 1)
+    signal = signal_name(code)
+    device = ", ".join(plans[rank].devices)
+    who = f"Rank {rank} on {device}"
+    if signal:
+        message = f"{who} was ended by {signal}{_SIGNAL_HINTS.get(signal, '')}."
+    elif account:
+        message = f"{who} failed: {account.message}"
+    else:
+        message = f"{who} ended with exit code {code} before the training was done."
+    where = account.where if account else ""
+    return Failure(rank, device, code, signal, message, where, tail(logs[rank]))
+
+
+_SIGNAL_HINTS = {
+    "SIGKILL": " (killed from outside; when memory runs out, the system does that)",
+    "SIGSEGV": " (a crash in native code)",
+    "SIGABRT": " (native code gave up)",
+}
+
+
+def tail(log: Path) -> str:
+    """The last lines of a log; empty when there is none."""
+    try:
+        with log.open("rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - TAIL_BYTES))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return ""
+    return "\n".join(text.strip().splitlines()[-TAIL_LINES:])

@@ -1,0 +1,282 @@
+"""One run's supervisor: it owns the workers and the store, and outlives every window.
+
+It appends what the workers say to the store before anything else, passes commands to rank 0, and
+sees to it that the run ends with exactly one terminal event and no process left.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import assert_never
+
+from engine import catalog, checkpoint
+from engine.channel import CLOSED, Channel, CommandAccepted, Message, Server
+from engine.commands import Command, EmptyCache, Pause, Resume, SaveCheckpoint, Stop
+from engine.events import (
+    CommandReceived,
+    CommandRefused,
+    Event,
+    Failure,
+    Notice,
+    Rewound,
+    RunEnded,
+    StopStage,
+    TrainingEnded,
+    WorkerFailed,
+    WorkerStarted,
+)
+from engine.run_state import RunState
+from engine.spec import RunSpec
+from engine.store import RunStore
+from engine.supervisor.device_recorder import device_points
+from engine.supervisor.inbox import (
+    Connected,
+    DeviceNews,
+    Inbox,
+    Interrupted,
+    Left,
+    News,
+    Received,
+    WorkerExited,
+)
+from engine.supervisor.ladder import StopLadder
+from engine.supervisor.launcher import Pool
+from engine.supervisor.postmortem import find_failure
+from engine.telemetry.stream import TelemetryStream
+from engine.worker import environment
+
+COMMIT_SECONDS = 0.1
+START_SECONDS = 300.0
+"""Time for every worker to import its framework and to build its model."""
+
+MOURNING_SECONDS = 1.0
+"""Time between the first bad exit and the end of the rest: what they say helps to find why."""
+
+LEAVE_SECONDS = 20.0
+"""Time for the workers to leave after the last step; some libraries hang in their exit handlers."""
+
+DRAIN_SECONDS = 2.0
+"""Time for the last messages of a worker whose process is gone."""
+
+
+class Supervisor:
+    """The main loop of one attempt. All state is touched by the main thread only."""
+
+    def __init__(self, folder: Path, spec: RunSpec, store: RunStore, inbox: Inbox) -> None:
+        self._folder = folder
+        self._spec = spec
+        self._store = store
+        self._inbox = inbox
+        self._recipe = catalog.recipe(spec.recipe)
+        strategy = catalog.strategy(spec.strategy, self._recipe)
+        self._plans = strategy.pool(spec.devices)
+        self._pool = Pool(folder, lambda rank, code: inbox.put(WorkerExited(rank, code)))
+        self._ladder = StopLadder(self._climb)
+        self._workers: dict[int, Channel] = {}
+        self._ready_by = time.monotonic() + START_SECONDS
+        self._accounts: dict[int, WorkerFailed] = {}
+        self._exits: dict[int, int] = {}
+        self._bad_exits: dict[int, int] = {}
+        self._ended: TrainingEnded | None = None
+        self._grace_over = float("inf")
+        self._start_problem = ""
+
+    def run(self, resume_from: str = "") -> RunEnded:
+        """Train to the end, whatever that is; the terminal event, already recorded.
+
+        `resume_from` names a checkpoint of this run to go on from.
+        """
+        server = Server(self._folder, self._inbox.connected)
+        telemetry = TelemetryStream(lambda snapshot: self._inbox.put(DeviceNews(snapshot)))
+        try:
+            self._start_pool(resume_from)
+            while not self._is_over():
+                self._turn()
+        finally:
+            self._pool.end(kill=True)
+            telemetry.close()
+            server.close()
+        ended = self._verdict()
+        self._record(ended)
+        self._store.commit()
+        return ended
+
+    def _start_pool(self, resume_from: str) -> None:
+        rendezvous = self._folder / f"attempt-{self._store.status.attempt}.rendezvous"
+        rendezvous.unlink(missing_ok=True)  # a file that was used once leads to dead addresses
+        extra = {environment.RENDEZVOUS: str(rendezvous), environment.RESUME: resume_from}
+        try:
+            if resume_from:
+                self._rewind(self._folder / checkpoint.FOLDER / resume_from)
+            self._pool.start(self._spec, self._recipe, self._plans, extra)
+        except (OSError, checkpoint.CheckpointDamaged) as error:
+            self._start_problem = str(error)
+            return
+        for plan, process in zip(self._plans, self._pool.processes, strict=True):
+            self._record(WorkerStarted(plan.rank, process.pid, plan.devices))
+
+    def _rewind(self, folder: Path) -> None:
+        step = checkpoint.verify(folder).position.step
+        checkpoint.set_aside_after(self._folder, step, self._store.status.attempt)
+        self._store.rewind(step)
+        self._record(Rewound(step, folder.name))
+
+    def _turn(self) -> None:
+        """Take everything that happened until the next commit is due."""
+        due = time.monotonic() + COMMIT_SECONDS
+        while (left := due - time.monotonic()) > 0:
+            news = self._inbox.next(left)
+            if news is not None:
+                self._take(news)
+        self._store.commit()
+        self._ladder.tick()
+        self._check_deadlines()
+
+    def _take(self, news: News) -> None:
+        match news:
+            case Connected(hello, channel):
+                if 0 <= hello.rank < len(self._plans):
+                    self._workers[hello.rank] = channel
+            case Received(rank, channel, message):
+                if rank >= 0:
+                    self._take_event(message)
+                else:
+                    self._take_request(channel, message)
+            case Left(rank):
+                self._workers.pop(rank, None)
+            case WorkerExited(rank, code):
+                self._take_exit(rank, code)
+            case DeviceNews(snapshot):
+                if self._store.status.state is RunState.RUNNING:
+                    step = self._store.status.step
+                    self._record(device_points(snapshot, self._spec.devices, step))
+            case Interrupted(signal):
+                self._record(Notice(f"The supervisor got {signal}: the run is stopped."))
+                self._stop(Stop())
+            case _:
+                assert_never(news)
+
+    def _take_event(self, message: Message) -> None:
+        if isinstance(message, WorkerFailed):
+            self._accounts[message.rank] = message
+            self._mourn()
+        elif isinstance(message, TrainingEnded):
+            self._ended = message
+            self._grace_over = time.monotonic() + LEAVE_SECONDS
+        if isinstance(message, Event):
+            self._record(message)
+
+    def _take_exit(self, rank: int, code: int) -> None:
+        self._exits[rank] = code
+        if code != 0 and not self._ladder.used_force:
+            self._bad_exits[rank] = code
+            self._mourn()
+        if len(self._exits) == len(self._plans):
+            self._grace_over = time.monotonic() + DRAIN_SECONDS
+
+    def _mourn(self) -> None:
+        self._grace_over = min(self._grace_over, time.monotonic() + MOURNING_SECONDS)
+
+    def _take_request(self, channel: Channel, message: Message) -> None:
+        if not isinstance(message, Command):
+            return
+        name = type(message).__name__
+        refusal = self._refusal(message)
+        answer: Message
+        if refusal:
+            self._record(CommandRefused(name, refusal))
+            answer = CommandRefused(name, refusal)
+        else:
+            self._record(CommandReceived(name))
+            answer = CommandAccepted(self._store.last_seq())
+            self._carry_out(message)
+        self._store.commit()
+        try:
+            channel.send(answer)
+        except CLOSED:
+            return  # it asked and left; the command stands all the same
+
+    def _refusal(self, command: Command) -> str:
+        """Why the command makes no sense now, in a sentence; empty when it does."""
+        state = self._store.status.state
+        if isinstance(command, Stop):
+            return ""
+        if state is RunState.STOPPING or self._ended:
+            return "The run is ending: it takes no more commands."
+        if state is RunState.STARTING or 0 not in self._workers:
+            return "The run is still starting: try again once it trains."
+        if isinstance(command, Pause) and state is RunState.PAUSED:
+            return "The run is paused already."
+        if isinstance(command, Resume) and state is not RunState.PAUSED:
+            return "The run is not paused."
+        return ""
+
+    def _carry_out(self, command: Command) -> None:
+        match command:
+            case Stop():
+                self._stop(command)
+            case SaveCheckpoint() | EmptyCache() | Pause() | Resume():
+                self._send_to_rank_0(command)
+            case _:
+                assert_never(command)
+
+    def _stop(self, command: Stop) -> None:
+        trains = self._store.status.state in (RunState.RUNNING, RunState.PAUSED)
+        if command.now or (not trains and not self._ladder.is_climbing):
+            self._ladder.climb_to("terminate")
+        else:
+            self._ladder.climb_to("ask", self._store.status.step_seconds)
+
+    def _climb(self, rung: str) -> None:
+        self._record(StopStage(rung))
+        if rung == "ask":
+            self._send_to_rank_0(Stop())
+        else:
+            self._pool.end(kill=rung == "kill")
+
+    def _send_to_rank_0(self, command: Command) -> None:
+        try:
+            self._workers[0].send(command)
+        except (*CLOSED, KeyError):
+            return  # its end is on the way to the inbox
+
+    def _check_deadlines(self) -> None:
+        status = self._store.status
+        if status.workers_ready < len(self._plans) and time.monotonic() > self._ready_by:
+            self._start_problem = (
+                f"{len(self._plans) - status.workers_ready} of {len(self._plans)} workers did not "
+                f"start within {START_SECONDS:.0f} s: the logs in {self._folder / 'logs'} say more."
+            )
+
+    def _is_over(self) -> bool:
+        if self._start_problem:
+            return True
+        if len(self._exits) == len(self._plans) and not self._workers:
+            return True
+        return time.monotonic() > self._grace_over
+
+    def _verdict(self) -> RunEnded:
+        """The terminal event. What a person asked for comes before what broke on the way."""
+        if self._start_problem:
+            failure = Failure(-1, "", 0, "", self._start_problem, "", "")
+            return RunEnded("failed", self._start_problem, failure)
+        if self._ended and not self._bad_exits:
+            step = self._ended.step
+            if self._ended.completed:
+                return RunEnded("finished", f"All {self._spec.epochs} epochs are done.")
+            return RunEnded("stopped", f"Stopped after step {step}, with a checkpoint saved.")
+        if self._ladder.is_climbing and not self._accounts and not self._bad_exits:
+            if self._store.status.total_steps == 0:
+                return RunEnded("stopped", "Stopped before the training began.")
+            return RunEnded("stopped", "Stopped at once, without saving.")
+        failure = find_failure(
+            self._bad_exits,
+            self._accounts,
+            self._plans,
+            {plan.rank: self._pool.log(plan.rank) for plan in self._plans},
+        )
+        return RunEnded("failed", failure.message, failure)
+
+    def _record(self, event: Event) -> None:
+        self._store.append(event, time.time())

@@ -1,0 +1,61 @@
+"""What this machine's CPU and memory are doing, from psutil."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+
+import psutil
+
+from engine.telemetry.snapshot import DeviceSnapshot
+
+CPU_ID = "cpu"
+
+_SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal")
+"""Names under which Linux drivers offer the temperature of a CPU."""
+
+
+class Cpu:
+    """The CPU as one device."""
+
+    def __init__(self) -> None:
+        self._name = cpu_name()
+        # Utilisation is a difference between two looks: the first one needs a moment for both.
+        self._window: float | None = 0.1
+
+    def sample(self) -> DeviceSnapshot:
+        """The CPU now; the first call takes 0.1 s."""
+        utilisation = psutil.cpu_percent(interval=self._window)
+        self._window = None
+        memory = psutil.virtual_memory()
+        return DeviceSnapshot(
+            id=CPU_ID,
+            kind="cpu",
+            label="CPU",
+            name=self._name,
+            memory_total=memory.total,
+            memory_used=memory.total - memory.available,
+            utilisation=utilisation,
+            temperature=_temperature(),
+        )
+
+
+def cpu_name() -> str:
+    """The model of the processor, as well as the system knows it."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text(errors="replace").splitlines():
+            key, _, value = line.partition(":")
+            if key.strip() == "model name" and value.strip():
+                return value.strip()
+    except OSError:
+        pass  # not Linux
+    return platform.processor() or platform.machine() or "CPU"
+
+
+def _temperature() -> float | None:
+    read = getattr(psutil, "sensors_temperatures", None)  # Linux and FreeBSD only
+    found = read() if read else {}
+    for sensor in _SENSORS:
+        if found.get(sensor):
+            return float(found[sensor][0].current)
+    return None

@@ -1,0 +1,1 @@
+"""One process of a pool: the framework-free part of a worker."""

@@ -1,0 +1,63 @@
+"""How fast the training goes: the length of a chunk, the speed that people see, the time left."""
+
+from __future__ import annotations
+
+CHUNK_SECONDS = 0.1
+"""Aim for the time between two looks for commands; also how often a curve grows."""
+
+MOST_STEPS = 1000
+_SMOOTHING = 0.7
+
+
+class Pace:
+    """Measures steps and validation on rank 0. Pauses and checkpoints are never part of it."""
+
+    def __init__(self, batch_size: int) -> None:
+        self._batch_size = batch_size
+        self.chunk = 1
+        """Steps to do before looking for commands again."""
+
+        self.validation_chunk = 1
+        """Validation batches, likewise."""
+
+        self.step_seconds = 0.0
+        """Smoothed; 0 before the first step."""
+
+        self._chunks = 0
+        self._steps = 0
+        self._seconds = 0.0
+
+    @property
+    def samples_per_second(self) -> float:
+        """Samples over all replicas, smoothed."""
+        return self._batch_size / self.step_seconds if self.step_seconds else 0.0
+
+    def trained(self, steps: int, seconds: float) -> None:
+        """Note that `steps` took `seconds`, and set the next chunk."""
+        self._chunks += 1
+        one = seconds / steps
+        if self._chunks <= 2:
+            self.step_seconds = one  # the first step also compiles and imports: forget it
+        else:
+            self.step_seconds = _SMOOTHING * self.step_seconds + (1 - _SMOOTHING) * one
+        if self._chunks > 1:
+            self._steps += steps
+            self._seconds += seconds
+        self.chunk = _next_chunk(steps, one)
+
+    def validated(self, batches: int, seconds: float) -> None:
+        """Note that `batches` validation batches took `seconds`."""
+        self._seconds += seconds
+        self.validation_chunk = _next_chunk(batches, seconds / batches)
+
+    def seconds_left(self, steps: int) -> float:
+        """Time for `steps` more steps and the validation that belongs to them."""
+        if not self._steps:
+            return steps * self.step_seconds
+        return steps * self._seconds / self._steps
+
+
+def _next_chunk(count: int, one: float) -> int:
+    """As many as fit into CHUNK_SECONDS, but never more than twice as many as were just timed."""
+    fitting = int(CHUNK_SECONDS / one) if one > 0 else MOST_STEPS
+    return max(1, min(fitting, 2 * count, MOST_STEPS))

@@ -1,0 +1,1 @@
+"""The window: PySide6 and pyqtgraph over the engine's plain modules."""

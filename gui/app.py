@@ -1,0 +1,248 @@
+"""The composition root of the window: everything is built and connected here, and only here."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+
+from PySide6.QtCore import QLocale, QObject, QSettings, QTimer
+from PySide6.QtWidgets import QApplication
+
+from engine import paths
+from engine.client import RunInfo
+from engine.spec import RunSpec, is_logical_cpu
+from engine.telemetry.snapshot import Snapshot
+from gui import theme as look
+from gui.background import Background
+from gui.cards import FigureRow
+from gui.device_list import DeviceList
+from gui.event_table import EventTable
+from gui.failure_banner import FailureBanner
+from gui.log_view import LogView
+from gui.main_window import MainWindow, Parts
+from gui.plots.grid import PlotGrid
+from gui.run_controller import RunController
+from gui.run_controls import RunControls
+from gui.run_figures import RunFigures
+from gui.run_form import RunForm
+from gui.run_history import RunHistory
+from gui.store_reader import StoreReader
+from gui.telemetry_reader import TelemetryReader
+
+NO_DISPLAY = 2
+"""Exit code where there is no screen to open a window on."""
+
+FRAME_MS = 16
+REFRESH_RUNS_MS = 2000
+NOTE_MS = 8000
+
+
+def run(argv: Sequence[str]) -> int:
+    """Open the window and return the exit code when it is closed. `argv` begins with the program."""
+    if not has_display(sys.platform, os.environ):
+        print(
+            "There is no display to open a window on. Train from the command line instead: "
+            "see `python main.py train --help`.",
+            file=sys.stderr,
+        )
+        return NO_DISPLAY
+    app = application(argv)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C in the terminal; the runs go on
+    deck = Deck(look.ThemeController(app))
+    app.aboutToQuit.connect(deck.shut_down)
+    deck.window.show()
+    return app.exec()
+
+
+def has_display(platform: str, environment: Mapping[str, str]) -> bool:
+    """Whether Qt finds a screen; asked first, because Qt itself aborts where it does not."""
+    if platform != "linux":
+        return True
+    names = ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM")
+    return any(environment.get(name) for name in names)
+
+
+def application(argv: Sequence[str]) -> QApplication:
+    """The QApplication with Traindeck's name, font and number format."""
+    QLocale.setDefault(QLocale.c())  # 0.001, never 0,001
+    app = QApplication(list(argv))
+    app.setApplicationName("Traindeck")
+    app.setStyle("Fusion")
+    look.load_fonts()
+    app.setFont(look.application_font())
+    return app
+
+
+class Deck(QObject):
+    """The window with everything behind it."""
+
+    def __init__(self, theme: look.ThemeController) -> None:
+        super().__init__()
+        paths.home().mkdir(parents=True, exist_ok=True, mode=0o700)
+        settings = QSettings(str(paths.home() / "window.ini"), QSettings.Format.IniFormat)
+        now = theme.current
+        self.theme = theme
+        self.background = Background(self)
+        self.controller = RunController(self.background, self)
+        self.reader = StoreReader(self)
+        self.telemetry = TelemetryReader(parent=self)
+        self.controls = RunControls(now)
+        self.devices = DeviceList()
+        self.form = RunForm()
+        self.history = RunHistory(now)
+        self.banner = FailureBanner()
+        self.row = FigureRow()
+        self.figures = RunFigures(self)
+        self.plots = PlotGrid(now)
+        self.log = LogView(now)
+        self.events = EventTable()
+        parts = Parts(
+            self.controls,
+            self.devices,
+            self.form,
+            self.history,
+            self.banner,
+            self.row,
+            self.plots,
+            self.log,
+            self.events,
+        )
+        self.window = MainWindow(parts, settings)
+        self._device_labels: dict[str, str] = {}
+        self._connect_run()
+        self._connect_commands()
+        self._connect_telemetry()
+        self._connect_window()
+        self._frame = self._timer(FRAME_MS, self._draw)
+        self._refresh = self._timer(REFRESH_RUNS_MS, self.controller.refresh_runs)
+        self._open_newest()
+        self.telemetry.start()
+
+    def open(self, run_id: str | None) -> None:
+        """Show the run `run_id` from its beginning: live, re-attached or over, all the same."""
+        self.plots.clear()
+        self.log.forget()
+        self.events.clear()
+        self.figures.clear()
+        self.banner.clear()
+        self.controls.show_info(None)
+        self.window.status.clear()
+        self.history.watch(run_id)
+        self.controller.watch(run_id)
+        self.reader.watch(run_id)
+
+    def shut_down(self) -> None:
+        """Leave the runs alone, and end everything that belongs to the window."""
+        self._frame.stop()
+        self._refresh.stop()
+        self.reader.watch(None)
+        self.telemetry.stop()
+        self.background.finish()
+
+    def _open_newest(self) -> None:
+        infos = self.controller.runs()
+        self.history.show_runs(infos)
+        active = [info for info in infos if not info.state.is_over]
+        newest = (active or infos)[:1]
+        self.open(newest[0].id if newest else None)
+
+    def _connect_run(self) -> None:
+        reader = self.reader
+        reader.status_changed.connect(self.controls.show_info)
+        reader.status_changed.connect(self.controller.show_status)
+        reader.status_changed.connect(self.figures.show_info)
+        reader.status_changed.connect(self.banner.show_info)
+        reader.status_changed.connect(self._show_info)
+        reader.events.connect(self.log.append_events)
+        reader.events.connect(self.events.append)
+        reader.events.connect(self.figures.take_events)
+        reader.events.connect(self.banner.take_events)
+        reader.points.connect(self.plots.add_points)
+        reader.points.connect(self.figures.take_points)
+        reader.curve.connect(self.plots.set_points)
+        reader.curve.connect(self.figures.take_curve)
+        reader.log_lines.connect(self.log.append_output)
+        reader.trouble.connect(self._say)
+        self.figures.figure.connect(self.row.set_figure)
+
+    def _connect_commands(self) -> None:
+        controller, controls = self.controller, self.controls
+        self.form.start_requested.connect(controller.start)
+        controls.pause_clicked.connect(controller.pause)
+        controls.resume_paused_clicked.connect(controller.resume_paused)
+        controls.stop_clicked.connect(controller.stop)
+        controls.resume_clicked.connect(controller.resume)
+        controls.checkpoint_clicked.connect(controller.save_checkpoint)
+        controls.empty_cache_clicked.connect(controller.empty_cache)
+        controller.started.connect(self._started)
+        controller.problems.connect(self.form.show_problems)
+        controller.failed.connect(self._say)
+        controller.runs_listed.connect(self.history.show_runs)
+        self.history.opened.connect(self.open)
+        self.history.copy_requested.connect(self._copy_settings)
+
+    def _connect_telemetry(self) -> None:
+        self.telemetry.snapshot.connect(self.devices.show_snapshot)
+        self.telemetry.snapshot.connect(self.form.show_snapshot)
+        self.telemetry.snapshot.connect(self._label_devices)
+        self.telemetry.stale.connect(self.devices.set_stale)
+
+    def _connect_window(self) -> None:
+        window = self.window
+        window.start.triggered.connect(self.form.start)
+        window.stop.triggered.connect(self.controls.stop.click)
+        window.checkpoint.triggered.connect(self.controls.checkpoint.click)
+        window.open_recipe.triggered.connect(self.form.open_recipe)
+        window.theme.triggered.connect(self.theme.toggle)
+        self.controls.theme_clicked.connect(self.theme.toggle)
+        window.filter.textChanged.connect(self.log.set_filter)
+        window.filter.textChanged.connect(self.events.set_filter)
+        self.theme.changed.connect(self._dress)
+
+    def _started(self, run_id: str) -> None:
+        self.open(run_id)
+        self.controller.refresh_runs()
+
+    def _copy_settings(self, spec: RunSpec) -> None:
+        self.form.load(spec)
+
+    def _show_info(self, info: RunInfo) -> None:
+        for number, device in enumerate(info.spec.devices):
+            if is_logical_cpu(device):
+                self._device_labels.setdefault(device, f"CPU {number}")
+        self._set_labels()
+        ready, count = info.status.workers_ready, len(info.status.worker_pids)
+        text = f"{ready} of {count} workers ready" if count and not info.state.is_over else ""
+        self.window.status.setText(text or f"{info.state.capitalize()}. {info.reason}".strip())
+
+    def _label_devices(self, snapshot: Snapshot) -> None:
+        for device in snapshot.devices:
+            gpu = device.kind == "gpu"
+            self._device_labels[device.id] = f"GPU {device.label}" if gpu else device.label
+        self._set_labels()
+
+    def _set_labels(self) -> None:
+        self.plots.set_device_labels(self._device_labels)
+        self.figures.set_device_labels(self._device_labels)
+
+    def _say(self, sentence: str) -> None:
+        self.window.statusBar().showMessage(sentence, NOTE_MS)
+
+    def _dress(self, theme: look.Theme) -> None:
+        self.controls.set_theme(theme)
+        self.history.set_theme(theme)
+        self.plots.set_theme(theme)
+        self.log.set_theme(theme)
+
+    def _draw(self) -> None:
+        if self.window.isVisible() and not self.window.isMinimized():
+            self.plots.tick()
+
+    def _timer(self, interval: int, call: object) -> QTimer:
+        timer = QTimer(self)
+        timer.setInterval(interval)
+        timer.timeout.connect(call)
+        timer.start()
+        return timer

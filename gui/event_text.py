@@ -1,0 +1,127 @@
+"""Every event of a run as a sentence for the log and the table of events."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple, assert_never
+
+from engine.events import (
+    AttemptStarted,
+    CacheEmptied,
+    CheckpointSaved,
+    CommandReceived,
+    CommandRefused,
+    EpochEnded,
+    Event,
+    Metrics,
+    Notice,
+    Paused,
+    Progress,
+    Resumed,
+    Rewound,
+    RunEnded,
+    StopStage,
+    TrainingEnded,
+    TrainingStarted,
+    WorkerFailed,
+    WorkerReady,
+    WorkerStarted,
+)
+from gui import wording
+
+FROM_SUPERVISOR = -1
+
+
+class Level(StrEnum):
+    """How much an event matters."""
+
+    INFO = "INFO"
+    WARN = "WARN"
+    ERROR = "ERROR"
+
+
+class EventText(NamedTuple):
+    """An event for the eye."""
+
+    level: Level
+    text: str
+    rank: int = FROM_SUPERVISOR
+
+
+_STAGES = {
+    "ask": "Stop: the workers are asked to save and leave.",
+    "terminate": "Stop: the workers are told to terminate.",
+    "kill": "Stop: the workers are killed.",
+}
+_END_LEVELS = {"finished": Level.INFO, "stopped": Level.WARN}
+
+
+def event_text(event: Event) -> EventText:
+    """The level, the sentence and the rank (-1: the supervisor) of `event`."""
+    match event:
+        case WorkerReady(rank, devices, versions):
+            packages = ", ".join(f"{name} {version}" for name, version in versions.items())
+            return _info(f"Ready on {', '.join(devices)} with {packages}.", rank)
+        case TrainingStarted(step, per_epoch, epochs, replicas, parameters):
+            return _info(
+                f"Training starts at step {step}: {epochs} epochs of {per_epoch} steps, "
+                f"{replicas} replica{'s' * (replicas != 1)}, {parameters:,} parameters."
+            )
+        case Metrics(points=points):
+            return _info(f"New points of {', '.join(each.series for each in points)}.")
+        case Progress(epoch, step, speed):
+            return _info(f"Epoch {epoch}, step {step}, {speed:,.0f} samples/s.")
+        case EpochEnded(epoch, step, metrics):
+            values = "  ".join(
+                f"{name} {wording.metric(name, value)}" for name, value in metrics.items()
+            )
+            return _info(f"Epoch {epoch} done at step {step}.  {values}")
+        case CheckpointSaved(path, step, epoch, bytes, seconds):
+            return _info(
+                f"Checkpoint of step {step} (epoch {epoch}) saved in {path} "
+                f"({wording.size(bytes)}, {seconds:.2f} s)."
+            )
+        case CacheEmptied(rank, device, freed):
+            return _info(f"Cache of {device} emptied: {wording.size(freed)} given back.", rank)
+        case Paused(step):
+            return _info(f"Paused after step {step}.")
+        case Resumed(step):
+            return _info(f"Goes on after step {step}.")
+        case TrainingEnded(step, completed):
+            how = "all epochs done" if completed else "stopped by command"
+            return _info(f"Training ends at step {step}: {how}.")
+        case Notice(text, rank):
+            return EventText(Level.WARN, text, rank)
+        case WorkerFailed(rank, message, where, _, lost_peer):
+            place = f" in {where}" if where else ""
+            level = Level.WARN if lost_peer else Level.ERROR
+            return EventText(level, f"Failed{place}: {message}", rank)
+        case AttemptStarted(attempt, pid):
+            return _info(f"Attempt {attempt} starts under supervisor process {pid}.")
+        case WorkerStarted(rank, pid, devices):
+            return _info(f"Worker process {pid} started for {', '.join(devices)}.", rank)
+        case CommandReceived(command):
+            return _info(f"Command received: {command.replace('_', ' ')}.")
+        case CommandRefused(command, reason):
+            return EventText(
+                Level.WARN, f"Command refused: {command.replace('_', ' ')}. {reason}"
+            )
+        case StopStage(stage):
+            return EventText(Level.WARN, _STAGES.get(stage, f"Stop: {stage}."))
+        case Rewound(step, checkpoint):
+            return _info(f"Goes on from checkpoint {checkpoint}, after step {step}.")
+        case RunEnded(state, reason, failure):
+            rank = failure.rank if failure else FROM_SUPERVISOR
+            level = _END_LEVELS.get(state, Level.ERROR)
+            return EventText(level, f"Run {state}. {reason}".strip(), rank)
+        case _:
+            assert_never(event)
+
+
+def event_name(event: Event) -> str:
+    """What kind of event it is, such as `Checkpoint saved`."""
+    return str(event.__struct_config__.tag).replace("_", " ").capitalize()
+
+
+def _info(text: str, rank: int = FROM_SUPERVISOR) -> EventText:
+    return EventText(Level.INFO, text, rank)

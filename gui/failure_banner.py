@@ -1,0 +1,112 @@
+"""The banner that says why a run failed, until it is dismissed or the run goes on."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QPlainTextEdit,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from engine.client import RunInfo
+from engine.events import AttemptStarted, Failure, RunEnded
+from engine.run_state import RunState
+from engine.store_reader import StoredEvent
+from gui.theme import monospace_font
+
+_LOG_HEIGHT = 110
+
+
+class FailureBanner(QFrame):
+    """The failure sentence, whose failure it was, and the last lines of that rank's log."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("banner")
+        self.sentence = QLabel()
+        self.sentence.setObjectName("problem")
+        self.sentence.setWordWrap(True)
+        self.facts = QLabel()
+        self.facts.setObjectName("mut")
+        self.facts.setWordWrap(True)
+        for label in (self.sentence, self.facts):
+            label.setTextFormat(Qt.TextFormat.PlainText)
+            label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.log = QPlainTextEdit()
+        self.log.setReadOnly(True)
+        self.log.setFont(monospace_font())
+        self.log.setFixedHeight(_LOG_HEIGHT)
+        self.log.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
+        self.log.setAccessibleName("Last lines of the log")
+        self.dismiss = QPushButton("Dismiss")
+        self.dismiss.clicked.connect(self.hide)
+        top = QHBoxLayout()
+        top.addWidget(self.sentence, 1)
+        top.addWidget(self.dismiss, 0, Qt.AlignmentFlag.AlignTop)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(12, 8, 10, 8)
+        layout.setSpacing(4)
+        layout.addLayout(top)
+        layout.addWidget(self.facts)
+        layout.addWidget(self.log)
+        self.clear()
+
+    def clear(self) -> None:
+        """Another run is shown, or this one goes on: nothing has failed."""
+        self._failure: Failure | None = None
+        self._said = ""
+        self.hide()
+
+    def take_events(self, events: list[StoredEvent]) -> None:
+        """Remember the failure that ends the newest attempt."""
+        for stored in events:
+            match stored.event:
+                case AttemptStarted():
+                    self.clear()
+                case RunEnded(failure=failure):
+                    self._failure = failure
+                case _:
+                    pass
+
+    def show_info(self, info: RunInfo) -> None:
+        """Appear, once, when the run has failed or was interrupted."""
+        if info.state not in (RunState.FAILED, RunState.INTERRUPTED):
+            return
+        sentence = info.reason or f"The run {info.state}."
+        if sentence == self._said:
+            return
+        self._said = sentence
+        failure = self._failure if info.state is RunState.FAILED else None
+        self.sentence.setText(f"⚠ Run {info.id} {_SPOKEN[info.state]}: {sentence}")
+        facts = failure_facts(failure) if failure else ""
+        self.facts.setText(facts)
+        self.facts.setVisible(bool(facts))
+        tail = failure.log_tail.rstrip() if failure else ""
+        self.log.setPlainText(tail)
+        self.log.setVisible(bool(tail))
+        self.log.verticalScrollBar().setValue(self.log.verticalScrollBar().maximum())
+        self.show()
+
+
+_SPOKEN = {RunState.FAILED: "failed", RunState.INTERRUPTED: "was interrupted"}
+
+
+def failure_facts(failure: Failure) -> str:
+    """Rank, device, signal or exit code, and where: `rank 1 · cpu:1 · SIGKILL`."""
+    parts = []
+    if failure.rank >= 0:
+        parts.append(f"rank {failure.rank}")
+    if failure.device:
+        parts.append(failure.device)
+    if failure.signal:
+        parts.append(failure.signal)
+    elif failure.exit_code:
+        parts.append(f"exit code {failure.exit_code}")
+    if failure.where:
+        parts.append(f"in {failure.where}")
+    return " · ".join(parts)

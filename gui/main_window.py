@@ -1,0 +1,199 @@
+"""The window's layout: the bar, the docks, the menus and their shortcuts; no behaviour."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from PySide6.QtCore import QByteArray, QSettings, Qt
+from PySide6.QtGui import QAction, QCloseEvent, QKeySequence
+from PySide6.QtWidgets import (
+    QDockWidget,
+    QFrame,
+    QLabel,
+    QLineEdit,
+    QMainWindow,
+    QMenu,
+    QScrollArea,
+    QTabWidget,
+    QToolBar,
+    QVBoxLayout,
+    QWidget,
+)
+
+LAYOUT_VERSION = 1
+"""Goes up when docks change, so that a layout saved by an older version is not restored."""
+
+DEFAULT_SIZE = (1280, 800)
+SIDE_WIDTH = 316
+LOG_HEIGHT = 160
+
+
+class Parts(NamedTuple):
+    """The widgets that the window lays out."""
+
+    controls: QWidget
+    devices: QWidget
+    form: QWidget
+    history: QWidget
+    banner: QWidget
+    figures: QWidget
+    plots: QWidget
+    log: QWidget
+    events: QWidget
+
+
+class MainWindow(QMainWindow):
+    """Lays out the parts and remembers its geometry; what the actions do is decided elsewhere."""
+
+    def __init__(self, parts: Parts, settings: QSettings) -> None:
+        super().__init__()
+        self._settings = settings
+        self.setWindowTitle("Traindeck")
+        self.setObjectName("window")
+        self.open_recipe = self._action("Open recipe…", "Ctrl+O")
+        self.quit = self._action("Quit", QKeySequence.StandardKey.Quit)
+        self.start = self._action("Start run", "Ctrl+R")
+        self.stop = self._action("Stop", "Ctrl+.")
+        self.checkpoint = self._action("Save checkpoint", "Ctrl+S")
+        self.find = self._action("Filter", "Ctrl+F")
+        self.theme = self._action("Dark or light", "Ctrl+Shift+L")
+        self.fit = self._action("Fit plots", "F")
+        self.reset_layout = self._action("Reset layout", "")
+        self._add_menu("&File", self.open_recipe, self.quit)
+        self._add_menu("&Run", self.start, self.stop, self.checkpoint)
+        self.view_menu = self._add_menu(
+            "&View", self.fit, self.find, self.theme, self.reset_layout
+        )
+        self.filter = QLineEdit()
+        self.status = QLabel()
+        self.helper_status = QLabel()
+        self._add_bar(parts.controls)
+        self._side = self._add_side(parts)
+        self._add_centre(parts)
+        self._bottom = self._add_bottom(parts)
+        self.statusBar().setSizeGripEnabled(False)
+        self.statusBar().addWidget(self.status)
+        self.statusBar().addPermanentWidget(self.helper_status)
+        self.find.triggered.connect(self._focus_filter)
+        self.quit.triggered.connect(self.close)
+        self.reset_layout.triggered.connect(self._reset_layout)
+        self._default_state = self.saveState(LAYOUT_VERSION)
+        self._restore()
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        """Remember size and layout. The runs go on: they are no business of the window."""
+        self._settings.setValue("window/geometry", self.saveGeometry())
+        self._settings.setValue("window/state", self.saveState(LAYOUT_VERSION))
+        self._settings.sync()
+        super().closeEvent(event)
+
+    def _restore(self) -> None:
+        self._reset_layout()
+        geometry = self._settings.value("window/geometry")
+        state = self._settings.value("window/state")
+        if isinstance(geometry, QByteArray):
+            self.restoreGeometry(geometry)
+        if isinstance(state, QByteArray):
+            self.restoreState(state, LAYOUT_VERSION)
+
+    def _reset_layout(self) -> None:
+        self.resize(*DEFAULT_SIZE)
+        self.restoreState(self._default_state, LAYOUT_VERSION)
+        self.resizeDocks([self._bottom], [LOG_HEIGHT], Qt.Orientation.Vertical)
+
+    def _focus_filter(self) -> None:
+        self._bottom.show()
+        self.filter.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        self.filter.selectAll()
+
+    def _action(self, text: str, keys: str | QKeySequence.StandardKey) -> QAction:
+        action = QAction(text, self)
+        action.setShortcut(QKeySequence(keys))
+        self.addAction(action)
+        return action
+
+    def _add_menu(self, title: str, *actions: QAction) -> QMenu:
+        menu = self.menuBar().addMenu(title)
+        menu.addActions(actions)
+        return menu
+
+    def _add_bar(self, controls: QWidget) -> None:
+        bar = QToolBar("Run")
+        bar.setObjectName("run bar")
+        bar.setMovable(False)
+        bar.toggleViewAction().setEnabled(False)
+        bar.addWidget(controls)
+        self.addToolBar(bar)
+
+    def _add_side(self, parts: Parts) -> QDockWidget:
+        content = QWidget()
+        column = QVBoxLayout(content)
+        column.setContentsMargins(10, 10, 4, 6)
+        column.setSpacing(8)
+        column.addWidget(parts.devices)
+        column.addWidget(parts.form)
+        runs = QFrame()
+        runs.setObjectName("card")
+        inside = QVBoxLayout(runs)
+        inside.setContentsMargins(10, 8, 6, 8)
+        inside.addWidget(_heading("RUNS"))
+        parts.history.setMinimumHeight(130)
+        inside.addWidget(parts.history)
+        column.addWidget(runs, 1)
+        scroll = QScrollArea()
+        scroll.setWidgetResizable(True)
+        scroll.setFrameShape(QFrame.Shape.NoFrame)
+        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        scroll.setWidget(content)
+        scroll.setFixedWidth(SIDE_WIDTH)
+        dock = self._dock("Devices and runs", "side", scroll)
+        self.addDockWidget(Qt.DockWidgetArea.LeftDockWidgetArea, dock)
+        self.setCorner(Qt.Corner.BottomLeftCorner, Qt.DockWidgetArea.LeftDockWidgetArea)
+        return dock
+
+    def _add_centre(self, parts: Parts) -> None:
+        centre = QWidget()
+        column = QVBoxLayout(centre)
+        column.setContentsMargins(2, 10, 10, 0)
+        column.setSpacing(8)
+        column.addWidget(parts.banner)
+        column.addWidget(parts.figures)
+        column.addWidget(parts.plots, 1)
+        self.setCentralWidget(centre)
+
+    def _add_bottom(self, parts: Parts) -> QDockWidget:
+        tabs = QTabWidget()
+        tabs.addTab(parts.log, "Log")
+        tabs.addTab(parts.events, "Events")
+        self.filter.setPlaceholderText("Filter…  (Ctrl+F)")
+        self.filter.setAccessibleName("Filter of log and events")
+        self.filter.setClearButtonEnabled(True)
+        self.filter.setFixedWidth(200)
+        tabs.setCornerWidget(self.filter)
+        card = QFrame()
+        card.setObjectName("card")
+        inside = QVBoxLayout(card)
+        inside.setContentsMargins(6, 4, 6, 4)
+        inside.addWidget(tabs)
+        content = QWidget()
+        around = QVBoxLayout(content)
+        around.setContentsMargins(2, 2, 10, 6)
+        around.addWidget(card)
+        dock = self._dock("Log and events", "bottom", content)
+        self.addDockWidget(Qt.DockWidgetArea.BottomDockWidgetArea, dock)
+        return dock
+
+    def _dock(self, title: str, name: str, content: QWidget) -> QDockWidget:
+        dock = QDockWidget(title, self)
+        dock.setObjectName(name)
+        dock.setTitleBarWidget(QWidget())
+        dock.setFeatures(QDockWidget.DockWidgetFeature.DockWidgetClosable)
+        dock.setWidget(content)
+        self.view_menu.addAction(dock.toggleViewAction())
+        return dock
+
+
+def _heading(text: str) -> QLabel:
+    label = QLabel(text)
+    label.setObjectName("h")
+    return label

@@ -1,0 +1,139 @@
+"""The one object of the window that talks to the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from PySide6.QtCore import QObject, Signal
+
+from engine import client
+from engine.client import CannotStart, CommandFailed, NoSuchRun, RunInfo
+from engine.commands import Command, EmptyCache, Pause, Resume, SaveCheckpoint, Stop
+from engine.run_state import RunState
+from engine.spec import RunSpec
+from gui.background import Background
+from gui.run_index import RunIndex
+
+
+class RunController(QObject):
+    """Starts runs and asks things of the watched one; nothing here blocks the window."""
+
+    started = Signal(str)
+    """Id of a run that now has a supervisor: newly started or resumed."""
+
+    problems = Signal(list)
+    """list[engine.spec.Problem]: why a run could not be started."""
+
+    failed = Signal(str)
+    """A sentence about something asked for that did not happen."""
+
+    runs_listed = Signal(list)
+    """list[RunInfo], newest first: the answer to `refresh_runs`."""
+
+    def __init__(self, background: Background, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._background = background
+        self._index = RunIndex()
+        self._listing = False
+        self._starting = False
+        self._run_id: str | None = None
+        self._stop_asked = False
+
+    def watch(self, run_id: str | None) -> None:
+        """Make `run_id` the run that the commands below go to."""
+        self._run_id = run_id
+        self._stop_asked = False
+
+    def show_status(self, info: RunInfo) -> None:
+        """Take the newest state of the watched run; decides what the next Stop means."""
+        if info.id == self._run_id:
+            self._stop_asked = info.state is RunState.STOPPING or (
+                self._stop_asked and not info.state.is_over
+            )
+
+    def start(self, spec: RunSpec) -> None:
+        """Start a run: answered by `started`, or by `problems`."""
+        self._take_off(lambda: client.start(spec))
+
+    def resume(self, run_id: str) -> None:
+        """Let a run that is over go on from its newest checkpoint: as with `start`."""
+
+        def work() -> str:
+            client.resume(run_id)
+            return run_id
+
+        self._take_off(work)
+
+    def pause(self) -> None:
+        """Ask the watched run to hold at the next step."""
+        self._send(Pause())
+
+    def resume_paused(self) -> None:
+        """Ask the watched run to go on after a pause."""
+        self._send(Resume())
+
+    def stop(self) -> None:
+        """Ask the watched run to save and leave; asked a second time, end it at once."""
+        self._send(Stop(now=self._stop_asked))
+        self._stop_asked = True
+
+    def save_checkpoint(self) -> None:
+        """Ask the watched run for a checkpoint now."""
+        self._send(SaveCheckpoint())
+
+    def empty_cache(self) -> None:
+        """Ask every worker of the watched run to give unused memory back."""
+        self._send(EmptyCache())
+
+    def refresh_runs(self) -> None:
+        """Look at every run: answered by `runs_listed`. A second call meanwhile changes nothing."""
+        if not self._listing:
+            self._listing = True
+            self._background.run(self._index.runs, self._runs_are, self._runs_failed)
+
+    def runs(self) -> list[RunInfo]:
+        """Every run there is, newest first, read on the calling thread: for the window's opening."""
+        return self._index.runs()
+
+    def _take_off(self, work: Callable[[], str]) -> None:
+        if self._starting:
+            return  # the second click of a double click
+        self._starting = True
+        self._background.run(work, self._took_off, self._did_not_take_off)
+
+    def _took_off(self, run_id: str) -> None:
+        self._starting = False
+        self._stop_asked = False
+        self.started.emit(run_id)
+
+    def _did_not_take_off(self, error: Exception) -> None:
+        self._starting = False
+        self._fail(error)
+
+    def _send(self, command: Command) -> None:
+        if self._run_id is None:
+            return
+        work = partial(client.send, self._run_id, command)
+        self._background.run(work, lambda _: None, self._command_failed)
+
+    def _command_failed(self, error: Exception) -> None:
+        self._stop_asked = False
+        self._fail(error)
+
+    def _runs_are(self, infos: list[RunInfo]) -> None:
+        self._listing = False
+        self.runs_listed.emit(infos)
+
+    def _runs_failed(self, error: Exception) -> None:
+        self._listing = False
+        self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        match error:
+            case CannotStart(problems=problems):
+                self.problems.emit(problems)
+            case CommandFailed() | NoSuchRun() | OSError():
+                self.failed.emit(str(error))
+            case _:
+                raise error

@@ -1,0 +1,203 @@
+"""The bar at the top: which run this is, how far it is, and what can be asked of it now."""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+from PySide6.QtCore import QSize, Qt, QTimer, Signal
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QProgressBar,
+    QPushButton,
+    QSizePolicy,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from engine.client import RunInfo
+from engine.run_state import RunState, RunStatus
+from gui import wording
+from gui.state_look import dot, state_colour
+from gui.theme import Theme, icon
+
+
+class Offer(NamedTuple):
+    """What can be asked of a run in one state."""
+
+    pause: bool = False
+    go_on: bool = False
+    """Resume, after a pause."""
+
+    stop: str = ""
+    """What the Stop button says; empty: nothing to stop."""
+
+    ask: bool = False
+    """Checkpoint and Empty cache."""
+
+
+_OFFERS = {
+    RunState.STARTING: Offer(stop="Stop"),
+    RunState.RUNNING: Offer(pause=True, stop="Stop", ask=True),
+    RunState.PAUSED: Offer(go_on=True, stop="Stop", ask=True),
+    RunState.STOPPING: Offer(stop="Stop now"),
+}
+_NOTHING = Offer()
+
+
+class RunControls(QFrame):
+    """Shows the watched run and offers what its state allows."""
+
+    pause_clicked = Signal()
+    resume_paused_clicked = Signal()
+    stop_clicked = Signal()
+    resume_clicked = Signal(str)
+    """Id of a run that is over and should go on from its newest checkpoint."""
+
+    checkpoint_clicked = Signal()
+    empty_cache_clicked = Signal()
+    theme_clicked = Signal()
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("bar")
+        self._theme = theme
+        self._info: RunInfo | None = None
+        self._dot = QLabel()
+        self._title = QLabel()
+        self._title.setObjectName("ttl")
+        self._state = QLabel()
+        self._progress_text = QLabel()
+        self._progress = QProgressBar()
+        self._progress.setTextVisible(False)
+        self._progress.setAccessibleName("Progress of the run")
+        self.pause = _button("Pause", "Hold after the current step; the processes stay")
+        self.stop = _button("Stop", "Save a checkpoint and end the run (Ctrl+.)")
+        self.checkpoint = _button("Checkpoint", "Save a checkpoint now (Ctrl+S)")
+        self.empty_cache = _button("Empty cache", "Let every worker give unused memory back")
+        self.resume = _button("Resume", "Go on from the newest checkpoint")
+        self._theme_button = QToolButton()
+        self._theme_button.setToolTip("Dark or light (Ctrl+Shift+L)")
+        self._theme_button.setAccessibleName("Theme")
+        self._theme_button.setIconSize(QSize(18, 18))
+        self._lay_out()
+        self.pause.clicked.connect(self._pause_or_go_on)
+        self.stop.clicked.connect(self.stop_clicked)
+        self.checkpoint.clicked.connect(self.checkpoint_clicked)
+        self.empty_cache.clicked.connect(self.empty_cache_clicked)
+        self.resume.clicked.connect(self._resume)
+        self._theme_button.clicked.connect(self.theme_clicked)
+        self._clock = QTimer(self)
+        self._clock.setInterval(1000)
+        self._clock.timeout.connect(self._show_state)
+        self._clock.start()
+        self.set_theme(theme)
+
+    def show_info(self, info: RunInfo | None) -> None:
+        """Show the run as it is now, or that there is none."""
+        self._info = info
+        offer = _OFFERS.get(info.state, _NOTHING) if info else _NOTHING
+        self.pause.setText("Resume" if offer.go_on else "Pause")
+        self.pause.setIcon(icon("play" if offer.go_on else "pause", self._theme))
+        self.pause.setEnabled(offer.pause or offer.go_on)
+        self.stop.setText(offer.stop or "Stop")
+        self.stop.setEnabled(bool(offer.stop))
+        self.checkpoint.setEnabled(offer.ask)
+        self.empty_cache.setEnabled(offer.ask)
+        resumable = bool(info and info.state.can_resume and info.status.checkpoint)
+        over = bool(info and info.state.is_over)
+        self.resume.setVisible(resumable)
+        self.pause.setVisible(not resumable)
+        self._progress_text.setText(_progress_text(info.status) if info else "")
+        total = info.status.total_steps if info else 0
+        self._progress.setRange(0, total or 1)
+        self._progress.setValue(min(info.status.step, total) if info else 0)
+        self._progress.setVisible(bool(total) or not over)
+        self._show_state()
+
+    def set_theme(self, theme: Theme) -> None:
+        """Draw the icons and the dot for `theme`."""
+        self._theme = theme
+        for button, name in (
+            (self.stop, "stop"),
+            (self.checkpoint, "checkpoint"),
+            (self.empty_cache, "empty-cache"),
+            (self.resume, "play"),
+        ):
+            button.setIcon(icon(name, theme))
+        self._theme_button.setIcon(icon("theme", theme))
+        self.show_info(self._info)
+
+    def _show_state(self) -> None:
+        """The line that changes with the clock also when the run says nothing."""
+        info = self._info
+        if info is None:
+            self._dot.clear()
+            self._title.setText("No run yet")
+            self._state.setText("Choose what to train on the left, then Start run.")
+            return
+        colour = state_colour(info.state, self._theme)
+        self._dot.setPixmap(dot(colour, 12))
+        self._title.setText(info.title)
+        self._title.setToolTip(str(info.folder))
+        parts = [f'<span style="color:{colour}">{info.state}</span>']
+        status = info.status
+        if status.started:
+            end = status.updated if info.state.is_over else time.time()
+            parts.append(wording.duration(end - status.started))
+        if status.seconds_left > 0 and info.state is RunState.RUNNING:
+            parts.append(f"ETA {wording.duration(status.seconds_left)}")
+        self._state.setText(" · ".join(parts))
+
+    def _pause_or_go_on(self) -> None:
+        if self._info is not None and self._info.state is RunState.PAUSED:
+            self.resume_paused_clicked.emit()
+        else:
+            self.pause_clicked.emit()
+
+    def _resume(self) -> None:
+        if self._info is not None:
+            self.resume_clicked.emit(self._info.id)
+
+    def _lay_out(self) -> None:
+        run = QVBoxLayout()
+        run.setSpacing(0)
+        run.addWidget(self._title)
+        run.addWidget(self._state)
+        progress = QVBoxLayout()
+        progress.setSpacing(4)
+        progress.addStretch(1)
+        self._progress_text.setAlignment(Qt.AlignmentFlag.AlignRight)
+        progress.addWidget(self._progress_text)
+        self._progress.setMinimumWidth(210)
+        self._progress.setFixedHeight(6)
+        progress.addWidget(self._progress)
+        progress.addStretch(1)
+        for label in (self._title, self._state):
+            label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(14, 6, 10, 6)
+        layout.setSpacing(8)
+        layout.addWidget(self._dot)
+        layout.addLayout(run, 1)
+        layout.addLayout(progress)
+        layout.addSpacing(8)
+        for button in (self.resume, self.pause, self.stop, self.checkpoint, self.empty_cache):
+            layout.addWidget(button)
+        layout.addWidget(self._theme_button)
+
+
+def _button(text: str, tip: str) -> QPushButton:
+    button = QPushButton(text)
+    button.setToolTip(tip)
+    return button
+
+
+def _progress_text(status: RunStatus) -> str:
+    if not status.total_steps:
+        return ""
+    epoch = f"Epoch {max(status.epoch, 1)} / {status.epochs}"
+    return f"{epoch} · step {status.step:,} / {status.total_steps:,}"

@@ -1,0 +1,152 @@
+"""What the figure cards say about the watched run, worked out from its curves, events and status."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+from PySide6.QtCore import QObject, Signal
+
+from engine.client import RunInfo
+from engine.events import EpochEnded, Rewound, TrainingStarted
+from engine.store_reader import StoredEvent
+from gui import wording
+
+TRAIN_LOSS = "train/loss"
+_LESS_IS_BETTER = ("loss", "error", "mae", "mse", "rmse", "perplexity")
+_UNKNOWN = "–"
+
+Array = npt.NDArray[np.float64]
+
+
+class RunFigures(QObject):
+    """Feeds the cards: `figure(key, value, note, tone)` for each key of the figure row."""
+
+    figure = Signal(str, str, str, str)
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._labels: dict[str, str] = {}
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget the run: another one is shown."""
+        self._steps_per_epoch = 0
+        self._loss: list[tuple[Array, Array]] = []
+        self._epochs: dict[int, dict[str, float]] = {}
+        self._memory: dict[str, float] = {}
+        for key in ("loss", "metric", "throughput", "step_time", "memory"):
+            self.figure.emit(key, _UNKNOWN, "", "")
+
+    def set_device_labels(self, labels: dict[str, str]) -> None:
+        """What to call each device."""
+        self._labels = labels
+
+    def show_info(self, info: RunInfo) -> None:
+        """Take the newest status of the run."""
+        status = info.status
+        self._steps_per_epoch = status.steps_per_epoch
+        loss = status.metrics.get(TRAIN_LOSS)
+        if loss is not None:
+            note, tone = self._trend()
+            self.figure.emit("loss", f"{loss:.4g}", note, tone)
+        if status.samples_per_second:
+            count = status.replicas
+            note = f"{count} replica{'s' * (count != 1)}" if count else ""
+            speed = f"{status.samples_per_second:,.0f} samples/s"
+            self.figure.emit("throughput", speed, note, "")
+        if status.step_seconds:
+            self.figure.emit("step_time", f"{status.step_seconds * 1000:.3g} ms", "per step", "")
+
+    def take_events(self, events: list[StoredEvent]) -> None:
+        """Take the results of epochs; a rewound run has lost the later ones."""
+        for stored in events:
+            match stored.event:
+                case TrainingStarted(steps_per_epoch=steps_per_epoch):
+                    self._steps_per_epoch = steps_per_epoch
+                case EpochEnded(epoch, _, metrics):
+                    self._epochs[epoch] = metrics
+                case Rewound(step) if self._steps_per_epoch:
+                    kept = step // self._steps_per_epoch
+                    self._epochs = {e: m for e, m in self._epochs.items() if e <= kept}
+                case _:
+                    pass
+        self._show_best()
+
+    def take_curve(self, series: str, steps: Array, values: Array) -> None:
+        """Take a whole curve, in place of what there was of it."""
+        if series == TRAIN_LOSS:
+            self._loss = []
+        if _is_memory(series):
+            self._memory.pop(series, None)
+        self.take_points(series, steps, values)
+
+    def take_points(self, series: str, steps: Array, values: Array) -> None:
+        """Take new points of a curve."""
+        if series == TRAIN_LOSS:
+            self._loss.append((steps, values))
+            self._drop_old_loss()
+        elif _is_memory(series) and np.isfinite(values).any():
+            self._memory[series] = max(float(np.nanmax(values)), self._memory.get(series, 0.0))
+            top = max(self._memory, key=lambda name: self._memory[name])
+            device = top.split("/")[1]
+            note = self._labels.get(device, device)
+            self.figure.emit("memory", wording.size(self._memory[top]), note, "")
+
+    def _drop_old_loss(self) -> None:
+        """Keep the last two epochs: the trend needs no more."""
+        newest = self._loss[-1][0][-1] if len(self._loss[-1][0]) else 0
+        oldest = newest - 2 * self._steps_per_epoch
+        while len(self._loss) > 1 and self._steps_per_epoch and self._loss[0][0][-1] <= oldest:
+            self._loss.pop(0)
+
+    def _trend(self) -> tuple[str, str]:
+        """How the mean training loss changed from the epoch before to the last one."""
+        size = self._steps_per_epoch
+        if not size or not self._loss:
+            return "", ""
+        steps = np.concatenate([steps for steps, _ in self._loss])
+        values = np.concatenate([values for _, values in self._loss])
+        if not len(steps) or steps[-1] < 2 * size:
+            return "", ""
+        age = steps[-1] - steps
+        last, before = values[age < size], values[(age >= size) & (age < 2 * size)]
+        if not (np.isfinite(last).any() and np.isfinite(before).any()):
+            return "", ""
+        old, new = float(np.nanmean(before)), float(np.nanmean(last))
+        if not old or not math.isfinite(new / old):
+            return "", ""
+        change = new / old - 1
+        sign, tone = ("▼", "good") if change <= 0 else ("▲", "warning")
+        return f"{sign} {abs(change):.1%} / epoch", tone
+
+    def _show_best(self) -> None:
+        name = _merit([name for metrics in self._epochs.values() for name in metrics])
+        results = {
+            epoch: metrics[name]
+            for epoch, metrics in self._epochs.items()
+            if name in metrics and math.isfinite(metrics[name])
+        }
+        if not results:
+            return
+        pick = min if _less_is_better(name) else max
+        best = pick(results, key=lambda epoch: results[epoch])
+        newest = results[max(results)]
+        note = f"★ best {wording.metric(name, results[best])} @ epoch {best}"
+        text = f"{wording.metric(name, newest)} {wording.metric_name(name)}"
+        self.figure.emit("metric", text, note, "best")
+
+
+def _merit(names: list[str]) -> str:
+    """The validation metric that says best how good the model is: the first that is no loss."""
+    validation = [name for name in names if name.startswith("validation/")]
+    return min(validation, key=_less_is_better, default="")
+
+
+def _less_is_better(name: str) -> bool:
+    return any(word in wording.metric_name(name).split() for word in _LESS_IS_BETTER)
+
+
+def _is_memory(series: str) -> bool:
+    return series.startswith("device/") and series.endswith("/memory")

@@ -1,0 +1,47 @@
+"""The list of all runs, read again only where something may have changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from engine import client, paths
+from engine.client import NoSuchRun, RunInfo
+from engine.store import FILE_NAME
+
+Stamp = tuple[int, ...]
+
+
+class RunIndex:
+    """Remembers the runs that are over, so that a thousand old runs cost a thousand `stat`s."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[Stamp, RunInfo]] = {}
+
+    def runs(self) -> list[RunInfo]:
+        """Every run that can be read, newest first. May be called on any one thread at a time."""
+        found = []
+        for run_id in paths.run_ids():
+            stamp = _stamp(paths.run_folder(run_id))
+            known = self._known.get(run_id)
+            if known is not None and known[0] == stamp and known[1].state.is_over:
+                found.append(known[1])
+                continue
+            try:
+                info = client.look(run_id)
+            except NoSuchRun:
+                continue  # opening it or `python main.py show ID` says what is wrong with it
+            self._known[run_id] = (stamp, info)
+            found.append(info)
+        return found
+
+
+def _stamp(folder: Path) -> Stamp:
+    """Changes whenever somebody writes to the store in `folder`."""
+    stamp = []
+    for name in (FILE_NAME, f"{FILE_NAME}-wal"):
+        try:
+            status = (folder / name).stat()
+            stamp += [status.st_mtime_ns, status.st_size]
+        except OSError:
+            stamp += [0, 0]
+    return tuple(stamp)

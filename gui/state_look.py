@@ -1,0 +1,45 @@
+"""How a run's state looks: its colour and its dot. The word always stands beside them."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor, QIcon, QPainter, QPixmap
+
+from engine.run_state import RunState
+from gui.theme import Theme
+
+_SHARP = 3
+"""Pixels drawn per logical pixel, enough for every screen scale."""
+
+
+def state_colour(state: RunState, theme: Theme) -> str:
+    """The colour of `state` in `theme`."""
+    return {
+        RunState.STARTING: theme.accent,
+        RunState.RUNNING: theme.good,
+        RunState.PAUSED: theme.warning,
+        RunState.STOPPING: theme.warning,
+        RunState.FINISHED: theme.muted,
+        RunState.STOPPED: theme.muted,
+        RunState.FAILED: theme.bad,
+        RunState.INTERRUPTED: theme.bad,
+    }[state]
+
+
+def dot(colour: str, size: int = 10) -> QPixmap:
+    """A filled circle, `size` logical pixels across."""
+    pixmap = QPixmap(size * _SHARP, size * _SHARP)
+    pixmap.setDevicePixelRatio(_SHARP)
+    pixmap.fill(Qt.GlobalColor.transparent)
+    painter = QPainter(pixmap)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    painter.setBrush(QColor(colour))
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.drawEllipse(1, 1, size - 2, size - 2)
+    painter.end()
+    return pixmap
+
+
+def dot_icon(colour: str) -> QIcon:
+    """The same as an icon."""
+    return QIcon(dot(colour))

@@ -1,0 +1,167 @@
+"""Tails one run's store and logs on a timer: the only bridge from the engine to the widgets."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import time
+from pathlib import Path
+
+import msgspec
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from engine import client, paths
+from engine.client import NoSuchRun, RunInfo
+from engine.run_state import RunStatus
+from engine.store import FILE_NAME
+from engine.store_reader import RunReader
+from gui.log_tail import LogTail
+
+LIVE_MS = 100
+OVER_MS = 1000
+"""A run that is over may be resumed from elsewhere, so it is still looked at, seldom."""
+
+LONGEST_ADDITION = 8000
+"""More new points than this are read as a curve of blocks instead, point by point no more."""
+
+ALIVE_EVERY = 1.0
+"""Seconds between two questions to the operating system whether the supervisor lives."""
+
+_LOG_NAME = re.compile(r"rank(\d+)\.log")
+
+
+class StoreReader(QObject):
+    """Follows the watched run, live, re-attached or over, by one code path."""
+
+    status_changed = Signal(object)
+    """RunInfo, whenever something in it changed."""
+
+    events = Signal(object)
+    """list[StoredEvent], oldest first."""
+
+    points = Signal(str, object, object)
+    """Series, steps and values (float64 arrays) to append."""
+
+    curve = Signal(str, object, object)
+    """Series, steps and values (float64 arrays) that replace what there was."""
+
+    log_lines = Signal(int, list)
+    """Rank, and list[str]: new lines of its output."""
+
+    trouble = Signal(str)
+    """A sentence: the run cannot be read."""
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._timer = QTimer(self)
+        self._timer.timeout.connect(self.poll)
+        self._reader: RunReader | None = None
+        self.watch(None)
+
+    def watch(self, run_id: str | None) -> None:
+        """Follow `run_id` from its beginning, or nothing."""
+        self._close()
+        self._run_id = run_id
+        self._info: RunInfo | None = None
+        self._status: RunStatus | None = None
+        self._looked = 0.0
+        self._seq = 0
+        self._generation = -1
+        self._counts: dict[str, int] = {}
+        self._tails: dict[int, LogTail] = {}
+        self._said = ""
+        if run_id is None:
+            self._timer.stop()
+        else:
+            self._timer.start(LIVE_MS)
+            self.poll()
+
+    def interval(self) -> int:
+        """Milliseconds from one look to the next."""
+        return self._timer.interval()
+
+    def poll(self) -> None:
+        """Read what is new now; the timer calls this."""
+        if self._run_id is None:
+            return
+        folder = paths.run_folder(self._run_id)
+        try:
+            self._poll_store(self._run_id, folder)
+        except (sqlite3.Error, msgspec.DecodeError, msgspec.ValidationError) as error:
+            self._close()
+            self._say(f"The store of run {self._run_id} cannot be read: {error}. See {folder}.")
+        except NoSuchRun as error:
+            self._say(str(error))
+        else:
+            self._said = ""
+        self._poll_logs(folder)
+        over = self._said or (self._info is not None and self._info.state.is_over)
+        interval = OVER_MS if over else LIVE_MS
+        if self._run_id is not None and self._timer.interval() != interval:
+            self._timer.start(interval)
+
+    def _poll_store(self, run_id: str, folder: Path) -> None:
+        if self._reader is None and (folder / FILE_NAME).exists():
+            self._reader = RunReader(folder)
+        if self._reader is None:
+            self._look(run_id, None)
+            return
+        # The status first: what came in before it must be read below, however quick the run is.
+        status = self._reader.status()
+        self._read_curves(self._reader)
+        events = self._reader.events_after(self._seq)
+        if events:
+            self._seq = events[-1].seq
+            self.events.emit(events)
+        self._look(run_id, status)
+
+    def _read_curves(self, reader: RunReader) -> None:
+        generation = reader.generation()
+        rewound = generation != self._generation
+        self._generation = generation
+        for series, count in reader.counts().items():
+            known = self._counts.get(series, 0)
+            if rewound or not known or count - known > LONGEST_ADDITION:
+                curve = reader.history(series)
+                self.curve.emit(series, curve.step, curve.value)
+            elif count != known:
+                curve = reader.points_after(series, known)
+                self.points.emit(series, curve.step, curve.value)
+            else:
+                continue
+            self._counts[series] = curve.count
+
+    def _look(self, run_id: str, status: RunStatus | None) -> None:
+        now = time.monotonic()
+        if self._info is not None and status == self._status and now - self._looked < ALIVE_EVERY:
+            return
+        self._status, self._looked = status, now
+        info = client.look(run_id)
+        if info != self._info:
+            self._info = info
+            self.status_changed.emit(info)
+
+    def _poll_logs(self, folder: Path) -> None:
+        over = self._info is not None and self._info.state.is_over
+        for path in sorted((folder / "logs").glob("rank*.log")):
+            match = _LOG_NAME.fullmatch(path.name)
+            if match is None:
+                continue
+            rank = int(match[1])
+            try:
+                lines = self._tails.setdefault(rank, LogTail(path)).read(whole=over)
+            except OSError as error:
+                self._say(f"The log {path} cannot be read: {error}.")
+                continue
+            if lines:
+                self.log_lines.emit(rank, lines)
+
+    def _say(self, sentence: str) -> None:
+        if sentence != self._said:
+            self._said = sentence
+            self.trouble.emit(sentence)
+
+    def _close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None

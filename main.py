@@ -1,0 +1,201 @@
+"""Traindeck: opens the window, or does from a terminal what the window does."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+Action = Callable[[argparse.Namespace], int]
+"""What a command does with its options; it imports what it needs, so that --help is quick."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Complains in one sentence on standard error, with exit code 2."""
+
+    def error(self, message: str) -> NoReturn:
+        match = re.fullmatch(r"argument ([^:]+): (.*)", message, re.DOTALL)
+        text = f"{match[1]} {match[2]}" if match else message[0].upper() + message[1:]
+        self.exit(2, f"{text.rstrip('.')}. `python {self.prog} --help` explains.\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Do what the arguments ask for and return the exit code."""
+    options = _parser().parse_args(arguments)
+    if options.action is None:
+        return _open_window()
+    from engine.headless.guard import guarded
+
+    return guarded(lambda: options.action(options))
+
+
+def _open_window() -> int:
+    try:
+        from gui.app import run
+    except ImportError as error:
+        print(
+            f"The window cannot be opened: {error}. Train from the command line instead: "
+            "see `python main.py train --help`.",
+            file=sys.stderr,
+        )
+        return 2
+    return run(sys.argv)
+
+
+def _parser() -> Parser:
+    parser = Parser(prog="main.py", description=__doc__, epilog="Without a command: the window.")
+    parser.set_defaults(action=None)
+    commands = parser.add_subparsers(metavar="COMMAND", parser_class=Parser)
+
+    def add(name: str, action: Action, about: str, *parents: Parser) -> Parser:
+        command = commands.add_parser(name, help=about, description=about, parents=parents)
+        command.set_defaults(action=action)
+        return command
+
+    one, json, detach = Parser(add_help=False), Parser(add_help=False), Parser(add_help=False)
+    one.add_argument("id", metavar="ID", help="the run's number")
+    json.add_argument("--json", action="store_true", help="the last line is JSON for a program")
+    detach.add_argument("--detach", action="store_true", help="return once it has started")
+
+    _add_wishes(add("train", _train, "start a run and follow it", json, detach))
+    add("runs", _runs, "list the runs", json)
+    add("show", _show, "show one run", one, json)
+    add("attach", _attach, "follow an active run; Ctrl-C leaves it alone", one, json)
+    stop = add("stop", _stop, "save, then end a run", one)
+    stop.add_argument("--now", action="store_true", help="end it at once, without saving")
+    add("checkpoint", _checkpoint, "save a checkpoint now", one)
+    add("pause", _pause, "hold a run at its next step", one)
+    resume = add("resume", _resume, "go on with a paused or ended run", one, json, detach)
+    resume.add_argument("--checkpoint", metavar="NAME", help="where from (default: the newest)")
+    add("empty-cache", _empty_cache, "have a run give unused memory back", one)
+    add("strategies", _strategies, "list the strategies and whether they run here", json)
+    add("devices", _devices, "list the devices of this machine", json)
+    add("recipes", _recipes, "list the built-in recipes", json)
+    pictures = add("screenshots", _screenshots, "save pictures of the window")
+    pictures.add_argument("folder", metavar="DIR", type=Path, help="where to save them")
+    return parser
+
+
+def _add_wishes(train: Parser) -> None:
+    own = "(default: the recipe's own)"
+    train.add_argument("--recipe", default="digits", help="a name or a .py file (default: digits)")
+    train.add_argument("--strategy", default="single", help="a name (default: single)")
+    train.add_argument(
+        "--devices",
+        metavar="LIST",
+        help="such as cpu:0,cpu:1 or gpu:0 or all-gpus or UUIDs (default: the first GPU, else cpu:0)",
+    )
+    train.add_argument("--batch-size", type=_whole_number, metavar="N", help=f"global {own}")
+    train.add_argument("--epochs", type=_whole_number, metavar="N", help=own)
+    train.add_argument("--learning-rate", type=_number, metavar="X", help=own)
+    train.add_argument("--seed", type=_whole_number, default=0, metavar="N", help="(default: 0)")
+    train.add_argument("--name", default="", help="what to call the run")
+    train.add_argument(
+        "--set",
+        dest="settings",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a setting of the recipe; may be given several times",
+    )
+
+
+def _whole_number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"takes a whole number, not {text!r}") from None
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"takes a number, not {text!r}") from None
+
+
+def _train(options: argparse.Namespace) -> int:
+    from engine.headless.train import Wishes, train
+
+    wishes = Wishes(**{name: getattr(options, name) for name in Wishes._fields})
+    return train(wishes, detach=options.detach, json=options.json)
+
+
+def _resume(options: argparse.Namespace) -> int:
+    from engine.headless.train import resume
+
+    return resume(options.id, options.checkpoint, detach=options.detach, json=options.json)
+
+
+def _runs(options: argparse.Namespace) -> int:
+    from engine.headless.listings import runs
+
+    return runs(json=options.json)
+
+
+def _devices(options: argparse.Namespace) -> int:
+    from engine.headless.listings import devices
+
+    return devices(json=options.json)
+
+
+def _strategies(options: argparse.Namespace) -> int:
+    from engine.headless.listings import strategies
+
+    return strategies(json=options.json)
+
+
+def _recipes(options: argparse.Namespace) -> int:
+    from engine.headless.listings import recipes
+
+    return recipes(json=options.json)
+
+
+def _show(options: argparse.Namespace) -> int:
+    from engine.headless.show import show
+
+    return show(options.id, json=options.json)
+
+
+def _attach(options: argparse.Namespace) -> int:
+    from engine.headless.ask import attach
+
+    return attach(options.id, json=options.json)
+
+
+def _stop(options: argparse.Namespace) -> int:
+    from engine.headless.ask import stop
+
+    return stop(options.id, now=options.now)
+
+
+def _checkpoint(options: argparse.Namespace) -> int:
+    from engine.headless.ask import checkpoint
+
+    return checkpoint(options.id)
+
+
+def _pause(options: argparse.Namespace) -> int:
+    from engine.headless.ask import pause
+
+    return pause(options.id)
+
+
+def _empty_cache(options: argparse.Namespace) -> int:
+    from engine.headless.ask import empty_cache
+
+    return empty_cache(options.id)
+
+
+def _screenshots(options: argparse.Namespace) -> int:
+    from gui.screenshots import take
+
+    take(options.folder)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

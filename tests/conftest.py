@@ -1,0 +1,18 @@
+"""What every test gets: a data folder of its own, and a Qt that needs no screen."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+
+
+@pytest.fixture(autouse=True)
+def traindeck_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A fresh `$TRAINDECK_HOME`, so that no test sees the user's runs or another test's."""
+    home = tmp_path / "home"
+    monkeypatch.setenv("TRAINDECK_HOME", str(home))
+    return home

@@ -1,0 +1,128 @@
+"""The helper process, the one-off probe and the live stream: how they start and how they end."""
+
+from __future__ import annotations
+
+import queue
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
+import psutil
+import pytest
+from fake_nvml import NEVER, FakeNvml
+
+from engine.telemetry import stream
+from engine.telemetry.probe import HELPER, ROOT, snapshot_once
+from engine.telemetry.snapshot import Snapshot
+from engine.telemetry.stream import TelemetryStream
+
+
+@contextmanager
+def helper() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(
+        [*HELPER, "--interval", "0.05"],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_the_helper_prints_a_snapshot_per_line_with_the_cpu_first() -> None:
+    with helper() as process:
+        assert process.stdout is not None
+        first, second = (
+            msgspec.json.decode(process.stdout.readline(), type=Snapshot) for _ in range(2)
+        )
+    cpu = second.devices[0]
+    assert (cpu.id, cpu.kind, cpu.label) == ("cpu", "cpu", "CPU")
+    assert cpu.name
+    assert cpu.memory_total is not None
+    assert cpu.memory_used is not None
+    assert 0 < cpu.memory_used < cpu.memory_total
+    assert cpu.utilisation is not None
+    assert 0 <= cpu.utilisation <= 100
+    assert second.time > first.time
+
+
+def test_the_helper_ends_when_its_input_ends() -> None:
+    with helper() as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdin.close()
+        assert process.wait(10) == 0
+        assert process.stderr.read() == b""
+
+
+def test_the_helper_ends_quietly_when_nobody_reads_it() -> None:
+    with helper() as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(10) == 0
+        assert process.stderr.read() == b""
+
+
+def test_the_helper_ends_with_its_input_inside_a_call_that_never_returns(
+    fake_nvml: FakeNvml,
+) -> None:
+    fake_nvml.fail(
+        fake_nvml.add_gpu("GPU-1", pci_bus="00000000:01:00.0"), "nvmlDeviceGetUUID", NEVER
+    )
+    with helper() as process:
+        assert process.stdin is not None
+        while "gpu0 nvmlDeviceGetUUID" not in fake_nvml.calls():
+            assert process.poll() is None
+        process.stdin.close()
+        assert process.wait(10) == 0
+
+
+def test_a_driver_that_never_answers_costs_a_probe_its_timeout_only(fake_nvml: FakeNvml) -> None:
+    fake_nvml.fail("system", "nvmlDeviceGetCount", NEVER)
+    begin = time.monotonic()
+    snapshot = snapshot_once(timeout=1.0)
+    assert time.monotonic() - begin < 5
+    assert snapshot.gpu_note == "The NVIDIA driver does not answer (asked for 1 s)."
+    assert [row.id for row in snapshot.devices] == ["cpu"]
+
+
+def test_the_stream_hands_on_snapshots_and_ends_its_helper() -> None:
+    arrived: queue.Queue[Snapshot] = queue.Queue()
+    live = TelemetryStream(arrived.put, interval=0.05)
+    first, second = arrived.get(timeout=20), arrived.get(timeout=20)
+    (child,) = psutil.Process().children()
+    live.close()
+    live.close()
+    assert second.time > first.time
+    assert not child.is_running()
+
+
+def test_a_helper_that_dies_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "RESTART_PAUSE", 0.0)
+    arrived: queue.Queue[Snapshot] = queue.Queue()
+    live = TelemetryStream(arrived.put, interval=60.0)  # each helper prints once
+    try:
+        arrived.get(timeout=20)
+        (child,) = psutil.Process().children()
+        child.kill()
+        arrived.get(timeout=20)
+    finally:
+        live.close()
+
+
+def test_whoever_only_reads_snapshots_loads_neither_psutil_nor_pynvml() -> None:
+    program = (
+        "import sys, engine.telemetry.stream, engine.telemetry.probe\n"
+        "assert not {'psutil', 'pynvml'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)

@@ -1,0 +1,68 @@
+"""Every event there is has a sentence."""
+
+from __future__ import annotations
+
+import typing
+
+import pytest
+
+from engine import events
+from engine.events import Event, Failure, Metrics, Points, RunEnded
+from gui.event_text import Level, event_name, event_text
+
+EXAMPLES: list[Event] = [
+    events.WorkerReady(1, ("cpu:1",), {"torch": "2.13.0"}),
+    events.TrainingStarted(0, 23, 5, 2, 12_345),
+    Metrics(0.0, 1.0, [Points("train/loss", [1], [0.5])]),
+    events.Progress(1, 7, 1234.0, 0.01, 60.0),
+    events.EpochEnded(1, 23, {"validation/accuracy": 0.5}),
+    events.CheckpointSaved("checkpoints/23", 23, 1, 2048, 0.25),
+    events.CacheEmptied(1, "cpu:1", 1024**2),
+    events.Paused(5),
+    events.Resumed(5),
+    events.TrainingEnded(23, True),
+    events.Notice("The disk is nearly full.", 1),
+    events.WorkerFailed(1, "ValueError: no", "recipe.py:3", "", False),
+    events.AttemptStarted(2, 4711, 0.0),
+    events.WorkerStarted(1, 4712, ("cpu:1",)),
+    events.CommandReceived("save_checkpoint"),
+    events.CommandRefused("pause", "It is paused."),
+    events.StopStage("terminate"),
+    events.Rewound(23, "step-23"),
+    RunEnded("failed", "Rank 1 died.", Failure(1, "cpu:1", -9, "SIGKILL", "died", "", "")),
+]
+
+
+def test_the_examples_are_all_events_there_are() -> None:
+    assert {type(example) for example in EXAMPLES} == set(typing.get_args(Event))
+
+
+@pytest.mark.parametrize("event", EXAMPLES, ids=event_name)
+def test_every_event_has_a_sentence_with_its_figures(event: Event) -> None:
+    said = event_text(event)
+    assert said.text
+    assert "\n" not in said.text
+    assert said.rank == getattr(event, "rank", 1 if isinstance(event, RunEnded) else -1)
+
+
+@pytest.mark.parametrize(
+    ("event", "level", "words"),
+    [
+        (EXAMPLES[5], Level.INFO, "Checkpoint of step 23 (epoch 1) saved"),
+        (EXAMPLES[5], Level.INFO, "2.0 KiB, 0.25 s"),
+        (EXAMPLES[4], Level.INFO, "validation/accuracy 50.0 %"),
+        (EXAMPLES[15], Level.WARN, "refused: pause. It is paused."),
+        (EXAMPLES[11], Level.ERROR, "in recipe.py:3: ValueError: no"),
+        (EXAMPLES[18], Level.ERROR, "Run failed. Rank 1 died."),
+        (RunEnded("finished", ""), Level.INFO, "Run finished."),
+        (RunEnded("stopped", "You stopped it."), Level.WARN, "You stopped it."),
+    ],
+)
+def test_level_and_words(event: Event, level: Level, words: str) -> None:
+    said = event_text(event)
+    assert said.level is level
+    assert words in said.text
+
+
+def test_the_name_of_an_event() -> None:
+    assert event_name(EXAMPLES[5]) == "Checkpoint saved"

@@ -1,0 +1,148 @@
+"""The bridge from a store to the widgets, against stores that the tests write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from engine.events import EpochEnded, RunEnded
+from engine.run_state import RunState
+from gui.store_reader import LIVE_MS, OVER_MS, StoreReader
+
+
+class Screen:
+    """Takes what the reader says, as the widgets would."""
+
+    def __init__(self, reader: StoreReader) -> None:
+        self.curves: dict[str, list[float]] = {}
+        self.events: list[Any] = []
+        self.states: list[RunState] = []
+        self.log: list[tuple[int, str]] = []
+        self.troubles: list[str] = []
+        reader.curve.connect(lambda name, steps, _: self.curves.update({name: list(steps)}))
+        reader.points.connect(lambda name, steps, _: self.curves[name].extend(steps))
+        reader.events.connect(lambda new: self.events.extend(each.event for each in new))
+        reader.status_changed.connect(lambda info: self.states.append(info.state))
+        reader.log_lines.connect(lambda rank, new: self.log.extend((rank, line) for line in new))
+        reader.trouble.connect(self.troubles.append)
+
+
+@pytest.fixture
+def reader(qtbot: QtBot) -> Iterator[StoreReader]:
+    reader = StoreReader()
+    yield reader
+    reader.watch(None)
+
+
+def test_a_live_run_is_read_from_its_beginning_and_then_appended(
+    reader: StoreReader, record: Callable[..., Any], qtbot: QtBot
+) -> None:
+    screen = Screen(reader)
+    run = record()
+    run.begin()
+    run.add_points("train/loss", range(1, 6))
+    reader.watch(run.id)
+    assert screen.curves == {"train/loss": [1, 2, 3, 4, 5]}
+    assert screen.states == [RunState.RUNNING]
+    run.add_points("train/loss", range(6, 8))
+    run.add(EpochEnded(1, 7, {"validation/loss": 0.4}))
+    qtbot.waitUntil(lambda: EpochEnded(1, 7, {"validation/loss": 0.4}) in screen.events)
+    assert screen.curves == {"train/loss": [1, 2, 3, 4, 5, 6, 7]}
+    assert len(screen.events) == 3
+
+
+def test_points_taken_away_replace_every_curve(
+    reader: StoreReader, record: Callable[..., Any]
+) -> None:
+    screen = Screen(reader)
+    run = record()
+    run.begin()
+    run.add_points("train/loss", range(1, 10))
+    run.add_points("validation/loss", [9])
+    reader.watch(run.id)
+    run.store.rewind(5)
+    run.add_points("train/loss", [6])
+    reader.poll()
+    assert screen.curves == {"train/loss": [1, 2, 3, 4, 5, 6], "validation/loss": []}
+
+
+def test_a_run_that_is_over_is_looked_at_seldom_and_followed_again_when_resumed(
+    reader: StoreReader, record: Callable[..., Any]
+) -> None:
+    screen = Screen(reader)
+    run = record()
+    run.begin()
+    run.add(RunEnded("stopped", "You stopped it."))
+    reader.watch(run.id)
+    assert screen.states == [RunState.STOPPED]
+    assert reader.interval() == OVER_MS
+    run.begin(attempt=2)
+    run.add_points("train/loss", [11])
+    reader.poll()
+    assert screen.states[-1] is RunState.RUNNING
+    assert reader.interval() == LIVE_MS
+    assert screen.curves == {"train/loss": [11]}
+
+
+def test_a_flood_of_points_is_read_as_one_curve_of_blocks(
+    reader: StoreReader, record: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gui.store_reader.LONGEST_ADDITION", 3)
+    screen = Screen(reader)
+    run = record()
+    run.begin()
+    run.add_points("train/loss", [1])
+    reader.watch(run.id)
+    appended: list[str] = []
+    reader.points.connect(lambda name, *_: appended.append(name))
+    run.add_points("train/loss", range(2, 9))
+    reader.poll()
+    assert not appended
+    assert screen.curves == {"train/loss": list(range(1, 9))}
+
+
+def test_the_workers_output_arrives_line_by_line_with_its_rank(
+    reader: StoreReader, record: Callable[..., Any]
+) -> None:
+    screen = Screen(reader)
+    run = record()
+    run.begin()
+    run.write_log(0, "first\nsec")
+    run.write_log(1, "other\n")
+    reader.watch(run.id)
+    assert screen.log == [(0, "first"), (1, "other")]
+    run.write_log(0, "ond\n")
+    reader.poll()
+    assert screen.log[2:] == [(0, "second")]
+
+
+def test_a_damaged_store_is_said_once_in_a_sentence(
+    reader: StoreReader, record: Callable[..., Any]
+) -> None:
+    screen = Screen(reader)
+    run = record()
+    run.store.close()
+    (run.folder / "run.sqlite").write_bytes(b"this is no database" * 100)
+    (run.folder / "run.sqlite-wal").unlink(missing_ok=True)
+    reader.watch(run.id)
+    reader.poll()
+    assert len(screen.troubles) == 1
+    assert "cannot be read" in screen.troubles[0]
+
+
+def test_watching_another_run_forgets_the_first(
+    reader: StoreReader, record: Callable[..., Any]
+) -> None:
+    first, second = record(), record()
+    first.begin()
+    second.begin()
+    first.add_points("train/loss", [1, 2])
+    reader.watch(first.id)
+    screen = Screen(reader)
+    reader.watch(second.id)
+    first.add_points("train/loss", [3])
+    reader.poll()
+    assert screen.curves == {}

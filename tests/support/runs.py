@@ -1,0 +1,116 @@
+"""Real runs with real workers, and waiting for what happens in them."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from engine import client
+from engine.client import RunInfo
+from engine.events import Event
+from engine.run_state import RunState
+from engine.spec import RunSpec
+from engine.store_reader import RunReader
+
+RECIPES = Path(__file__).parent.parent / "recipes"
+LONGEST = 120.0
+"""Seconds; only a test that hangs gets there."""
+
+
+def spec(recipe: str, strategy: str, devices: int = 1, **changes: Any) -> RunSpec:
+    """A spec for `devices` logical CPU devices; `recipe` is a file in tests/recipes or a built-in."""
+    path = RECIPES / f"{recipe}.py"
+    settings: dict[str, Any] = {
+        "recipe": str(path) if path.exists() else recipe,
+        "strategy": strategy,
+        "devices": tuple(f"cpu:{k}" for k in range(devices)),
+        "batch_size": 32,
+        "epochs": 2,
+        "learning_rate": 0.2,
+    }
+    return RunSpec(**(settings | changes))
+
+
+def wait_for(run_id: str, condition: Callable[[RunInfo], bool]) -> RunInfo:
+    """The run as it is when `condition` first holds. Fails when it is over before that."""
+    deadline = time.monotonic() + LONGEST
+    pause = threading.Event()
+    while True:
+        info = client.look(run_id)
+        if condition(info):
+            return info
+        assert not info.state.is_over, f"{info.state}: {info.reason}\n{logs(info)}"
+        assert time.monotonic() < deadline, f"still {info.state} at step {info.status.step}"
+        pause.wait(0.02)
+
+
+def wait_for_end(run_id: str) -> RunInfo:
+    """The run once it is over."""
+    return wait_for(run_id, lambda info: info.state.is_over)
+
+
+def wait_for_event(run_id: str, kind: type[Event], after: int = 0) -> Any:
+    """The first event of `kind` after number `after`."""
+    found: list[Event] = []
+
+    def happened(info: RunInfo) -> bool:
+        found.extend(e for e in events(info, after) if isinstance(e, kind))
+        return bool(found)
+
+    wait_for(run_id, happened)
+    return found[0]
+
+
+def train(wanted: RunSpec) -> RunInfo:
+    """Start a run and wait until it is over."""
+    return wait_for_end(client.start(wanted))
+
+
+def events(info: RunInfo, after: int = 0) -> list[Event]:
+    """Every event of a run after number `after`."""
+    with RunReader(info.folder) as reader:
+        return [stored.event for stored in reader.events_after(after)]
+
+
+def curve(info: RunInfo, series: str) -> tuple[list[int], list[float]]:
+    """Steps and values of a series."""
+    with RunReader(info.folder) as reader:
+        found = reader.points_after(series, 0)
+    return found.step.astype(int).tolist(), found.value.tolist()
+
+
+def logs(info: RunInfo) -> str:
+    """What the workers printed."""
+    files = sorted((info.folder / "logs").glob("*.log"))
+    return "\n".join(f"--- {file.name}\n{file.read_text()[-4000:]}" for file in files)
+
+
+def is_training(info: RunInfo) -> bool:
+    """Whether a few steps are done."""
+    return info.state is RunState.RUNNING and info.status.step > info.status.checkpoint_step + 2
+
+
+def wait_until_gone(info: RunInfo, seconds: float = 10.0) -> None:
+    """Fail unless every process of the run (its workers, its supervisor) ends within `seconds`."""
+    processes = []
+    for pid in (*info.status.worker_pids, info.status.supervisor_pid):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            processes.append(psutil.Process(pid))
+    deadline = time.monotonic() + seconds
+    pause = threading.Event()
+    while left := [process for process in processes if _lives(process)]:
+        assert time.monotonic() < deadline, f"orphans: {left}"
+        pause.wait(0.02)
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
