@@ -17,6 +17,7 @@ class Parser(argparse.ArgumentParser):
     """Complains in one sentence on standard error, with exit code 2."""
 
     def error(self, message: str) -> NoReturn:
+        message = message.replace("argument COMMAND: invalid choice: ", "There is no command ")
         match = re.fullmatch(r"argument ([^:]+): (.*)", message, re.DOTALL)
         text = f"{match[1]} {match[2]}" if match else message[0].upper() + message[1:]
         self.exit(2, f"{text.rstrip('.')}. `python {self.prog} --help` explains.\n")
@@ -86,7 +87,7 @@ def _add_wishes(train: Parser) -> None:
     train.add_argument(
         "--devices",
         metavar="LIST",
-        help="such as cpu:0,cpu:1 or gpu:0 or all-gpus or UUIDs (default: the first GPU, else cpu:0)",
+        help="such as cpu:0,cpu:1 or gpu:0 or all-gpus or UUIDs (default: first GPU, else cpu:0)",
     )
     train.add_argument("--batch-size", type=_whole_number, metavar="N", help=f"global {own}")
     train.add_argument("--epochs", type=_whole_number, metavar="N", help=own)

@@ -14,7 +14,7 @@ import msgspec
 
 FOLDER = "checkpoints"
 MANIFEST = "manifest.json"
-_NAME = re.compile(r"step-\d{8,}")
+_NAME = re.compile(r"step-(\d{8,})")
 _TEMPORARY = ".tmp"
 
 
@@ -116,15 +116,13 @@ def publish(
 
 def checkpoints(run_folder: Path) -> list[CheckpointInfo]:
     """The complete checkpoints of a run, by step; without what is half-written or unreadable."""
-    folder = run_folder / FOLDER
     found = []
-    for entry in sorted(folder.iterdir()) if folder.is_dir() else []:
-        if _NAME.fullmatch(entry.name):
-            try:
-                found.append(CheckpointInfo(entry, read_manifest(entry)))
-            except CheckpointDamaged:
-                continue
-    return sorted(found, key=lambda info: info.manifest.position.step)
+    for folder in _published(run_folder).values():
+        try:
+            found.append(CheckpointInfo(folder, read_manifest(folder)))
+        except CheckpointDamaged:
+            continue
+    return found
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -152,10 +150,21 @@ def verify(folder: Path) -> Manifest:
 
 
 def set_aside_after(run_folder: Path, step: int, attempt: int) -> None:
-    """Rename what lies beyond `step`: the run goes another way now, and nothing is deleted."""
-    for info in checkpoints(run_folder):
-        if info.manifest.position.step > step:
-            info.folder.rename(info.folder.with_name(f"{info.folder.name}.before-{attempt}"))
+    """Rename what lies beyond `step`: the run goes another way now, and nothing is deleted.
+
+    Also what is unreadable: its name will be needed again.
+    """
+    for saved, folder in _published(run_folder).items():
+        if saved > step:
+            folder.rename(folder.with_name(f"{folder.name}.before-{attempt}"))
+
+
+def _published(run_folder: Path) -> dict[int, Path]:
+    """The folders that have a final name, readable or not, by step and in its order."""
+    folder = run_folder / FOLDER
+    entries = folder.iterdir() if folder.is_dir() else ()
+    found = {int(name[1]): entry for entry in entries if (name := _NAME.fullmatch(entry.name))}
+    return dict(sorted(found.items()))
 
 
 def _record(path: Path) -> FileRecord:

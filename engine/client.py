@@ -71,10 +71,12 @@ def check(spec: RunSpec) -> list[Problem]:
     """Every reason why `spec` cannot run on this machine now; asks NVML only about GPU runs."""
     try:
         recipe = catalog.recipe(spec.recipe)
+    except catalog.UnknownName as error:
+        return [Problem("recipe", str(error))]
+    try:
         strategy = catalog.strategy(spec.strategy, recipe)
     except catalog.UnknownName as error:
-        field = "strategy" if "strategy" in str(error) else "recipe"
-        return [Problem(field, str(error))]
+        return [Problem("strategy", str(error))]
     known = () if all(is_logical_cpu(device) for device in spec.devices) else gpu_uuids()
     return problems(spec, recipe, strategy, known)
 

@@ -202,7 +202,7 @@ def _fields_of(function: ast.FunctionDef) -> list[RecipeField]:
 def _field(argument: ast.arg, default: ast.expr, doc: str) -> RecipeField | None:
     try:
         value: Any = ast.literal_eval(default)
-    except ValueError:
+    except (ValueError, TypeError):
         return None  # computed defaults stay the recipe's own business
     choices = _literal_choices(argument.annotation)
     if choices:

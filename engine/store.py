@@ -19,7 +19,7 @@ SCHEMA = """
 CREATE TABLE IF NOT EXISTS event (
     seq INTEGER PRIMARY KEY,
     time REAL NOT NULL,
-    body TEXT NOT NULL              -- JSON of the event, with its tag under "type"
+    body BLOB NOT NULL              -- MessagePack of the event: JSON cannot say NaN
 );
 CREATE TABLE IF NOT EXISTS series (
     id INTEGER PRIMARY KEY,
@@ -47,11 +47,11 @@ CREATE TABLE IF NOT EXISTS block (
 CREATE TABLE IF NOT EXISTS status (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     generation INTEGER NOT NULL,    -- goes up whenever points are taken away
-    body TEXT NOT NULL              -- JSON of RunStatus
+    body BLOB NOT NULL              -- MessagePack of RunStatus
 );
 """
 
-encode_json = msgspec.json.Encoder().encode
+_encode = msgspec.msgpack.Encoder().encode
 
 
 class _Series(msgspec.Struct):
@@ -74,7 +74,7 @@ class RunStore:
         self._connection.executescript(SCHEMA)
         row = self._connection.execute("SELECT generation, body FROM status").fetchone()
         self._generation: int = row[0] if row else 0
-        self.status = msgspec.json.decode(row[1], type=RunStatus) if row else RunStatus()
+        self.status = msgspec.msgpack.decode(row[1], type=RunStatus) if row else RunStatus()
         self._series = {
             name: _Series(id, count, self._pyramid_tail(id, count))
             for id, name, count in self._connection.execute("SELECT id, name, count FROM series")
@@ -95,7 +95,7 @@ class RunStore:
             case _:
                 self._connection.execute(
                     "INSERT INTO event (time, body) VALUES (?, ?)",
-                    (time, encode_json(event).decode()),
+                    (time, _encode(event)),
                 )
 
     def commit(self) -> None:
@@ -106,7 +106,7 @@ class RunStore:
         self._connection.execute(
             "INSERT INTO status VALUES (1, ?, ?) ON CONFLICT (one) "
             "DO UPDATE SET generation = excluded.generation, body = excluded.body",
-            (self._generation, encode_json(self.status).decode()),
+            (self._generation, _encode(self.status)),
         )
         self._connection.execute("COMMIT")
         self._dirty = False

@@ -15,8 +15,8 @@ from engine.pyramid import FACTOR, Array, Blocks, concatenate, zigzag
 from engine.run_state import RunStatus
 from engine.store import FILE_NAME, read_blocks
 
-_decode_event = msgspec.json.Decoder(Event).decode
-_decode_status = msgspec.json.Decoder(RunStatus).decode
+_decode_event = msgspec.msgpack.Decoder(Event).decode
+_decode_status = msgspec.msgpack.Decoder(RunStatus).decode
 
 
 class StoredEvent(NamedTuple):
@@ -95,11 +95,11 @@ class RunReader:
         """A whole series in about `most` points at the most: exact if it is no longer than that,
         else the lowest and highest value of each block. Empty for an unknown series."""
         id, count = self._find(series)
-        level = 0
+        if count <= most:
+            return self._exact(id, 0)
+        level = 1
         while 2 * (count // FACTOR**level) > most:
             level += 1
-        if level == 0:
-            return self._exact(id, 0)
         blocks = read_blocks(self._connection, id, level, 0)
         covered = len(blocks.step) * FACTOR**level
         for finer in range(level - 1, -1, -1):

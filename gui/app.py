@@ -40,7 +40,7 @@ NOTE_MS = 8000
 
 
 def run(argv: Sequence[str]) -> int:
-    """Open the window and return the exit code when it is closed. `argv` begins with the program."""
+    """Open the window; return the exit code when it is closed. `argv[0]` is the program."""
     if not has_display(sys.platform, os.environ):
         print(
             "There is no display to open a window on. Train from the command line instead: "
@@ -195,7 +195,7 @@ class Deck(QObject):
         window.stop.triggered.connect(self.controls.stop.click)
         window.checkpoint.triggered.connect(self.controls.checkpoint.click)
         window.open_recipe.triggered.connect(self.form.open_recipe)
-        window.theme.triggered.connect(self.theme.toggle)
+        window.toggle_theme.triggered.connect(self.theme.toggle)
         self.controls.theme_clicked.connect(self.theme.toggle)
         window.filter.textChanged.connect(self.log.set_filter)
         window.filter.textChanged.connect(self.events.set_filter)

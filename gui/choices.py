@@ -43,15 +43,20 @@ class RecipeChoice(QComboBox):
         try:
             recipe = catalog.recipe(reference)
         except catalog.UnknownName as error:
-            recipe = RecipeInfo(
-                name=reference, path=reference, builtin=False, problem=str(error)
-            )
+            recipe = RecipeInfo(name=reference, path=reference, builtin=False, problem=str(error))
         self._recipes[recipe.reference] = recipe
         if self.findData(recipe.reference) < 0:
             self._insert(recipe)
         self._last = self.findData(recipe.reference)
         self.setCurrentIndex(self._last)
         self.chosen.emit()
+
+    def open_file(self) -> None:
+        """Let the user choose a recipe file."""
+        start = str(Path.home())
+        path, _ = QFileDialog.getOpenFileName(self, "Open a recipe", start, "Python files (*.py)")
+        if path:
+            self.choose(path)
 
     def _insert(self, recipe: RecipeInfo) -> None:
         place = sum(self.itemData(row) is not None for row in range(self.count()))
@@ -62,11 +67,8 @@ class RecipeChoice(QComboBox):
         reference = self.itemData(index)
         if reference is None:
             self.setCurrentIndex(self._last)
-            start = str(Path.home())
-            reference, _ = QFileDialog.getOpenFileName(
-                self, "Open a recipe", start, "Python files (*.py)"
-            )
-        if reference:
+            self.open_file()
+        else:
             self.choose(reference)
 
 

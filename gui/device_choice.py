@@ -20,10 +20,10 @@ class DeviceChoice(QWidget):
         self._gpus: dict[str, QCheckBox] = {}
         self._known: frozenset[str] = frozenset()
         self._touched = False
-        self._cpu = QCheckBox("CPU")
-        self._cpu.setChecked(True)
-        self._cpu.setToolTip("Train without a GPU, on this many workers.")
-        self._cpu.clicked.connect(self._cpu_clicked)
+        self.cpu = QCheckBox("CPU")
+        self.cpu.setChecked(True)
+        self.cpu.setToolTip("Train without a GPU, on this many workers.")
+        self.cpu.clicked.connect(self._cpu_clicked)
         self._workers = QSpinBox()
         self._workers.setRange(1, MOST_LOGICAL_CPUS)
         self._workers.setAccessibleName("CPU workers")
@@ -32,7 +32,7 @@ class DeviceChoice(QWidget):
         self._boxes = QVBoxLayout()
         self._boxes.setSpacing(4)
         cpu = QHBoxLayout()
-        cpu.addWidget(self._cpu)
+        cpu.addWidget(self.cpu)
         cpu.addWidget(self._workers, 1)
         cpu.addWidget(QLabel("workers"))
         layout = QVBoxLayout(self)
@@ -49,7 +49,7 @@ class DeviceChoice(QWidget):
 
     def devices(self) -> tuple[str, ...]:
         """What is chosen, as `RunSpec.devices` holds it."""
-        if self._cpu.isChecked():
+        if self.cpu.isChecked():
             return tuple(f"cpu:{number}" for number in range(self._workers.value()))
         return tuple(id for id, box in self._gpus.items() if box.isChecked())
 
@@ -57,7 +57,7 @@ class DeviceChoice(QWidget):
         """Choose `devices`; a GPU that is not on this machine is listed by its UUID."""
         self._touched = True
         cpus = [device for device in devices if is_logical_cpu(device)]
-        self._cpu.setChecked(bool(cpus))
+        self.cpu.setChecked(bool(cpus))
         self._workers.setValue(len(cpus) or 1)
         for id in devices:
             if not is_logical_cpu(id) and id not in self._gpus:
@@ -65,6 +65,10 @@ class DeviceChoice(QWidget):
         for id, box in self._gpus.items():
             box.setChecked(id in devices)
         self.changed.emit()
+
+    def box(self, id: str) -> QCheckBox:
+        """The box of the GPU `id`."""
+        return self._gpus[id]
 
     def show_snapshot(self, snapshot: Snapshot) -> None:
         """Offer the GPUs of `snapshot`; the first one is chosen until the user chooses."""
@@ -79,7 +83,8 @@ class DeviceChoice(QWidget):
             else:
                 self._add_box(gpu.id, _spoken(gpu))
         if gpus and not self._touched:
-            self._cpu.setChecked(False)
+            self._touched = True
+            self.cpu.setChecked(False)
             self._gpus[gpus[0].id].setChecked(True)
         self.changed.emit()
 
@@ -101,7 +106,7 @@ class DeviceChoice(QWidget):
 
     def _gpu_clicked(self) -> None:
         self._touched = True
-        self._cpu.setChecked(False)
+        self.cpu.setChecked(False)
         self.changed.emit()
 
     def _cpu_clicked(self) -> None:
@@ -111,7 +116,7 @@ class DeviceChoice(QWidget):
         self.changed.emit()
 
     def _workers_changed(self) -> None:
-        if self._cpu.isChecked():
+        if self.cpu.isChecked():
             self._touched = True
             self.changed.emit()
 

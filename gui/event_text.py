@@ -103,9 +103,7 @@ def event_text(event: Event) -> EventText:
         case CommandReceived(command):
             return _info(f"Command received: {command.replace('_', ' ')}.")
         case CommandRefused(command, reason):
-            return EventText(
-                Level.WARN, f"Command refused: {command.replace('_', ' ')}. {reason}"
-            )
+            return EventText(Level.WARN, f"Command refused: {command.replace('_', ' ')}. {reason}")
         case StopStage(stage):
             return EventText(Level.WARN, _STAGES.get(stage, f"Stop: {stage}."))
         case Rewound(step, checkpoint):

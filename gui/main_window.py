@@ -55,14 +55,14 @@ class MainWindow(QMainWindow):
         self.start = self._action("Start run", "Ctrl+R")
         self.stop = self._action("Stop", "Ctrl+.")
         self.checkpoint = self._action("Save checkpoint", "Ctrl+S")
-        self.find = self._action("Filter", "Ctrl+F")
-        self.theme = self._action("Dark or light", "Ctrl+Shift+L")
+        self.filter_action = self._action("Filter", "Ctrl+F")
+        self.toggle_theme = self._action("Dark or light", "Ctrl+Shift+L")
         self.fit = self._action("Fit plots", "F")
         self.reset_layout = self._action("Reset layout", "")
         self._add_menu("&File", self.open_recipe, self.quit)
         self._add_menu("&Run", self.start, self.stop, self.checkpoint)
         self.view_menu = self._add_menu(
-            "&View", self.fit, self.find, self.theme, self.reset_layout
+            "&View", self.fit, self.filter_action, self.toggle_theme, self.reset_layout
         )
         self.filter = QLineEdit()
         self.status = QLabel()
@@ -74,7 +74,7 @@ class MainWindow(QMainWindow):
         self.statusBar().setSizeGripEnabled(False)
         self.statusBar().addWidget(self.status)
         self.statusBar().addPermanentWidget(self.helper_status)
-        self.find.triggered.connect(self._focus_filter)
+        self.filter_action.triggered.connect(self._focus_filter)
         self.quit.triggered.connect(self.close)
         self.reset_layout.triggered.connect(self._reset_layout)
         self._default_state = self.saveState(LAYOUT_VERSION)

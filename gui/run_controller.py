@@ -93,7 +93,7 @@ class RunController(QObject):
             self._background.run(self._index.runs, self._runs_are, self._runs_failed)
 
     def runs(self) -> list[RunInfo]:
-        """Every run there is, newest first, read on the calling thread: for the window's opening."""
+        """Every run there is, newest first, read on this thread: for the window's opening."""
         return self._index.runs()
 
     def _take_off(self, work: Callable[[], str]) -> None:

@@ -67,13 +67,13 @@ class RunControls(QFrame):
         self._theme = theme
         self._info: RunInfo | None = None
         self._dot = QLabel()
-        self._title = QLabel()
-        self._title.setObjectName("ttl")
-        self._state = QLabel()
-        self._progress_text = QLabel()
-        self._progress = QProgressBar()
-        self._progress.setTextVisible(False)
-        self._progress.setAccessibleName("Progress of the run")
+        self._title_label = QLabel()
+        self._title_label.setObjectName("ttl")
+        self._state_label = QLabel()
+        self._progress_label = QLabel()
+        self.progress = QProgressBar()
+        self.progress.setTextVisible(False)
+        self.progress.setAccessibleName("Progress of the run")
         self.pause = _button("Pause", "Hold after the current step; the processes stay")
         self.stop = _button("Stop", "Save a checkpoint and end the run (Ctrl+.)")
         self.checkpoint = _button("Checkpoint", "Save a checkpoint now (Ctrl+S)")
@@ -111,12 +111,27 @@ class RunControls(QFrame):
         over = bool(info and info.state.is_over)
         self.resume.setVisible(resumable)
         self.pause.setVisible(not resumable)
-        self._progress_text.setText(_progress_text(info.status) if info else "")
+        self._progress_label.setText(_progress_text(info.status) if info else "")
         total = info.status.total_steps if info else 0
-        self._progress.setRange(0, total or 1)
-        self._progress.setValue(min(info.status.step, total) if info else 0)
-        self._progress.setVisible(bool(total) or not over)
+        self.progress.setRange(0, total or 1)
+        self.progress.setValue(min(info.status.step, total) if info else 0)
+        self.progress.setVisible(bool(total) or not over)
         self._show_state()
+
+    @property
+    def title(self) -> str:
+        """The run's title on display."""
+        return self._title_label.text()
+
+    @property
+    def state_text(self) -> str:
+        """The line with state, time and time left."""
+        return self._state_label.text()
+
+    @property
+    def progress_text(self) -> str:
+        """Epoch and step."""
+        return self._progress_label.text()
 
     def set_theme(self, theme: Theme) -> None:
         """Draw the icons and the dot for `theme`."""
@@ -136,13 +151,13 @@ class RunControls(QFrame):
         info = self._info
         if info is None:
             self._dot.clear()
-            self._title.setText("No run yet")
-            self._state.setText("Choose what to train on the left, then Start run.")
+            self._title_label.setText("No run yet")
+            self._state_label.setText("Choose what to train on the left, then Start run.")
             return
         colour = state_colour(info.state, self._theme)
         self._dot.setPixmap(dot(colour, 12))
-        self._title.setText(info.title)
-        self._title.setToolTip(str(info.folder))
+        self._title_label.setText(info.title)
+        self._title_label.setToolTip(str(info.folder))
         parts = [f'<span style="color:{colour}">{info.state}</span>']
         status = info.status
         if status.started:
@@ -150,7 +165,7 @@ class RunControls(QFrame):
             parts.append(wording.duration(end - status.started))
         if status.seconds_left > 0 and info.state is RunState.RUNNING:
             parts.append(f"ETA {wording.duration(status.seconds_left)}")
-        self._state.setText(" · ".join(parts))
+        self._state_label.setText(" · ".join(parts))
 
     def _pause_or_go_on(self) -> None:
         if self._info is not None and self._info.state is RunState.PAUSED:
@@ -165,18 +180,18 @@ class RunControls(QFrame):
     def _lay_out(self) -> None:
         run = QVBoxLayout()
         run.setSpacing(0)
-        run.addWidget(self._title)
-        run.addWidget(self._state)
+        run.addWidget(self._title_label)
+        run.addWidget(self._state_label)
         progress = QVBoxLayout()
         progress.setSpacing(4)
         progress.addStretch(1)
-        self._progress_text.setAlignment(Qt.AlignmentFlag.AlignRight)
-        progress.addWidget(self._progress_text)
-        self._progress.setMinimumWidth(210)
-        self._progress.setFixedHeight(6)
-        progress.addWidget(self._progress)
+        self._progress_label.setAlignment(Qt.AlignmentFlag.AlignRight)
+        progress.addWidget(self._progress_label)
+        self.progress.setMinimumWidth(210)
+        self.progress.setFixedHeight(6)
+        progress.addWidget(self.progress)
         progress.addStretch(1)
-        for label in (self._title, self._state):
+        for label in (self._title_label, self._state_label):
             label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         layout = QHBoxLayout(self)
         layout.setContentsMargins(14, 6, 10, 6)

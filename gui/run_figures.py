@@ -1,4 +1,4 @@
-"""What the figure cards say about the watched run, worked out from its curves, events and status."""
+"""What the figure cards say about a run, worked out from its curves, events and status."""
 
 from __future__ import annotations
 

@@ -64,28 +64,28 @@ class RunForm(QFrame):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("card")
-        self._recipe = RecipeChoice()
+        self.recipe = RecipeChoice()
         self._recipe_below = Below()
-        self._strategy = StrategyChoice()
+        self.strategy = StrategyChoice()
         self._strategy_below = Below()
-        self._devices = DeviceChoice()
+        self.devices = DeviceChoice()
         self._numbers = {name: Field(field) for name, field in _NUMBERS.items()}
         self._settings: dict[str, Field] = {}
         self._below = Below()
-        self._start = QPushButton("Start run")
-        self._start.setObjectName("go")
+        self.start_button = QPushButton("Start run")
+        self.start_button.setObjectName("go")
         self._advanced_button = QPushButton("Advanced")
         self._advanced_button.setCheckable(True)
         self._advanced = QWidget()
         self._advanced.setVisible(False)
         self._spec: RunSpec | None = None
         self._lay_out()
-        self._recipe.chosen.connect(self._recipe_chosen)
-        self._strategy.currentIndexChanged.connect(self._check)
-        self._devices.changed.connect(self._check)
+        self.recipe.chosen.connect(self._recipe_chosen)
+        self.strategy.currentIndexChanged.connect(self._check)
+        self.devices.changed.connect(self._check)
         for field in self._numbers.values():
             field.changed.connect(self._check)
-        self._start.clicked.connect(self.start)
+        self.start_button.clicked.connect(self.start)
         self._advanced_button.toggled.connect(self._advanced.setVisible)
         self._recipe_chosen()
 
@@ -93,11 +93,30 @@ class RunForm(QFrame):
         """What the form says, or None while something is wrong with it."""
         return self._spec
 
+    @property
+    def recipe_problem(self) -> str:
+        """What is wrong with the recipe, or empty."""
+        return self._recipe_below.problem
+
+    @property
+    def problem(self) -> str:
+        """What is wrong with the run as a whole, or empty."""
+        return self._below.problem
+
+    def field(self, name: str) -> Field:
+        """The field of a number in the spec, or of `settings.<name>` of the recipe."""
+        prefix, dot, setting = name.partition(".")
+        return self._settings[setting] if dot else self._numbers[prefix]
+
+    def open_recipe(self) -> None:
+        """Let the user choose a recipe file of their own."""
+        self.recipe.open_file()
+
     def load(self, spec: RunSpec) -> None:
         """Fill the form with `spec`."""
-        self._recipe.choose(spec.recipe)
-        self._devices.set_devices(spec.devices)
-        self._strategy.choose(spec.strategy)
+        self.recipe.choose(spec.recipe)
+        self.devices.set_devices(spec.devices)
+        self.strategy.choose(spec.strategy)
         for name, field in self._numbers.items():
             field.set_value(getattr(spec, name))
         for name, value in spec.settings.items():
@@ -106,7 +125,7 @@ class RunForm(QFrame):
 
     def show_snapshot(self, snapshot: Snapshot) -> None:
         """Offer the GPUs that this machine has now."""
-        self._devices.show_snapshot(snapshot)
+        self.devices.show_snapshot(snapshot)
 
     def show_problems(self, found: Iterable[Problem]) -> None:
         """Show why the engine did not start the run, each reason beside its field."""
@@ -132,14 +151,14 @@ class RunForm(QFrame):
         return {
             "recipe": self._recipe_below,
             "strategy": self._strategy_below,
-            "devices": self._devices,
+            "devices": self.devices,
             **self._numbers,
             **{f"settings.{name}": field for name, field in self._settings.items()},
         }
 
     def _recipe_chosen(self) -> None:
-        recipe = self._recipe.recipe()
-        self._recipe.setToolTip(recipe.doc or recipe.path)
+        recipe = self.recipe.recipe()
+        self.recipe.setToolTip(recipe.doc or recipe.path)
         for name in ("epochs", "batch_size", "learning_rate"):
             self._numbers[name].set_value(getattr(recipe, name))
         while self._advanced_rows.rowCount() > 1:  # the seed stays
@@ -152,8 +171,8 @@ class RunForm(QFrame):
 
     def _check(self) -> None:
         """Find what is wrong now, say it beside the fields, and make the spec if nothing is."""
-        recipe, devices = self._recipe.recipe(), self._devices.devices()
-        self._strategy.offer(recipe, devices)
+        recipe, devices = self.recipe.recipe(), self.devices.devices()
+        self.strategy.offer(recipe, devices)
         found: list[Problem] = []
         numbers = _values(self._numbers, "", found)
         settings = _values(self._settings, "settings.", found)
@@ -164,14 +183,14 @@ class RunForm(QFrame):
         }
         spec = RunSpec(
             recipe=recipe.reference,
-            strategy=self._strategy.name(),
+            strategy=self.strategy.name(),
             devices=devices,
             settings=changed,
-            **numbers,
+            **numbers,  # type: ignore[arg-type]  # each field parses to its own type
         )
         if spec.strategy:
             strategy = catalog.strategy(spec.strategy)
-            found += problems(spec, recipe, strategy, self._devices.known_gpus)
+            found += problems(spec, recipe, strategy, self.devices.known_gpus)
             replicas = strategy.replicas(devices) if devices else 0
             self._numbers["batch_size"].set_note(batch_arithmetic(spec.batch_size, replicas))
         elif recipe.problem:
@@ -180,23 +199,23 @@ class RunForm(QFrame):
             text = f"No strategy of this installation trains {recipe.framework} recipes."
             found.append(Problem("strategy", text))
         self._spec = None if found else spec
-        self._start.setEnabled(not found)
+        self.start_button.setEnabled(not found)
         self.show_problems(found)
 
     def _lay_out(self) -> None:
         heading = QLabel("NEW RUN")
         heading.setObjectName("h")
         rows = _rows()
-        rows.addRow("&Recipe", _stack(self._recipe, self._recipe_below))
-        rows.addRow("&Strategy", _stack(self._strategy, self._strategy_below))
-        rows.addRow("De&vices", self._devices)
+        rows.addRow("&Recipe", _stack(self.recipe, self._recipe_below))
+        rows.addRow("&Strategy", _stack(self.strategy, self._strategy_below))
+        rows.addRow("De&vices", self.devices)
         for name in ("batch_size", "epochs", "learning_rate"):
             rows.addRow(_LABELS[name], self._numbers[name])
         self._advanced_rows = _rows()
         self._advanced_rows.addRow(_LABELS["seed"], self._numbers["seed"])
         self._advanced.setLayout(self._advanced_rows)
         buttons = QHBoxLayout()
-        buttons.addWidget(self._start, 1)
+        buttons.addWidget(self.start_button, 1)
         buttons.addWidget(self._advanced_button)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(10, 8, 10, 10)

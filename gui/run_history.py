@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QFontMetrics, QPainter
+from PySide6.QtGui import QAction, QColor, QFontMetrics, QPainter
 from PySide6.QtWidgets import (
     QListWidget,
     QListWidgetItem,
@@ -44,7 +44,10 @@ class RunHistory(QListWidget):
         self.setAccessibleName("Runs")
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.currentItemChanged.connect(self._current_changed)
-        self.itemDoubleClicked.connect(self._double_clicked)
+        self.copy_settings = QAction("Use these settings for a new run", self)
+        self.copy_settings.triggered.connect(self._copy_settings)
+        self.addAction(self.copy_settings)
+        self.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
 
     def show_runs(self, infos: list[RunInfo]) -> None:
         """List `infos`, newest first; the watched run stays selected."""
@@ -60,7 +63,7 @@ class RunHistory(QListWidget):
             item.setText(info.title)
             item.setData(_DETAIL, detail(info))
             item.setData(_COLOUR, state_colour(info.state, self._theme))
-            item.setToolTip(info.reason or f"{info.state}. Double click: use its settings again.")
+            item.setToolTip(info.reason or str(info.state))
         self._filling = False
         self.watch(self._watched)
 
@@ -90,8 +93,9 @@ class RunHistory(QListWidget):
             self._watched = item.data(_ID)
             self.opened.emit(self._watched)
 
-    def _double_clicked(self, item: QListWidgetItem) -> None:
-        self.copy_requested.emit(self._infos[self.row(item)].spec)
+    def _copy_settings(self) -> None:
+        if self.currentRow() >= 0:
+            self.copy_requested.emit(self._infos[self.currentRow()].spec)
 
 
 def detail(info: RunInfo) -> str:
@@ -126,8 +130,8 @@ class _RunDelegate(QStyledItemDelegate):
         option: QStyleOptionViewItem,
         index: QModelIndex | QPersistentModelIndex,
     ) -> None:
-        rect: QRect = option.rect  # type: ignore[attr-defined]
-        state: QStyle.StateFlag = option.state  # type: ignore[attr-defined]
+        rect: QRect = option.rect
+        state: QStyle.StateFlag = option.state
         painter.save()
         if state & (QStyle.StateFlag.State_Selected | QStyle.StateFlag.State_MouseOver):
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)

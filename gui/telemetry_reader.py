@@ -84,7 +84,7 @@ class TelemetryReader(QObject):
             try:
                 snapshot = _decode(self._process.readLine().data())
             except msgspec.DecodeError:
-                continue  # a library may print a line of its own; silence is noticed by the watchdog
+                continue  # a line of some library; that nothing else comes, the watchdog notices
             self._heard = time.monotonic()
             self._heard_at = snapshot.time
             self._said_stale = False

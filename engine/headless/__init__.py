@@ -1,1 +1,1 @@
-"""The command line's rooms: start a run, follow it, list and show what there is, ask things of it."""
+"""The command line: start a run, follow it, list and show what there is, ask things of it."""

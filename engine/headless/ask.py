@@ -1,4 +1,4 @@
-"""`stop`, `checkpoint`, `pause`, `empty-cache` and `attach`: ask something of a run that is active."""
+"""`attach`, `stop`, `checkpoint`, `pause`, `empty-cache`: what can be asked of an active run."""
 
 from __future__ import annotations
 

@@ -11,9 +11,6 @@ from engine.catalog import UnknownName
 from engine.client import CannotStart, CommandFailed, NoSuchRun
 from engine.headless.output import Exit, NoAnswer, Refused
 
-BROKEN_PIPE = 141
-"""What a shell reports for a program that SIGPIPE ended."""
-
 INTERRUPTED = 130
 """What a shell reports for a program that Ctrl-C ended."""
 
@@ -31,7 +28,7 @@ def guarded(action: Callable[[], int]) -> int:
     except BrokenPipeError:
         # Whoever read this has seen enough; keep the interpreter from flushing into the same pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
+        return Exit.FAILED
     except (sqlite3.Error, OSError) as error:
         return _complain(f"The run's data cannot be read: {error}.", Exit.FAILED)
     except KeyboardInterrupt:

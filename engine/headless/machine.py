@@ -79,10 +79,11 @@ def why_not_here(strategy: Strategy, snapshot: Snapshot) -> str:
     """Why a strategy cannot run on any devices of this machine; empty when it can."""
     gpus = gpus_of(snapshot)
     candidates = [("cpu:0",), ("cpu:0", "cpu:1"), tuple(gpus[:1]), tuple(gpus[:2]), tuple(gpus)]
-    reasons = []
+    reasons: list[list[str]] = []
     for devices in dict.fromkeys(filter(None, candidates)):
         problems = strategy.problems(devices)
         if not problems:
             return ""
         reasons.append(problems)
-    return " ".join(min(reasons, key=len))
+    fewest = min(reasons, key=len)
+    return " ".join(fewest)

@@ -10,7 +10,7 @@ from engine.process import signal_name
 from engine.strategy import WorkerPlan
 
 TAIL_LINES = 20
-TAIL_BYTES = 16_384
+TAIL_BYTES = 65_536
 
 
 def find_failure(
@@ -50,7 +50,8 @@ def find_failure(
     else:
         message = f"{who} ended with exit code {code} before the training was done."
     where = account.where if account else ""
-    return Failure(rank, device, code, signal, message, where, tail(logs[rank]))
+    told = account.traceback if account else ""
+    return Failure(rank, device, code, signal, message, where, tail(logs[rank], without=told))
 
 
 _SIGNAL_HINTS = {
@@ -60,8 +61,11 @@ _SIGNAL_HINTS = {
 }
 
 
-def tail(log: Path) -> str:
-    """The last lines of a log; empty when there is none."""
+def tail(log: Path, without: str = "") -> str:
+    """The last lines of a log; empty when there is none.
+
+    `without` is left out: a traceback through the framework would push out what the recipe said.
+    """
     try:
         with log.open("rb") as file:
             file.seek(0, 2)
@@ -69,4 +73,4 @@ def tail(log: Path) -> str:
             text = file.read().decode(errors="replace")
     except OSError:
         return ""
-    return "\n".join(text.strip().splitlines()[-TAIL_LINES:])
+    return "\n".join(text.replace(without, "").strip().splitlines()[-TAIL_LINES:])

@@ -13,7 +13,8 @@ from pytestqt.qtbot import QtBot
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
 from gui.telemetry_reader import TelemetryReader
 
-SNAPSHOT = Snapshot(time=1000.0, devices=(DeviceSnapshot(id="cpu", kind="cpu", label="CPU", name="x"),))
+CPU = DeviceSnapshot(id="cpu", kind="cpu", label="CPU", name="x")
+SNAPSHOT = Snapshot(time=1000.0, devices=(CPU,))
 LINE = msgspec.json.encode(SNAPSHOT).decode()
 
 
@@ -54,9 +55,7 @@ def test_silence_is_said_with_the_time_of_the_last_word(tmp_path: Path, qtbot: Q
 def test_a_helper_that_dies_is_started_again_but_not_at_once(
     tmp_path: Path, qtbot: QtBot, heard: list[Any]
 ) -> None:
-    reader = TelemetryReader(
-        helper(tmp_path, "sys.exit(3)"), stale_after=0.05, restart_after=0.8
-    )
+    reader = TelemetryReader(helper(tmp_path, "sys.exit(3)"), stale_after=0.05, restart_after=0.8)
     times: list[float] = []
     reader.snapshot.connect(lambda _: times.append(time.monotonic()))
     reader.start()

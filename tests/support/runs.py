@@ -24,7 +24,7 @@ LONGEST = 120.0
 
 
 def spec(recipe: str, strategy: str, devices: int = 1, **changes: Any) -> RunSpec:
-    """A spec for `devices` logical CPU devices; `recipe` is a file in tests/recipes or a built-in."""
+    """A spec for `devices` CPU devices; `recipe` is a path, a file in tests/recipes or built in."""
     path = RECIPES / f"{recipe}.py"
     settings: dict[str, Any] = {
         "recipe": str(path) if path.exists() else recipe,

@@ -1,0 +1,64 @@
+"""The log of the workers and of the run's events."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from engine.events import CheckpointSaved, Notice
+from engine.store_reader import StoredEvent
+from gui.log_view import MOST_LINES, LogView
+from gui.theme import ThemeController
+
+
+@pytest.fixture
+def log(qtbot: QtBot, qapp: QApplication) -> LogView:
+    log = LogView(ThemeController(qapp).current)
+    qtbot.addWidget(log)
+    return log
+
+
+def test_lines_carry_time_level_and_rank(log: LogView) -> None:
+    log.append_events(
+        [
+            StoredEvent(1, 0.5, CheckpointSaved("step-5", 5, 1, 1024, 0.1)),
+            StoredEvent(2, 0.5, Notice("A core is slow.", 2)),
+        ]
+    )
+    log.append_output(1, ["hello", ""])
+    first, second, third, _ = log.toPlainText().splitlines()
+    assert first[9:12] == "500"
+    assert "INFO" in first
+    assert "Checkpoint of step 5" in first
+    assert "WARN  rank 2" in second
+    assert third.strip() == "OUT   rank 1  hello"
+
+
+def test_the_filter_hides_and_shows_old_and_new_lines(log: LogView) -> None:
+    log.append_output(0, ["alpha", "beta"])
+    log.set_filter("ALPHA")
+    log.append_output(1, ["gamma", "alphabet"])
+    shown = log.toPlainText()
+    assert "alpha" in shown
+    assert "alphabet" in shown
+    assert "beta" not in shown.replace("alphabet", "")
+    assert "gamma" not in shown
+    log.set_filter("")
+    assert len(log.toPlainText().splitlines()) == 4
+
+
+def test_a_chatty_worker_does_not_fill_the_memory(log: LogView) -> None:
+    log.append_output(0, [f"line {number}" for number in range(MOST_LINES + 500)])
+    log.append_output(0, ["the last"])
+    assert log.blockCount() == MOST_LINES
+    assert log.toPlainText().endswith("the last")
+    log.set_filter("line 0")
+    assert log.toPlainText() == ""
+
+
+def test_another_run_begins_with_an_empty_log(log: LogView) -> None:
+    log.append_output(0, ["old"])
+    log.forget()
+    log.set_filter("")
+    assert log.toPlainText() == ""

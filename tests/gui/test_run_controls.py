@@ -1,0 +1,118 @@
+"""What the bar at the top offers in each state of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from engine.client import RunInfo
+from engine.run_state import RunState, RunStatus
+from engine.spec import RunSpec
+from gui.run_controls import RunControls
+from gui.theme import ThemeController
+
+SPEC = RunSpec(recipe="digits", strategy="torch/ddp", devices=("cpu:0", "cpu:1"))
+
+
+def info(state: RunState, **status: object) -> RunInfo:
+    return RunInfo("7", Path("runs/7"), SPEC, RunStatus(state=state, **status), state, "")  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def controls(qtbot: QtBot, qapp: QApplication) -> RunControls:
+    controls = RunControls(ThemeController(qapp).current)
+    qtbot.addWidget(controls)
+    controls.show()
+    return controls
+
+
+@pytest.mark.parametrize(
+    ("state", "enabled"),
+    [
+        (RunState.STARTING, {"Stop"}),
+        (RunState.RUNNING, {"Pause", "Stop", "Checkpoint", "Empty cache"}),
+        (RunState.PAUSED, {"Resume", "Stop", "Checkpoint", "Empty cache"}),
+        (RunState.STOPPING, {"Stop now"}),
+        (RunState.FINISHED, set()),
+        (RunState.STOPPED, {"Resume"}),
+        (RunState.FAILED, {"Resume"}),
+        (RunState.INTERRUPTED, {"Resume"}),
+    ],
+)
+def test_the_buttons_by_state(controls: RunControls, state: RunState, enabled: set[str]) -> None:
+    controls.show_info(info(state, checkpoint="step-5"))
+    buttons = (
+        controls.pause,
+        controls.stop,
+        controls.checkpoint,
+        controls.empty_cache,
+        controls.resume,
+    )
+    shown = [button for button in buttons if button.isVisible()]
+    assert {button.text() for button in shown if button.isEnabled()} == enabled
+
+
+def test_without_a_checkpoint_there_is_nothing_to_resume(controls: RunControls) -> None:
+    controls.show_info(info(RunState.FAILED))
+    assert not controls.resume.isVisible()
+
+
+def test_clicks_say_what_is_wanted(controls: RunControls, qtbot: QtBot) -> None:
+    left = Qt.MouseButton.LeftButton
+    controls.show_info(info(RunState.RUNNING))
+    with qtbot.waitSignals(
+        [
+            controls.pause_clicked,
+            controls.stop_clicked,
+            controls.checkpoint_clicked,
+            controls.empty_cache_clicked,
+        ]
+    ):
+        for button in (controls.pause, controls.stop, controls.checkpoint, controls.empty_cache):
+            qtbot.mouseClick(button, left)
+    controls.show_info(info(RunState.PAUSED))
+    with (
+        qtbot.waitSignal(controls.resume_paused_clicked),
+        qtbot.assertNotEmitted(controls.pause_clicked),
+    ):
+        qtbot.mouseClick(controls.pause, left)
+    controls.show_info(info(RunState.STOPPED, checkpoint="step-5"))
+    with qtbot.waitSignal(controls.resume_clicked) as asked:
+        qtbot.mouseClick(controls.resume, left)
+    assert asked.args == ["7"]
+
+
+def test_how_far_it_is_in_words_and_in_the_bar(controls: RunControls) -> None:
+    controls.show_info(
+        info(
+            RunState.RUNNING,
+            epoch=2,
+            epochs=5,
+            step=1200,
+            steps_per_epoch=1000,
+            started=1000.0,
+            seconds_left=3723.0,
+        )
+    )
+    assert controls.title == "digits · ddp × 2 · #7"
+    assert controls.progress_text == "Epoch 2 / 5 · step 1,200 / 5,000"
+    assert (controls.progress.value(), controls.progress.maximum()) == (1200, 5000)
+    assert "running" in controls.state_text
+    assert "ETA 01:02:03" in controls.state_text
+
+
+def test_a_run_that_is_over_took_the_time_until_its_last_event(controls: RunControls) -> None:
+    controls.show_info(info(RunState.FINISHED, started=1000.0, updated=1065.0, seconds_left=5.0))
+    assert "00:01:05" in controls.state_text
+    assert "ETA" not in controls.state_text
+
+
+def test_no_run_at_all_says_what_to_do(controls: RunControls) -> None:
+    controls.show_info(info(RunState.RUNNING))
+    controls.show_info(None)
+    assert "Start run" in controls.state_text
+    assert not controls.stop.isEnabled()

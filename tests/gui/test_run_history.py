@@ -1,0 +1,103 @@
+"""The list of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from engine.events import EpochEnded, RunEnded
+from gui.run_history import RunHistory, detail
+from gui.run_index import RunIndex
+from gui.theme import ThemeController
+
+
+@pytest.fixture
+def history(qtbot: QtBot, qapp: QApplication) -> RunHistory:
+    history = RunHistory(ThemeController(qapp).current)
+    qtbot.addWidget(history)
+    history.resize(280, 300)
+    history.show()
+    return history
+
+
+def click(qtbot: QtBot, history: RunHistory, row: int) -> None:
+    middle = history.visualItemRect(history.item(row)).center()
+    qtbot.mouseClick(history.viewport(), Qt.MouseButton.LeftButton, pos=middle)
+
+
+def test_the_newest_run_is_first_and_a_click_opens_one(
+    history: RunHistory, record: Callable[..., Any], qtbot: QtBot
+) -> None:
+    runs = [record(), record(), record()]
+    for run in runs:
+        run.begin()
+    history.show_runs(RunIndex().runs())
+    assert [history.item(row).text()[-2:] for row in range(3)] == ["#3", "#2", "#1"]
+    with qtbot.waitSignal(history.opened) as asked:
+        click(qtbot, history, 2)
+    assert asked.args == ["1"]
+
+
+def test_the_selection_stays_with_its_run_when_a_new_one_comes(
+    history: RunHistory, record: Callable[..., Any], qtbot: QtBot
+) -> None:
+    record().begin()
+    index = RunIndex()
+    history.show_runs(index.runs())
+    history.watch("1")
+    record().begin()
+    with qtbot.assertNotEmitted(history.opened):
+        history.show_runs(index.runs())
+    assert history.currentRow() == 1
+    with qtbot.assertNotEmitted(history.opened):
+        history.watch("2")
+    assert history.currentRow() == 0
+
+
+def test_the_second_line_says_state_merit_and_end(record: Callable[..., Any]) -> None:
+    run = record()
+    run.begin()
+    run.add(EpochEnded(1, 10, {"validation/loss": 0.25, "validation/accuracy": 0.875}))
+    index = RunIndex()
+    assert detail(index.runs()[0]) == "running · accuracy 87.5 %"
+    run.add(RunEnded("finished", "All epochs are done."))
+    assert detail(index.runs()[0]).startswith("finished · accuracy 87.5 % · ")
+
+
+def test_the_settings_of_a_run_can_be_used_again(
+    history: RunHistory, record: Callable[..., Any], qtbot: QtBot
+) -> None:
+    record().begin()
+    history.show_runs(RunIndex().runs())
+    history.watch("1")
+    with qtbot.waitSignal(history.copy_requested) as asked:
+        history.copy_settings.trigger()
+    assert asked.args[0].recipe == "digits"
+
+
+def test_runs_that_are_over_are_not_read_again(
+    record: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over, active = record(), record()
+    over.begin()
+    over.add(RunEnded("stopped", ""))
+    active.begin()
+    index = RunIndex()
+    first = index.runs()
+    looked: list[str] = []
+
+    def look(run_id: str) -> Any:
+        looked.append(run_id)
+        return first[0]
+
+    monkeypatch.setattr("engine.client.look", look)
+    index.runs()
+    assert looked == [active.id]
+    over.begin(attempt=2)
+    index.runs()
+    assert looked == [active.id, active.id, over.id]
