@@ -12,6 +12,9 @@ from typing import NoReturn
 Action = Callable[[argparse.Namespace], int]
 """What a command does with its options; it imports what it needs, so that --help is quick."""
 
+LARGEST_NUMBER = 2**31 - 1
+"""No count of epochs or samples and no seed is larger."""
+
 
 class Parser(argparse.ArgumentParser):
     """Complains in one sentence on standard error, with exit code 2."""
@@ -25,7 +28,12 @@ class Parser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the arguments ask for and return the exit code."""
-    options = _parser().parse_args(arguments)
+    arguments = sys.argv[1:] if arguments is None else arguments
+    parser = _parser()
+    for text in arguments:
+        if not text.isprintable():
+            parser.error(f"{text!r} is not an argument: it holds characters that cannot be shown")
+    options = parser.parse_args(arguments)
     if options.action is None:
         return _open_window()
     from engine.headless.guard import guarded
@@ -106,9 +114,12 @@ def _add_wishes(train: Parser) -> None:
 
 def _whole_number(text: str) -> int:
     try:
-        return int(text)
+        number = int(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"takes a whole number, not {text!r}") from None
+    if abs(number) > LARGEST_NUMBER:
+        raise argparse.ArgumentTypeError(f"takes a number up to {LARGEST_NUMBER}, not {text}")
+    return number
 
 
 def _number(text: str) -> float:

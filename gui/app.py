@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import locale
 import os
 import signal
 import sys
@@ -12,7 +13,6 @@ from PySide6.QtWidgets import QApplication
 
 from engine import paths
 from engine.client import RunInfo
-from engine.spec import RunSpec, is_logical_cpu
 from engine.telemetry.snapshot import Snapshot
 from gui import theme as look
 from gui.background import Background
@@ -68,6 +68,7 @@ def application(argv: Sequence[str]) -> QApplication:
     """The QApplication with Traindeck's name, font and number format."""
     QLocale.setDefault(QLocale.c())  # 0.001, never 0,001
     app = QApplication(list(argv))
+    locale.setlocale(locale.LC_NUMERIC, "C")  # Qt took the user's, and C libraries read it
     app.setApplicationName("Traindeck")
     app.setStyle("Fusion")
     look.load_fonts()
@@ -110,7 +111,6 @@ class Deck(QObject):
             self.events,
         )
         self.window = MainWindow(parts, settings)
-        self._device_labels: dict[str, str] = {}
         self._connect_run()
         self._connect_commands()
         self._connect_telemetry()
@@ -170,6 +170,7 @@ class Deck(QObject):
     def _connect_commands(self) -> None:
         controller, controls = self.controller, self.controls
         self.form.start_requested.connect(controller.start)
+        self.form.start_requested.connect(lambda _: self._say("Starting the run…"))
         controls.pause_clicked.connect(controller.pause)
         controls.resume_paused_clicked.connect(controller.resume_paused)
         controls.stop_clicked.connect(controller.stop)
@@ -181,7 +182,7 @@ class Deck(QObject):
         controller.failed.connect(self._say)
         controller.runs_listed.connect(self.history.show_runs)
         self.history.opened.connect(self.open)
-        self.history.copy_requested.connect(self._copy_settings)
+        self.history.copy_requested.connect(self.form.load)
 
     def _connect_telemetry(self) -> None:
         self.telemetry.snapshot.connect(self.devices.show_snapshot)
@@ -205,27 +206,18 @@ class Deck(QObject):
         self.open(run_id)
         self.controller.refresh_runs()
 
-    def _copy_settings(self, spec: RunSpec) -> None:
-        self.form.load(spec)
-
     def _show_info(self, info: RunInfo) -> None:
-        for number, device in enumerate(info.spec.devices):
-            if is_logical_cpu(device):
-                self._device_labels.setdefault(device, f"CPU {number}")
-        self._set_labels()
         ready, count = info.status.workers_ready, len(info.status.worker_pids)
         text = f"{ready} of {count} workers ready" if count and not info.state.is_over else ""
         self.window.status.setText(text or f"{info.state.capitalize()}. {info.reason}".strip())
 
     def _label_devices(self, snapshot: Snapshot) -> None:
-        for device in snapshot.devices:
-            gpu = device.kind == "gpu"
-            self._device_labels[device.id] = f"GPU {device.label}" if gpu else device.label
-        self._set_labels()
-
-    def _set_labels(self) -> None:
-        self.plots.set_device_labels(self._device_labels)
-        self.figures.set_device_labels(self._device_labels)
+        labels = {
+            device.id: f"GPU {device.label}" if device.kind == "gpu" else device.label
+            for device in snapshot.devices
+        }
+        self.plots.set_device_labels(labels)
+        self.figures.set_device_labels(labels)
 
     def _say(self, sentence: str) -> None:
         self.window.statusBar().showMessage(sentence, NOTE_MS)

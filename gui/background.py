@@ -21,6 +21,7 @@ class Background(QObject):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._pool = QThreadPool(self)
+        self._over = False
         self._finished.connect(self._hand_back)
 
     def run(
@@ -44,8 +45,9 @@ class Background(QObject):
 
     def finish(self) -> None:
         """Wait until no work is in flight; its outcome is no longer handed back."""
-        self._finished.disconnect(self._hand_back)
+        self._over = True
         self._pool.waitForDone(LONGEST_WAIT_MS)
 
     def _hand_back(self, outcome: Callable[[], None]) -> None:
-        outcome()
+        if not self._over:
+            outcome()

@@ -12,10 +12,13 @@ from PySide6.QtWidgets import QComboBox, QFileDialog, QWidget
 from engine import catalog
 from engine.recipe_file import RecipeInfo
 from engine.strategy import Strategy
+from gui.fields import let_shrink
 
 OPEN_FILE = "Open file…"
 FIRST_RECIPE = "digits"
 FIRST_STRATEGY = "single"
+POPUP_MARGIN = 40
+"""Pixels beside the longest entry of a list that drops down, for its frame and scroll bar."""
 
 
 class RecipeChoice(QComboBox):
@@ -25,6 +28,7 @@ class RecipeChoice(QComboBox):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        let_shrink(self)
         self._recipes = {recipe.reference: recipe for recipe in catalog.builtin_recipes()}
         for recipe in self._recipes.values():
             self._insert(recipe)
@@ -75,6 +79,10 @@ class RecipeChoice(QComboBox):
 class StrategyChoice(QComboBox):
     """The strategies for a recipe; one that cannot run now stays visible, with the reason."""
 
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        let_shrink(self)
+
     def offer(self, recipe: RecipeInfo, devices: Sequence[str]) -> None:
         """List the strategies that train `recipe`, disabled where they cannot run on `devices`."""
         offered = catalog.strategies_for(recipe)
@@ -109,6 +117,8 @@ class StrategyChoice(QComboBox):
         self.clear()
         for strategy in offered:
             self.addItem(strategy.title, strategy.name)
+        self.view().setMinimumWidth(self.view().sizeHintForColumn(0) + POPUP_MARGIN)
         first = short_names.index(FIRST_STRATEGY) if FIRST_STRATEGY in short_names else 0
-        self.setCurrentIndex(max(self.findData(before), 0) if before in self.names() else first)
+        kept = self.findData(before)
+        self.setCurrentIndex(kept if kept >= 0 else first)
         self.blockSignals(False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QSpinBox, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QSpinBox, QVBoxLayout, QWidget
 
 from engine.spec import MOST_LOGICAL_CPUS, is_logical_cpu
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
@@ -26,6 +26,7 @@ class DeviceChoice(QWidget):
         self.cpu.clicked.connect(self._cpu_clicked)
         self._workers = QSpinBox()
         self._workers.setRange(1, MOST_LOGICAL_CPUS)
+        self._workers.setSuffix(" worker")
         self._workers.setAccessibleName("CPU workers")
         self._workers.valueChanged.connect(self._workers_changed)
         self._below = Below()
@@ -34,7 +35,6 @@ class DeviceChoice(QWidget):
         cpu = QHBoxLayout()
         cpu.addWidget(self.cpu)
         cpu.addWidget(self._workers, 1)
-        cpu.addWidget(QLabel("workers"))
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(4)
@@ -115,7 +115,8 @@ class DeviceChoice(QWidget):
             box.setChecked(False)
         self.changed.emit()
 
-    def _workers_changed(self) -> None:
+    def _workers_changed(self, count: int) -> None:
+        self._workers.setSuffix(" worker" if count == 1 else " workers")
         if self.cpu.isChecked():
             self._touched = True
             self.changed.emit()

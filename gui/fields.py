@@ -41,6 +41,7 @@ def _check(field: RecipeField) -> Editor:
 
 def _combo(field: RecipeField) -> Editor:
     combo = QComboBox()
+    let_shrink(combo)
     combo.addItems([str(choice) for choice in field.choices])
     return Editor(
         combo,
@@ -138,6 +139,12 @@ class Below(QLabel):
         self.setText(text)
         self.setVisible(bool(text))
         self.style().polish(self)  # the style sheet goes by the name
+
+
+def let_shrink(combo: QComboBox) -> None:
+    """Let a combo box be narrower than its longest entry: the side of the window is narrow."""
+    combo.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+    combo.setMinimumContentsLength(8)
 
 
 def _as_text(value: Setting) -> str:

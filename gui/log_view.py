@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 
-from PySide6.QtGui import QColor, QSyntaxHighlighter, QTextCharFormat, QTextDocument
+from PySide6.QtGui import QColor, QResizeEvent, QSyntaxHighlighter, QTextCharFormat, QTextDocument
 from PySide6.QtWidgets import QPlainTextEdit, QWidget
 
 from engine.store_reader import StoredEvent
@@ -29,7 +29,6 @@ class LogView(QPlainTextEdit):
         self.setAccessibleName("Log")
         self.setReadOnly(True)
         self.setMaximumBlockCount(MOST_LINES)
-        self.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
         self.setFont(monospace_font())
         self.setPlaceholderText("What the workers print appears here.")
         self._highlighter = _Highlighter(self.document(), theme)
@@ -59,13 +58,30 @@ class LogView(QPlainTextEdit):
         """Show only lines that contain `text`, in whatever case."""
         self._filter = text.casefold()
         self.setPlainText("\n".join(line for line in self._lines if self._passes(line)))
-        self.verticalScrollBar().setValue(self.verticalScrollBar().maximum())
+        self._go_to_end()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Keep to the end, if that is what was in sight."""
+        follow = self._is_at_end()
+        super().resizeEvent(event)
+        if follow:
+            self._go_to_end()
 
     def _append(self, lines: list[str]) -> None:
         self._lines.extend(lines)
         shown = [line for line in lines[-MOST_LINES:] if self._passes(line)]
-        if shown:
-            self.appendPlainText("\n".join(shown))
+        if not shown:
+            return
+        follow = self._is_at_end()
+        self.appendPlainText("\n".join(shown))
+        if follow:
+            self._go_to_end()
+
+    def _is_at_end(self) -> bool:
+        return self.verticalScrollBar().value() == self.verticalScrollBar().maximum()
+
+    def _go_to_end(self) -> None:
+        self.verticalScrollBar().setValue(self.verticalScrollBar().maximum())
 
     def _passes(self, line: str) -> bool:
         return self._filter in line.casefold()

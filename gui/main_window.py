@@ -68,9 +68,9 @@ class MainWindow(QMainWindow):
         self.status = QLabel()
         self.helper_status = QLabel()
         self._add_bar(parts.controls)
-        self._side = self._add_side(parts)
+        self._add_side(parts)
         self._add_centre(parts)
-        self._bottom = self._add_bottom(parts)
+        self.bottom = self._add_bottom(parts)
         self.statusBar().setSizeGripEnabled(False)
         self.statusBar().addWidget(self.status)
         self.statusBar().addPermanentWidget(self.helper_status)
@@ -99,10 +99,10 @@ class MainWindow(QMainWindow):
     def _reset_layout(self) -> None:
         self.resize(*DEFAULT_SIZE)
         self.restoreState(self._default_state, LAYOUT_VERSION)
-        self.resizeDocks([self._bottom], [LOG_HEIGHT], Qt.Orientation.Vertical)
+        self.resizeDocks([self.bottom], [LOG_HEIGHT], Qt.Orientation.Vertical)
 
     def _focus_filter(self) -> None:
-        self._bottom.show()
+        self.bottom.show()
         self.filter.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self.filter.selectAll()
 
@@ -125,7 +125,7 @@ class MainWindow(QMainWindow):
         bar.addWidget(controls)
         self.addToolBar(bar)
 
-    def _add_side(self, parts: Parts) -> QDockWidget:
+    def _add_side(self, parts: Parts) -> None:
         content = QWidget()
         column = QVBoxLayout(content)
         column.setContentsMargins(10, 10, 4, 6)
@@ -149,7 +149,6 @@ class MainWindow(QMainWindow):
         dock = self._dock("Devices and runs", "side", scroll)
         self.addDockWidget(Qt.DockWidgetArea.LeftDockWidgetArea, dock)
         self.setCorner(Qt.Corner.BottomLeftCorner, Qt.DockWidgetArea.LeftDockWidgetArea)
-        return dock
 
     def _add_centre(self, parts: Parts) -> None:
         centre = QWidget()

@@ -37,7 +37,9 @@ class RunHistory(QListWidget):
         super().__init__(parent)
         self._theme = theme
         self._infos: list[RunInfo] = []
-        self._watched: str | None = None
+        self.watched: str | None = None
+        """Id of the run that is selected."""
+
         self._filling = False
         self._delegate = _RunDelegate(theme)
         self.setItemDelegate(self._delegate)
@@ -65,11 +67,11 @@ class RunHistory(QListWidget):
             item.setData(_COLOUR, state_colour(info.state, self._theme))
             item.setToolTip(info.reason or str(info.state))
         self._filling = False
-        self.watch(self._watched)
+        self.watch(self.watched)
 
     def watch(self, run_id: str | None) -> None:
         """Select the run that is being watched, without opening it again."""
-        self._watched = run_id
+        self.watched = run_id
         self._filling = True
         row = next((row for row, info in enumerate(self._infos) if info.id == run_id), -1)
         self.setCurrentRow(row)
@@ -90,8 +92,8 @@ class RunHistory(QListWidget):
 
     def _current_changed(self, item: QListWidgetItem | None) -> None:
         if item is not None and not self._filling:
-            self._watched = item.data(_ID)
-            self.opened.emit(self._watched)
+            self.watched = item.data(_ID)
+            self.opened.emit(self.watched)
 
     def _copy_settings(self) -> None:
         if self.currentRow() >= 0:

@@ -103,17 +103,16 @@ class StoreReader(QObject):
     def _poll_store(self, run_id: str, folder: Path) -> None:
         if self._reader is None and (folder / FILE_NAME).exists():
             self._reader = RunReader(folder)
-        if self._reader is None:
-            self._look(run_id, None)
-            return
-        # The status first: what came in before it must be read below, however quick the run is.
-        status = self._reader.status()
-        self._read_curves(self._reader)
-        events = self._reader.events_after(self._seq)
-        if events:
-            self._seq = events[-1].seq
-            self.events.emit(events)
-        self._look(run_id, status)
+        # The state is read first and said last: who hears that a run is over has heard the rest.
+        changed = self._look(run_id, self._reader.status() if self._reader else None)
+        if self._reader is not None:
+            self._read_curves(self._reader)
+            events = self._reader.events_after(self._seq)
+            if events:
+                self._seq = events[-1].seq
+                self.events.emit(events)
+        if changed:
+            self.status_changed.emit(self._info)
 
     def _read_curves(self, reader: RunReader) -> None:
         generation = reader.generation()
@@ -131,15 +130,14 @@ class StoreReader(QObject):
                 continue
             self._counts[series] = curve.count
 
-    def _look(self, run_id: str, status: RunStatus | None) -> None:
+    def _look(self, run_id: str, status: RunStatus | None) -> bool:
+        """Look at the run again if its status changed or it may have died; whether it changed."""
         now = time.monotonic()
         if self._info is not None and status == self._status and now - self._looked < ALIVE_EVERY:
-            return
+            return False
         self._status, self._looked = status, now
-        info = client.look(run_id)
-        if info != self._info:
-            self._info = info
-            self.status_changed.emit(info)
+        before, self._info = self._info, client.look(run_id)
+        return self._info != before
 
     def _poll_logs(self, folder: Path) -> None:
         over = self._info is not None and self._info.state.is_over

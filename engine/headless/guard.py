@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sqlite3
 import sys
@@ -17,6 +18,9 @@ INTERRUPTED = 130
 
 def guarded(action: Callable[[], int]) -> int:
     """Run `action`; an error for a person is printed on standard error, one sentence a line."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal may not know every character
     try:
         code = action()
         sys.stdout.flush()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 from datetime import datetime
@@ -68,7 +69,8 @@ def _console(stderr: bool) -> Console:
 
 def print_json(value: object) -> None:
     """One line of strict JSON on standard output; NaN and infinities become null."""
-    sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
+    strict = msgspec.json.decode(msgspec.json.encode(value))
+    sys.stdout.write(json.dumps(strict) + "\n")  # ASCII, whatever the terminal's encoding is
     sys.stdout.flush()
 
 

@@ -38,9 +38,10 @@ def print_failure(console: Console, info: RunInfo) -> None:
     failure = read_failure(info)
     if failure is None:
         return
-    where = "the supervisor" if failure.rank < 0 else f"rank {failure.rank} on {failure.device}"
-    how = failure.signal or f"exit code {failure.exit_code}"
-    console.print(f"{where} ({how}): {failure.message}", style="red", soft_wrap=True)
+    console.print(failure.message, style="red", soft_wrap=True)
+    if failure.rank >= 0:
+        how = failure.signal or f"exit code {failure.exit_code}"
+        console.print(f"  rank {failure.rank} on {failure.device}: {how}", soft_wrap=True)
     if failure.where:
         console.print(f"  at {failure.where}", soft_wrap=True)
     if failure.log_tail:

@@ -6,6 +6,7 @@ import gc
 import os
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol
@@ -49,6 +50,11 @@ def default_optimizer(parameters: Any, learning_rate: float) -> torch.optim.Opti
     return torch.optim.AdamW(parameters, learning_rate)
 
 
+def no_metrics(outputs: torch.Tensor, targets: torch.Tensor) -> dict[str, torch.Tensor]:
+    """For recipes that only care for the loss."""
+    return {}
+
+
 class TorchTrainer:
     """One rank's model, optimizer and data; see `engine.worker.loop.Trainer`."""
 
@@ -62,15 +68,21 @@ class TorchTrainer:
         strategy.connect(session.rank, session.world_size, self._device)
         _seed(session.spec.seed)
         recipe = session.load_recipe()
-        self._settings_for = session.settings_for
-        self._model: nn.Module = self._call(recipe.model).to(self._device)
+
+        def bound(name: str, default: Callable[..., Any]) -> Callable[..., Any]:
+            """A function of the recipe's, with the settings that it takes; looked up only once."""
+            function = getattr(recipe, name, default)
+            settings = session.settings_for(function)
+            return partial(function, **settings) if settings else function
+
+        self._model: nn.Module = recipe.model(**session.settings_for(recipe.model))
+        self._model.to(self._device)
         self._replica = strategy.wrap(self._model, self._device)
-        train, validation = self._call(recipe.datasets)
+        train, validation = recipe.datasets(**session.settings_for(recipe.datasets))
         self._train, self._validation = samples(train), samples(validation)
-        self._loss = getattr(recipe, "loss", default_loss)
-        self._metrics = getattr(recipe, "metrics", None)
-        self._optimizer = self._call(
-            getattr(recipe, "optimizer", default_optimizer),
+        self._loss = bound("loss", default_loss)
+        self._metrics = bound("metrics", no_metrics)
+        self._optimizer: torch.optim.Optimizer = bound("optimizer", default_optimizer)(
             [p for p in self._model.parameters() if p.requires_grad],
             session.spec.learning_rate,
         )
@@ -106,9 +118,8 @@ class TorchTrainer:
                 continue
             inputs, targets = to_device(self._validation.batch(mine), self._device)
             outputs = self._model(inputs)
-            values = {"loss": self._call(self._loss, outputs, targets).mean()}
-            if self._metrics is not None:
-                values |= self._call(self._metrics, outputs, targets)
+            values = {"loss": self._loss(outputs, targets).mean()}
+            values |= self._metrics(outputs, targets)
             for name, value in values.items():
                 self._sums[name] = self._sums.get(name, 0.0) + float(value) * len(mine)
 
@@ -156,7 +167,7 @@ class TorchTrainer:
             self._train.batch(mine if len(mine) else whole[:1]), self._device
         )
         self._optimizer.zero_grad(set_to_none=True)
-        loss: torch.Tensor = self._call(self._loss, self._replica(inputs), targets).mean()
+        loss: torch.Tensor = self._loss(self._replica(inputs), targets).mean()
         # DDP averages gradients over the ranks, so the weight holds their number: the result is
         # the gradient of the mean over the global batch, however unevenly it is shared.
         torch.autograd.backward(loss * (part * self._world_size))
@@ -171,15 +182,11 @@ class TorchTrainer:
 
     def _metric_names(self) -> list[str]:
         """The same on every rank, also on one that had no validation sample at all."""
-        if self._world_size == 1 or self._metrics is None:
+        if self._world_size == 1:
             return sorted(self._sums) or ["loss"]
         inputs, targets = to_device(self._validation.batch(np.zeros(1, np.int64)), self._device)
         with torch.no_grad():
-            return sorted({"loss", *self._call(self._metrics, self._model(inputs), targets)})
-
-    def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a recipe's function with the settings that it takes."""
-        return function(*arguments, **self._settings_for(function))
+            return sorted({"loss", *self._metrics(self._model(inputs), targets)})
 
 
 def build(session: Session, strategy: TorchStrategy) -> TorchTrainer:

@@ -72,7 +72,7 @@ def _environment(spec: RunSpec, rank: int, world_size: int) -> dict[str, str]:
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "CUDA_VISIBLE_DEVICES": ",".join(gpus),
         "GLOO_SOCKET_IFNAME": _loopback(),
-        "OMP_NUM_THREADS": str(threads),
+        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(threads)),
         "KERAS_BACKEND": "tensorflow" if spec.strategy.startswith("tf/") else "torch",
         "TF_CPP_MIN_LOG_LEVEL": "2",
         "TF_FORCE_GPU_ALLOW_GROWTH": "true",

@@ -116,8 +116,9 @@ def main(folder: Path) -> int:
         Loop(trainer, session, position).run()
         trainer.close()
     except BaseException as error:  # a recipe may even raise SystemExit
-        traceback.print_exc()
-        session.emit(_account(session, error))
+        account = _account(session, error)
+        print(account.traceback, end="", file=sys.stderr)
+        session.emit(account)
         return 1
     finally:
         sys.stdout.flush()

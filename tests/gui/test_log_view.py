@@ -62,3 +62,19 @@ def test_another_run_begins_with_an_empty_log(log: LogView) -> None:
     log.forget()
     log.set_filter("")
     assert log.toPlainText() == ""
+
+
+def test_it_keeps_to_the_end_unless_scrolled_away_and_never_hides_text_sideways(
+    log: LogView,
+) -> None:
+    log.resize(300, 200)
+    log.show()
+    bar = log.verticalScrollBar()
+    log.append_output(0, ["a line that is much wider than the window is, by far " * 5] * 100)
+    assert bar.value() == bar.maximum() > 0
+    assert log.horizontalScrollBar().maximum() == 0
+    log.resize(300, 150)
+    assert bar.value() == bar.maximum()
+    bar.setValue(10)
+    log.append_output(0, ["one more"] * 50)
+    assert bar.value() == 10

@@ -10,6 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.events import EpochEnded, RunEnded
 from engine.run_state import RunState
+from engine.store_reader import RunReader
 from gui.store_reader import LIVE_MS, OVER_MS, StoreReader
 
 
@@ -85,6 +86,30 @@ def test_a_run_that_is_over_is_looked_at_seldom_and_followed_again_when_resumed(
     assert screen.states[-1] is RunState.RUNNING
     assert reader.interval() == LIVE_MS
     assert screen.curves == {"train/loss": [11]}
+
+
+def test_who_hears_that_a_run_is_over_has_heard_everything_else(
+    reader: StoreReader, record: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen = Screen(reader)
+    run = record()
+    run.begin()
+    reader.watch(run.id)
+    read = RunReader.events_after
+
+    def end_just_after(store: RunReader, seq: int) -> Any:
+        found = read(store, seq)
+        run.add(RunEnded("stopped", ""))
+        return found
+
+    run.add(EpochEnded(1, 10, {}))
+    with monkeypatch.context() as patch:
+        patch.setattr(RunReader, "events_after", end_just_after)
+        reader.poll()
+    assert RunState.STOPPED not in screen.states
+    reader.poll()
+    assert screen.states[-1] is RunState.STOPPED
+    assert type(screen.events[-1]) is RunEnded
 
 
 def test_a_flood_of_points_is_read_as_one_curve_of_blocks(

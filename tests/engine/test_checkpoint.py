@@ -1,0 +1,102 @@
+"""Checkpoints on disk: complete under their final name, or not there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine import checkpoint
+from engine.checkpoint import CheckpointDamaged, CheckpointInfo, Position
+
+
+def save(run: Path, step: int, content: bytes = b"weights") -> CheckpointInfo:
+    folder = checkpoint.begin(run, step)
+    (folder / "model.pt").write_bytes(content)
+    (folder / "parts").mkdir()
+    (folder / "parts" / "rank0.pt").write_bytes(b"random state")
+    return checkpoint.publish(
+        run, Position(epoch=1, batch=2, step=step), strategy="torch/ddp", replicas=2
+    )
+
+
+def steps(run: Path) -> list[int]:
+    return [info.manifest.position.step for info in checkpoint.checkpoints(run)]
+
+
+def test_a_published_checkpoint_is_listed_with_all_that_is_known_of_it(tmp_path: Path) -> None:
+    saved = save(tmp_path, 12)
+    assert checkpoint.checkpoints(tmp_path) == [saved]
+    assert saved.folder == tmp_path / "checkpoints" / "step-00000012"
+    assert saved.manifest.position == Position(epoch=1, batch=2, step=12)
+    assert (saved.manifest.strategy, saved.manifest.replicas) == ("torch/ddp", 2)
+    assert saved.manifest.bytes == len(b"weights") + len(b"random state")
+    assert checkpoint.verify(saved.folder) == saved.manifest
+
+
+def test_checkpoints_are_in_the_order_of_their_steps(tmp_path: Path) -> None:
+    for step in (100_000_000, 5, 99_999_999):
+        save(tmp_path, step)
+    assert steps(tmp_path) == [5, 99_999_999, 100_000_000]
+
+
+def test_a_run_without_checkpoints_has_none(tmp_path: Path) -> None:
+    assert checkpoint.checkpoints(tmp_path) == []
+
+
+def test_a_half_written_checkpoint_is_not_listed(tmp_path: Path) -> None:
+    folder = checkpoint.begin(tmp_path, 3)
+    (folder / "model.pt").write_bytes(b"half")
+    assert checkpoint.checkpoints(tmp_path) == []
+
+
+def test_what_an_interrupted_save_left_is_not_part_of_the_next(tmp_path: Path) -> None:
+    (checkpoint.begin(tmp_path, 3) / "stale.pt").write_bytes(b"half")
+    saved = save(tmp_path, 3)
+    assert not (saved.folder / "stale.pt").exists()
+    assert set(saved.manifest.files) == {"model.pt", "parts/rank0.pt"}
+
+
+@pytest.mark.parametrize("content", [None, b"", b"{", b'{"files": {}}'], ids=repr)
+def test_a_checkpoint_without_a_readable_manifest_is_not_listed(
+    content: bytes | None, tmp_path: Path
+) -> None:
+    manifest = save(tmp_path, 3).folder / checkpoint.MANIFEST
+    manifest.unlink() if content is None else manifest.write_bytes(content)
+    assert checkpoint.checkpoints(tmp_path) == []
+    with pytest.raises(CheckpointDamaged, match="no readable manifest"):
+        checkpoint.verify(manifest.parent)
+
+
+@pytest.mark.parametrize("name", ["model.pt", "parts/rank0.pt"])
+@pytest.mark.parametrize("damage", ["truncated", "bit flipped", "missing"])
+def test_damage_is_found_before_anything_is_loaded(name: str, damage: str, tmp_path: Path) -> None:
+    folder = save(tmp_path, 3).folder
+    content = bytearray((folder / name).read_bytes())
+    match damage:
+        case "truncated":
+            (folder / name).write_bytes(content[:-1])
+        case "bit flipped":
+            content[2] ^= 1
+            (folder / name).write_bytes(content)
+        case "missing":
+            (folder / name).unlink()
+    with pytest.raises(CheckpointDamaged, match=f"is damaged: {name} is missing or is not"):
+        checkpoint.verify(folder)
+
+
+def test_what_lies_beyond_a_step_is_set_aside_and_kept(tmp_path: Path) -> None:
+    for step in (5, 10, 15):
+        save(tmp_path, step)
+    checkpoint.set_aside_after(tmp_path, 5, attempt=2)
+    assert steps(tmp_path) == [5]
+    kept = tmp_path / "checkpoints" / "step-00000015.before-2"
+    assert checkpoint.verify(kept).position.step == 15
+
+
+def test_a_damaged_checkpoint_beyond_the_step_does_not_stay_in_the_way(tmp_path: Path) -> None:
+    save(tmp_path, 5)
+    (save(tmp_path, 10).folder / checkpoint.MANIFEST).unlink()
+    checkpoint.set_aside_after(tmp_path, 5, attempt=2)
+    save(tmp_path, 10, b"new weights")
+    assert steps(tmp_path) == [5, 10]

@@ -1,0 +1,189 @@
+"""Processes: who they are, how they start, how they end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import psutil
+import pytest
+
+from engine import process
+
+SECONDS = 20.0
+"""Longest wait; only a test that fails gets there."""
+
+SLEEPER = "import time; time.sleep(600)"
+only_posix = pytest.mark.skipif(os.name != "posix", reason="process groups of POSIX")
+
+
+@pytest.fixture
+def module(tmp_path: Path) -> Iterator[Path]:
+    """A file `started_module.py` that can be started by name, through `PYTHONPATH`."""
+    folder = tmp_path / "modules"
+    folder.mkdir()
+    yield folder / "started_module.py"
+
+
+def start(
+    module: Path, source: str, *arguments: str, cwd: Path = process.PROJECT
+) -> tuple[subprocess.Popen[bytes], Path]:
+    module.write_text(source)
+    log = module.with_suffix(".log")
+    environment: Mapping[str, str] = os.environ | {"PYTHONPATH": str(module.parent)}
+    return process.start_module(
+        module.stem, *arguments, log=log, environment=environment, cwd=cwd
+    ), log
+
+
+def dead_process() -> tuple[int, float]:
+    with subprocess.Popen([sys.executable, "-c", SLEEPER]) as started:
+        born = process.created(started.pid)
+        started.kill()
+    return started.pid, born
+
+
+def test_this_process_is_alive() -> None:
+    assert process.is_alive(os.getpid(), process.created(os.getpid()))
+
+
+def test_a_process_that_ended_is_not_alive() -> None:
+    pid, born = dead_process()
+    assert born > 0
+    assert not process.is_alive(pid, born)
+    assert process.created(pid) == 0.0
+
+
+def test_a_pid_that_somebody_else_got_is_not_alive() -> None:
+    assert not process.is_alive(os.getpid(), process.created(os.getpid()) - 10.0)
+
+
+@only_posix
+def test_a_zombie_is_not_alive() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "pass"], stdout=subprocess.PIPE)
+    born = process.created(child.pid)
+    with child:
+        assert child.stdout is not None
+        child.stdout.read()  # until it closes: it is ending
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        assert psutil.Process(child.pid).status() == psutil.STATUS_ZOMBIE
+        assert not process.is_alive(child.pid, born)
+
+
+def test_a_started_module_gets_its_arguments_and_appends_its_output(module: Path) -> None:
+    source = "import sys; print(sys.argv[1:]); print('worse', file=sys.stderr)"
+    module.with_suffix(".log").write_text("before\n")
+    child, log = start(module, source, "a", "b c")
+    assert child.wait(SECONDS) == 0
+    assert sorted(log.read_text().splitlines()) == ["['a', 'b c']", "before", "worse"]
+
+
+def test_a_started_module_finds_the_engine_from_any_working_directory(
+    module: Path, tmp_path: Path
+) -> None:
+    child, log = start(module, "import engine; print(engine.__file__)", cwd=tmp_path)
+    assert child.wait(SECONDS) == 0, log.read_text()
+    assert Path(log.read_text().strip()).parent == process.PROJECT / "engine"
+
+
+def test_a_file_in_the_working_directory_does_not_replace_one_of_ours(
+    module: Path, tmp_path: Path
+) -> None:
+    for name in ("engine.py", "json.py"):
+        (tmp_path / name).write_text("raise SystemExit('a file of the user was imported')")
+    child, log = start(module, "import json, engine.events", cwd=tmp_path)
+    assert child.wait(SECONDS) == 0, log.read_text()
+
+
+def test_a_log_that_cannot_be_written_is_an_os_error(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="missing"):
+        process.start_module("engine.worker", log=tmp_path / "missing" / "x.log")
+
+
+@only_posix
+@pytest.mark.parametrize("own_session", [False, True])
+def test_a_started_module_leads_a_process_group(own_session: bool, tmp_path: Path) -> None:
+    child = process.start_module(
+        "timeit", "import time; time.sleep(600)", log=tmp_path / "log", own_session=own_session
+    )
+    try:
+        assert os.getpgid(child.pid) == child.pid
+        assert (os.getsid(child.pid) == child.pid) is own_session
+    finally:
+        process.end_group(child, kill=True)
+        child.wait(SECONDS)
+
+
+PARENT = f"""
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", {SLEEPER!r}])
+with open(sys.argv[1], "w") as pipe:
+    print(child.pid, file=pipe)
+"""
+
+
+@only_posix
+@pytest.mark.parametrize("kill", [False, True], ids=["terminate", "kill"])
+@pytest.mark.parametrize("leader_is_gone", [False, True], ids=["leader lives", "leader gone"])
+def test_ending_a_group_ends_the_grandchildren(
+    kill: bool, leader_is_gone: bool, module: Path, tmp_path: Path
+) -> None:
+    fifo = tmp_path / "grandchild"
+    os.mkfifo(fifo)
+    leader, _ = start(module, PARENT + ("" if leader_is_gone else "child.wait()"), str(fifo))
+    grandchild = psutil.Process(int(fifo.read_text()))
+    if leader_is_gone:
+        leader.wait(SECONDS)
+    process.end_group(leader, kill=kill)
+    leader.wait(SECONDS)
+    with contextlib.suppress(psutil.NoSuchProcess):
+        wait_for_end(grandchild)
+
+
+def wait_for_end(gone: psutil.Process) -> None:
+    """An orphan may stay a zombie where nobody reaps: that is an end, too."""
+    try:
+        gone.wait(SECONDS)
+    except psutil.TimeoutExpired:
+        assert gone.status() == psutil.STATUS_ZOMBIE
+
+
+@only_posix
+def test_ending_a_group_that_is_gone_already_is_no_error(module: Path) -> None:
+    child, _ = start(module, "pass")
+    child.wait(SECONDS)
+    process.end_group(child, kill=True)
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "name"), [(-9, "SIGKILL"), (-15, "SIGTERM"), (0, ""), (1, ""), (77, "")]
+)
+def test_which_signal_an_exit_code_names(exit_code: int, name: str) -> None:
+    assert process.signal_name(exit_code) == name
+
+
+def test_a_signal_without_a_name_is_still_a_signal() -> None:
+    assert process.signal_name(-250) == "signal 250"
+
+
+def test_resident_memory_is_that_of_this_process() -> None:
+    assert 10**6 < process.resident_bytes() <= psutil.virtual_memory().total
+
+
+@pytest.mark.parametrize(
+    ("source", "output"),
+    [("print(' x ')", "x"), ("print('x'); raise SystemExit(1)", ""), (SLEEPER, "")],
+    ids=["works", "fails", "hangs"],
+)
+def test_what_a_short_command_prints(source: str, output: str, tmp_path: Path) -> None:
+    timeout = 0.05 if source is SLEEPER else SECONDS
+    command = [sys.executable, "-c", source]
+    assert process.run_and_read(command, tmp_path, timeout) == output
+
+
+def test_a_command_that_is_not_installed_prints_nothing(tmp_path: Path) -> None:
+    assert process.run_and_read(["no-such-command"], tmp_path) == ""

@@ -1,0 +1,161 @@
+"""The state machine of a run, and the fold from events to the status."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+import pytest
+
+from engine.events import (
+    AttemptStarted,
+    CacheEmptied,
+    CheckpointSaved,
+    CommandReceived,
+    CommandRefused,
+    EpochEnded,
+    Event,
+    Metrics,
+    Notice,
+    Paused,
+    Points,
+    Progress,
+    Resumed,
+    Rewound,
+    RunEnded,
+    StopStage,
+    TrainingEnded,
+    TrainingStarted,
+    WorkerFailed,
+    WorkerReady,
+    WorkerStarted,
+)
+from engine.run_state import RunState, RunStatus, fold
+from tests.support.events import EXAMPLES
+
+ALL = {type(event): event for event in EXAMPLES}
+RUNNING = RunStatus(state=RunState.RUNNING, attempt=1, step=7, metrics={"train/loss": 9.0})
+TRAINS = TrainingStarted(0, 10, 3, 2, 1234)
+CHANGES: list[tuple[type[Event], dict[str, Any]]] = [
+    (
+        AttemptStarted,
+        {
+            "state": RunState.STARTING,
+            "supervisor_pid": 4242,
+            "supervisor_created": 1000.5,
+            "started": 50.0,
+        },
+    ),
+    (WorkerStarted, {"worker_pids": (4243,)}),
+    (WorkerReady, {"workers_ready": 1}),
+    (
+        TrainingStarted,
+        {"step": 0, "steps_per_epoch": 10, "epochs": 3, "replicas": 2, "parameters": 1234},
+    ),
+    (Metrics, {"metrics": {"train/loss": 0.25}}),
+    (
+        Progress,
+        {
+            "epoch": 1,
+            "step": 2,
+            "samples_per_second": 64.0,
+            "step_seconds": 0.5,
+            "seconds_left": 14.0,
+        },
+    ),
+    (EpochEnded, {"epoch": 1, "step": 10, "metrics": RUNNING.metrics | {"validation/loss": 0.125}}),
+    (CheckpointSaved, {"checkpoint": "/runs/1/checkpoints/x", "checkpoint_step": 10}),
+    (CacheEmptied, {}),
+    (Paused, {"state": RunState.PAUSED}),
+    (Resumed, {"state": RunState.RUNNING}),
+    (TrainingEnded, {"step": 30}),
+    (Notice, {}),
+    (WorkerFailed, {}),
+    (CommandReceived, {}),
+    (CommandRefused, {}),
+    (StopStage, {"state": RunState.STOPPING}),
+    (Rewound, {"step": 10}),
+    (RunEnded, {"state": RunState.FAILED, "reason": "Rank 1 failed.", "failure_rank": 1}),
+]
+
+
+def fold_all(*events: Event, status: RunStatus | None = None) -> RunStatus:
+    status = status or RunStatus()
+    for event in events:
+        status = fold(status, event, 50.0)
+    return status
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes"), CHANGES, ids=lambda value: getattr(value, "__name__", "")
+)
+def test_what_each_event_changes_in_a_running_run(
+    kind: type[Event], changes: dict[str, Any]
+) -> None:
+    expected = msgspec.structs.replace(RUNNING, updated=50.0, **changes)
+    assert fold(RUNNING, ALL[kind], 50.0) == expected
+
+
+def test_the_table_above_has_every_event() -> None:
+    assert {kind for kind, _ in CHANGES} == set(ALL)
+
+
+def test_training_starts_running_only_what_is_starting() -> None:
+    assert fold_all(TRAINS).state is RunState.RUNNING
+    assert fold_all(StopStage("ask"), TRAINS).state is RunState.STOPPING
+
+
+def test_a_new_attempt_forgets_the_processes_and_the_failure_of_the_last() -> None:
+    first = fold_all(*EXAMPLES)
+    second = fold(first, AttemptStarted(2, 99, 2000.0), 60.0)
+    assert first.state is RunState.FAILED
+    assert (second.state, second.attempt, second.reason) == (RunState.STARTING, 2, "")
+    assert (second.worker_pids, second.workers_ready, second.failure_rank) == ((), 0, -1)
+
+
+def test_a_new_attempt_keeps_when_the_run_began_and_its_newest_checkpoint() -> None:
+    first = fold_all(*EXAMPLES)
+    second = fold(first, AttemptStarted(2, 99, 2000.0), 60.0)
+    assert second.started == 50.0
+    assert second.checkpoint_step == 10
+
+
+def test_the_loss_is_the_last_one_also_when_it_is_nan() -> None:
+    status = fold_all(Metrics(1.0, 2.0, [Points("train/loss", [1, 2], [0.5, math.nan])]))
+    assert math.isnan(status.metrics["train/loss"])
+
+
+def test_other_curves_and_empty_batches_are_no_figures() -> None:
+    points = [Points("device/cpu/memory", [1], [1.0]), Points("train/loss", [], [])]
+    assert fold_all(Metrics(1.0, 2.0, points)).metrics == {}
+
+
+def test_a_run_that_has_ended_has_no_time_left() -> None:
+    ended = fold(RunStatus(seconds_left=9.0, workers_ready=2), RunEnded("stopped", "x"), 1.0)
+    assert (ended.seconds_left, ended.workers_ready) == (0.0, 0)
+    assert ended.failure_rank == -1
+
+
+@pytest.mark.parametrize(
+    ("state", "is_over", "can_resume"),
+    [
+        (RunState.STARTING, False, False),
+        (RunState.RUNNING, False, False),
+        (RunState.PAUSED, False, False),
+        (RunState.STOPPING, False, False),
+        (RunState.FINISHED, True, False),
+        (RunState.STOPPED, True, True),
+        (RunState.FAILED, True, True),
+        (RunState.INTERRUPTED, True, True),
+    ],
+)
+def test_which_states_are_over_and_which_can_resume(
+    state: RunState, is_over: bool, can_resume: bool
+) -> None:
+    assert (state.is_over, state.can_resume) == (is_over, can_resume)
+
+
+def test_total_steps_are_known_once_training_has_started() -> None:
+    assert RunStatus().total_steps == 0
+    assert fold_all(TRAINS).total_steps == 30

@@ -1,0 +1,139 @@
+"""What a spec may ask for, and the sentences about what it may not."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from engine import catalog
+from engine.recipe_file import RecipeField, RecipeInfo
+from engine.spec import LARGEST_SEED, RunSpec, batch_arithmetic, is_logical_cpu, problems
+
+GPU = "GPU-11111111-2222-3333-4444-555555555555"
+RECIPE = RecipeInfo(
+    name="example",
+    path="/somewhere/example.py",
+    builtin=False,
+    framework="torch",
+    fields=(
+        RecipeField("width", "int", 32),
+        RecipeField("activation", "choice", "relu", ("relu", "tanh")),
+    ),
+)
+
+
+def spec(**changes: Any) -> RunSpec:
+    settings: dict[str, Any] = {
+        "recipe": RECIPE.path,
+        "strategy": "torch/ddp",
+        "devices": ("cpu:0", "cpu:1"),
+    }
+    return RunSpec(**(settings | changes))
+
+
+def found(wanted: RunSpec, recipe: RecipeInfo = RECIPE) -> list[tuple[str, str]]:
+    strategy = catalog.strategy(wanted.strategy)
+    return [(p.field, p.text) for p in problems(wanted, recipe, strategy, known_devices=(GPU,))]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"devices": (GPU,)},
+        {"batch_size": 2},
+        {"epochs": 1},
+        {"seed": 0},
+        {"seed": LARGEST_SEED},
+        {"learning_rate": 1e-9},
+        {"settings": {"width": 8, "activation": "tanh"}},
+    ],
+    ids=str,
+)
+def test_a_spec_that_can_run_has_no_problems(changes: dict[str, Any]) -> None:
+    assert found(spec(**changes)) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "phrase"),
+    [
+        ({"devices": ()}, "devices", "choose at least one"),
+        ({"devices": ("cpu:0", "cpu:0")}, "devices", "cpu:0 is chosen 2 times"),
+        ({"devices": ("GPU-gone",)}, "devices", "GPU-gone is not on this machine"),
+        ({"devices": ("cpu:64",)}, "devices", "cpu:64 is not on this machine"),
+        ({"devices": ("cpu:0", GPU)}, "devices", "CPU and GPU devices cannot train together"),
+        ({"strategy": "torch/single"}, "devices", "trains on 1 device and 2 are chosen"),
+        ({"batch_size": 0}, "batch_size", "at least 1"),
+        ({"batch_size": -5}, "batch_size", "at least 1"),
+        ({"batch_size": 1}, "batch_size", "cannot be shared by 2 replicas: choose at least 2"),
+        ({"epochs": 0}, "epochs", "At least 1 epoch"),
+        ({"learning_rate": 0.0}, "learning_rate", "above 0"),
+        ({"learning_rate": -1.0}, "learning_rate", "above 0"),
+        ({"learning_rate": math.nan}, "learning_rate", "above 0"),
+        ({"learning_rate": math.inf}, "learning_rate", "above 0"),
+        ({"seed": -1}, "seed", "between 0 and 2147483647"),
+        ({"seed": LARGEST_SEED + 1}, "seed", "between 0 and 2147483647"),
+        ({"settings": {"depth": 3}}, "settings.depth", "no setting 'depth'"),
+        ({"settings": {"width": "wide"}}, "settings.width", "must be a whole number"),
+        ({"settings": {"activation": "gelu"}}, "settings.activation", "one of relu, tanh"),
+    ],
+    ids=str,
+)
+def test_what_cannot_run_is_said_beside_its_field(
+    changes: dict[str, Any], field: str, phrase: str
+) -> None:
+    [(where, text)] = found(spec(**changes))
+    assert where == field
+    assert phrase in text
+
+
+def test_all_problems_are_found_at_once() -> None:
+    wrong = spec(devices=(), batch_size=0, epochs=0, learning_rate=0.0, seed=-1)
+    assert [field for field, _ in found(wrong)] == [
+        "devices",
+        "batch_size",
+        "epochs",
+        "learning_rate",
+        "seed",
+    ]
+
+
+def test_a_strategy_of_another_framework_is_refused() -> None:
+    keras = RecipeInfo(name="other", path="/other.py", builtin=False, framework="keras")
+    [(field, text)] = found(spec(), keras)
+    assert field == "strategy"
+    assert "torch/ddp trains torch recipes; other is a keras recipe" in text
+
+
+def test_an_unusable_recipe_is_not_also_called_unfit_for_the_strategy() -> None:
+    broken = RecipeInfo(name="b", path="/b.py", builtin=False, problem="It is broken.")
+    assert found(spec(), broken) == [("recipe", "It is broken.")]
+
+
+@pytest.mark.parametrize("device", ["cpu:0", "cpu:1", "cpu:63"])
+def test_logical_cpus(device: str) -> None:
+    assert is_logical_cpu(device)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cpu:", "cpu:64", "cpu:-1", "cpu:0 ", "CPU:0", GPU, ""])
+def test_what_is_no_logical_cpu(device: str) -> None:
+    assert not is_logical_cpu(device)
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "replicas", "sentence"),
+    [
+        (128, 1, "128 = 128 per replica × 1 replica"),
+        (128, 2, "128 = 64 per replica × 2 replicas"),
+        (128, 3, "128 = 2 × 43 + 1 × 42 over 3 replicas"),
+        (1, 2, "1 = 1 × 1 + 1 × 0 over 2 replicas"),
+        (0, 2, ""),
+        (128, 0, ""),
+    ],
+)
+def test_how_a_global_batch_is_shared_in_words(
+    batch_size: int, replicas: int, sentence: str
+) -> None:
+    assert batch_arithmetic(batch_size, replicas) == sentence

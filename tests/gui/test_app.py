@@ -1,0 +1,175 @@
+"""The whole window, put together as the user gets it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from engine.events import EpochEnded, Failure, RunEnded
+from gui.app import NO_DISPLAY, Deck, has_display, run
+from gui.theme import ThemeController
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.fixture
+def open_deck(qtbot: QtBot, qapp: QApplication) -> Iterator[Callable[[], Deck]]:
+    decks: list[Deck] = []
+
+    def open() -> Deck:
+        deck = Deck(ThemeController(qapp))
+        decks.append(deck)
+        deck.window.show()
+        return deck
+
+    yield open
+    for deck in decks:
+        deck.window.close()
+        deck.shut_down()
+
+
+def test_without_a_display_it_names_the_command_line_before_qt_aborts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setattr("gui.app.application", lambda _: pytest.fail("QApplication was made"))
+    assert run(["main.py"]) == NO_DISPLAY != 0
+    said = capsys.readouterr().err
+    assert "python main.py train --help" in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("platform", "environment", "there"),
+    [
+        ("linux", {}, False),
+        ("linux", {"DISPLAY": ""}, False),
+        ("linux", {"DISPLAY": ":0"}, True),
+        ("linux", {"WAYLAND_DISPLAY": "wayland-0"}, True),
+        ("linux", {"QT_QPA_PLATFORM": "offscreen"}, True),
+        ("win32", {}, True),
+        ("darwin", {}, True),
+    ],
+)
+def test_which_machines_have_a_display(
+    platform: str, environment: dict[str, str], there: bool
+) -> None:
+    assert has_display(platform, environment) is there
+
+
+def test_the_window_imports_no_framework_and_touches_no_gpu(tmp_path: Path) -> None:
+    program = """
+import sys
+from pathlib import Path
+from gui import app, theme
+application = app.application(["x"])
+deck = app.Deck(theme.ThemeController(application))
+deck.window.show()
+application.processEvents()
+frameworks = {"torch", "tensorflow", "keras"} & set(sys.modules)
+assert not frameworks, frameworks
+maps = Path("/proc/self/maps")
+assert not maps.exists() or "libcuda" not in maps.read_text()
+deck.shut_down()
+print("clean")
+"""
+    environment = os.environ | {"TRAINDECK_HOME": str(tmp_path), "QT_QPA_PLATFORM": "offscreen"}
+    result = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert result.stdout.strip() == "clean", result.stderr
+
+
+def test_an_empty_home_opens_a_window_that_says_what_to_do(
+    open_deck: Callable[[], Deck],
+) -> None:
+    deck = open_deck()
+    assert "Start run" in deck.controls.state_text
+    assert deck.form.start_button.isEnabled()
+
+
+def test_it_opens_with_the_newest_active_run_else_the_newest(
+    open_deck: Callable[[], Deck], record: Callable[..., Any]
+) -> None:
+    active, over = record(), record()
+    active.begin()
+    over.begin()
+    over.add(RunEnded("finished", ""))
+    assert open_deck().controls.title.endswith("#1")
+    active.add(RunEnded("stopped", ""))
+    assert open_deck().controls.title.endswith("#2")
+
+
+def test_a_click_in_the_list_shows_the_other_run_and_nothing_of_the_first(
+    open_deck: Callable[[], Deck], record: Callable[..., Any], qtbot: QtBot
+) -> None:
+    first, second = record(), record()
+    first.begin()
+    first.add(RunEnded("failed", "It broke.", Failure(0, "cpu:0", 1, "", "", "", "the tail")))
+    first.write_log(0, "from the first\n")
+    second.begin()
+    second.write_log(0, "from the second\n")
+    deck = open_deck()
+    assert deck.controls.title.endswith("#2")
+    row = deck.history.visualItemRect(deck.history.item(1)).center()
+    qtbot.mouseClick(deck.history.viewport(), Qt.MouseButton.LeftButton, pos=row)
+    assert deck.controls.title.endswith("#1")
+    assert deck.banner.isVisible()
+    assert "from the first" in deck.log.toPlainText()
+    assert "from the second" not in deck.log.toPlainText()
+    deck.open("2")
+    assert not deck.banner.isVisible()
+    assert "from the first" not in deck.log.toPlainText()
+
+
+def test_two_windows_show_the_same_live_run(
+    open_deck: Callable[[], Deck], record: Callable[..., Any], qtbot: QtBot
+) -> None:
+    live = record()
+    live.begin()
+    decks = [open_deck(), open_deck()]
+    live.add(EpochEnded(1, 10, {"validation/accuracy": 0.75}))
+    qtbot.waitUntil(lambda: all("75.0 %" in deck.log.toPlainText() for deck in decks))
+
+
+def test_the_filter_works_on_log_and_events(
+    open_deck: Callable[[], Deck], record: Callable[..., Any]
+) -> None:
+    run = record()
+    run.begin()
+    run.write_log(0, "alpha\nbeta\n")
+    deck = open_deck()
+    deck.window.filter.setText("alpha")
+    assert "beta" not in deck.log.toPlainText()
+    assert deck.events.model().rowCount() == 0
+    deck.window.filter.setText("ATTEMPT")
+    assert deck.events.model().rowCount() == 1
+
+
+def test_the_layout_is_remembered_and_can_be_reset(open_deck: Callable[[], Deck]) -> None:
+    window = open_deck().window
+    window.resize(window.width(), 703)
+    window.bottom.hide()
+    window.close()
+    again = open_deck().window
+    assert again.height() == 703
+    assert not again.bottom.isVisible()
+    again.reset_layout.trigger()
+    assert again.bottom.isVisible()

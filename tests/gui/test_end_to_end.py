@@ -1,0 +1,107 @@
+"""A real window, real clicks and real workers on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QApplication, QLineEdit, QPushButton
+from pytestqt.qtbot import QtBot
+
+from engine import client
+from engine.commands import Stop
+from engine.events import CacheEmptied, CheckpointSaved, Paused
+from engine.run_state import RunState
+from gui.app import Deck
+from gui.theme import ThemeController
+
+LONG = 90_000
+"""Milliseconds: importing a framework on a busy machine takes a while."""
+
+
+class Spectator:
+    """What has come out of a window's reader."""
+
+    def __init__(self, deck: Deck) -> None:
+        self.steps: list[int] = []
+        self.events: list[type] = []
+        self.state: RunState | None = None
+        deck.reader.curve.connect(self._curve)
+        deck.reader.points.connect(self._points)
+        deck.reader.events.connect(lambda new: self.events.extend(type(e.event) for e in new))
+        deck.reader.status_changed.connect(lambda info: setattr(self, "state", info.state))
+
+    def _curve(self, series: str, steps: list[float], _: object) -> None:
+        if series == "train/loss":
+            self.steps = [int(step) for step in steps]
+
+    def _points(self, series: str, steps: list[float], _: object) -> None:
+        if series == "train/loss":
+            self.steps += [int(step) for step in steps]
+
+
+@pytest.fixture
+def open_deck(qtbot: QtBot, qapp: QApplication) -> Iterator[Callable[[], Deck]]:
+    decks: list[Deck] = []
+
+    def open() -> Deck:
+        decks.append(Deck(ThemeController(qapp)))
+        decks[-1].window.show()
+        return decks[-1]
+
+    yield open
+    for deck in decks:
+        deck.window.close()
+        deck.shut_down()
+    for info in client.runs():
+        if not info.state.is_over:
+            client.send(info.id, Stop(now=True))
+
+
+def test_click_train_watch_checkpoint_stop_and_come_back(
+    open_deck: Callable[[], Deck], qtbot: QtBot
+) -> None:
+    deck = open_deck()
+    seen = Spectator(deck)
+    epochs = deck.form.field("epochs").widget
+    assert isinstance(epochs, QLineEdit)
+    epochs.clear()
+    qtbot.keyClicks(epochs, "2000")
+
+    def click(button: QPushButton) -> None:
+        qtbot.waitUntil(button.isEnabled, timeout=LONG)
+        qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+
+    click(deck.form.start_button)
+    qtbot.waitUntil(lambda: len(seen.steps) > 20, timeout=LONG)
+    assert seen.state is RunState.RUNNING
+    click(deck.controls.checkpoint)
+    qtbot.waitUntil(lambda: CheckpointSaved in seen.events, timeout=LONG)
+    click(deck.controls.empty_cache)
+    qtbot.waitUntil(lambda: CacheEmptied in seen.events, timeout=LONG)
+    click(deck.controls.pause)
+    qtbot.waitUntil(lambda: Paused in seen.events, timeout=LONG)
+    qtbot.waitUntil(lambda: deck.controls.pause.text() == "Resume", timeout=LONG)
+    click(deck.controls.pause)
+    qtbot.waitUntil(lambda: seen.state is RunState.RUNNING, timeout=LONG)
+
+    deck.window.close()
+    deck.shut_down()
+    before = len(seen.steps)
+    again = open_deck()
+    seen_again = Spectator(again)
+    again.open(again.history.watched)
+    assert seen_again.state is RunState.RUNNING
+    assert len(seen_again.steps) >= before
+    assert seen_again.steps[0] == 1
+
+    click(again.controls.stop)
+    qtbot.waitUntil(lambda: seen_again.state is RunState.STOPPED, timeout=LONG)
+    assert seen_again.steps == list(range(1, len(seen_again.steps) + 1))
+    assert again.controls.resume.isVisible()
+    steps = len(seen_again.steps)
+    click(again.controls.resume)
+    qtbot.waitUntil(lambda: len(seen_again.steps) > steps, timeout=LONG)
+    click(again.controls.stop)
+    qtbot.waitUntil(lambda: seen_again.state is RunState.STOPPED, timeout=LONG)

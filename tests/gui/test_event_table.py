@@ -1,0 +1,58 @@
+"""The table of a run's events."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import Qt
+from pytestqt.modeltest import ModelTester
+from pytestqt.qtbot import QtBot
+
+from engine.events import CheckpointSaved, WorkerStarted
+from engine.store_reader import StoredEvent
+from gui.event_table import EventModel, EventTable
+
+EVENTS = [
+    StoredEvent(1, 0.25, WorkerStarted(1, 4711, ("cpu:1",))),
+    StoredEvent(2, 0.5, CheckpointSaved("step-5", 5, 1, 1024, 0.1)),
+]
+
+
+@pytest.fixture
+def table(qtbot: QtBot) -> EventTable:
+    table = EventTable()
+    qtbot.addWidget(table)
+    return table
+
+
+def cells(table: EventTable, row: int) -> list[str]:
+    model = table.model()
+    return [str(model.index(row, column).data()) for column in range(model.columnCount())]
+
+
+def test_a_row_says_when_what_who_and_in_words(table: EventTable) -> None:
+    table.append(EVENTS)
+    time, what, rank, text = cells(table, 0)
+    assert time.endswith(".250")
+    assert (what, rank) == ("Worker started", "1")
+    assert "4711" in text
+    assert cells(table, 1)[1:3] == ["Checkpoint saved", ""]
+    header = table.model().headerData(1, Qt.Orientation.Horizontal)
+    assert header == "What"
+
+
+def test_filter_and_clear(table: EventTable) -> None:
+    table.append(EVENTS)
+    table.set_filter("CHECKPOINT")
+    assert table.model().rowCount() == 1
+    table.set_filter("")
+    assert table.model().rowCount() == 2
+    table.clear()
+    assert table.model().rowCount() == 0
+
+
+def test_the_model_keeps_qts_rules(qtmodeltester: ModelTester) -> None:
+    model = EventModel()
+    qtmodeltester.check(model)
+    model.append(EVENTS)
+    model.append(EVENTS)
+    model.clear()

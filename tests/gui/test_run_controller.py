@@ -1,0 +1,165 @@
+"""The object that talks to the engine: nothing blocks, every outcome is a signal."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from engine.client import CannotStart, CommandFailed, RunInfo
+from engine.commands import Command, Stop
+from engine.run_state import RunState, RunStatus
+from engine.spec import Problem, RunSpec
+from gui.background import Background
+from gui.run_controller import RunController
+
+SPEC = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",))
+
+
+@pytest.fixture
+def controller(qtbot: QtBot) -> Iterator[RunController]:
+    background = Background()
+    yield RunController(background)
+    background.finish()
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Command]]:
+    commands: list[tuple[str, Command]] = []
+
+    def send(run_id: str, command: Command) -> int:
+        commands.append((run_id, command))
+        return 1
+
+    monkeypatch.setattr("engine.client.send", send)
+    return commands
+
+
+def info(state: RunState) -> RunInfo:
+    return RunInfo("7", Path("runs/7"), SPEC, RunStatus(state=state), state, "")
+
+
+def test_a_start_happens_on_another_thread_and_says_its_run(
+    controller: RunController, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[threading.Thread] = []
+
+    def start(spec: RunSpec) -> str:
+        threads.append(threading.current_thread())
+        assert spec is SPEC
+        return "7"
+
+    monkeypatch.setattr("engine.client.start", start)
+    with qtbot.waitSignal(controller.started) as said:
+        controller.start(SPEC)
+        controller.start(SPEC)  # a double click
+    assert said.args == ["7"]
+    assert len(threads) == 1
+    assert threads[0] is not threading.main_thread()
+
+
+def test_what_keeps_a_run_from_starting_is_said_field_by_field_and_it_can_be_tried_again(
+    controller: RunController, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problems = [Problem("epochs", "Too few.")]
+
+    def start(spec: RunSpec) -> str:
+        raise CannotStart(problems)
+
+    monkeypatch.setattr("engine.client.start", start)
+    for _ in range(2):
+        with qtbot.waitSignal(controller.problems) as said:
+            controller.start(SPEC)
+        assert said.args == [problems]
+
+
+def test_the_second_stop_means_now(
+    controller: RunController, qtbot: QtBot, sent: list[tuple[str, Command]]
+) -> None:
+    controller.watch("7")
+    controller.show_status(info(RunState.RUNNING))
+    controller.stop()
+    qtbot.waitUntil(lambda: len(sent) == 1)
+    controller.show_status(info(RunState.RUNNING))  # it has not heard yet
+    controller.stop()
+    qtbot.waitUntil(lambda: len(sent) == 2)
+    assert sent == [("7", Stop(now=False)), ("7", Stop(now=True))]
+
+
+def test_a_run_that_is_stopping_already_is_stopped_at_once(
+    controller: RunController, qtbot: QtBot, sent: list[tuple[str, Command]]
+) -> None:
+    controller.watch("7")
+    controller.show_status(info(RunState.STOPPING))
+    controller.stop()
+    qtbot.waitUntil(lambda: sent == [("7", Stop(now=True))])
+
+
+def test_a_resumed_run_is_stopped_gently_again(
+    controller: RunController, qtbot: QtBot, sent: list[tuple[str, Command]]
+) -> None:
+    controller.watch("7")
+    controller.stop()
+    qtbot.waitUntil(lambda: len(sent) == 1)
+    controller.show_status(info(RunState.STOPPED))
+    controller.show_status(info(RunState.RUNNING))
+    controller.stop()
+    qtbot.waitUntil(lambda: len(sent) == 2)
+    assert sent[1] == ("7", Stop(now=False))
+
+
+def test_a_refused_command_is_said_in_its_sentence(
+    controller: RunController, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def send(run_id: str, command: Command) -> int:
+        raise CommandFailed("The run is over.")
+
+    monkeypatch.setattr("engine.client.send", send)
+    controller.watch("7")
+    for ask in (
+        controller.pause,
+        controller.resume_paused,
+        controller.save_checkpoint,
+        controller.empty_cache,
+        controller.stop,
+    ):
+        with qtbot.waitSignal(controller.failed) as said:
+            ask()
+        assert said.args == ["The run is over."]
+
+
+def test_without_a_run_nothing_is_asked(
+    controller: RunController, sent: list[tuple[str, Command]]
+) -> None:
+    controller.stop()
+    controller.pause()
+    assert not sent
+
+
+def test_an_unknown_error_is_not_swallowed(
+    controller: RunController, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(spec: RunSpec) -> str:
+        raise ZeroDivisionError("a mistake in the program")
+
+    monkeypatch.setattr("engine.client.start", start)
+    with qtbot.captureExceptions() as caught:
+        controller.start(SPEC)
+        qtbot.waitUntil(lambda: len(caught) == 1)
+    assert caught[0][0] is ZeroDivisionError
+
+
+def test_the_runs_are_listed_newest_first(
+    controller: RunController, qtbot: QtBot, record: Callable[..., Any]
+) -> None:
+    record().begin()
+    record().begin()
+    with qtbot.waitSignal(controller.runs_listed) as said:
+        controller.refresh_runs()
+        controller.refresh_runs()
+    assert [info.id for info in said.args[0]] == ["2", "1"]
+    assert [info.id for info in controller.runs()] == ["2", "1"]

@@ -1,0 +1,68 @@
+"""One example of every event, for tests that must hold for all of them."""
+
+from __future__ import annotations
+
+import math
+from typing import get_args
+
+from engine.events import (
+    AttemptStarted,
+    CacheEmptied,
+    CheckpointSaved,
+    CommandReceived,
+    CommandRefused,
+    EpochEnded,
+    Event,
+    Failure,
+    Metrics,
+    Notice,
+    Paused,
+    Points,
+    Progress,
+    Resumed,
+    Rewound,
+    RunEnded,
+    StopStage,
+    TrainingEnded,
+    TrainingStarted,
+    WorkerFailed,
+    WorkerReady,
+    WorkerStarted,
+)
+
+EXAMPLES: tuple[Event, ...] = (
+    AttemptStarted(attempt=1, supervisor_pid=4242, supervisor_created=1000.5),
+    WorkerStarted(rank=0, pid=4243, devices=("cpu:0",)),
+    WorkerReady(rank=0, devices=("cpu:0",), versions={"torch": "2.13.0"}),
+    TrainingStarted(step=0, steps_per_epoch=10, epochs=3, replicas=2, parameters=1234),
+    Metrics(begin=1.0, end=2.0, points=[Points("train/loss", [1, 2], [0.5, 0.25])]),
+    Progress(epoch=1, step=2, samples_per_second=64.0, step_seconds=0.5, seconds_left=14.0),
+    EpochEnded(epoch=1, step=10, metrics={"validation/loss": 0.125}),
+    CheckpointSaved(path="/runs/1/checkpoints/x", step=10, epoch=1, bytes=99, seconds=0.5),
+    CacheEmptied(rank=0, device="cpu:0", freed_bytes=4096),
+    Paused(step=10),
+    Resumed(step=10),
+    TrainingEnded(step=30, completed=True),
+    Notice(text="Something to know.", rank=1),
+    WorkerFailed(rank=1, message="ValueError: x", where="r.py:3", traceback="…", lost_peer=False),
+    CommandReceived(command="Pause"),
+    CommandRefused(command="Pause", reason="The run is paused already."),
+    StopStage(stage="ask"),
+    Rewound(step=10, checkpoint="step-00000010"),
+    RunEnded(
+        state="failed",
+        reason="Rank 1 failed.",
+        failure=Failure(1, "cpu:1", -9, "SIGKILL", "Rank 1 failed.", "r.py:3", "last line"),
+    ),
+)
+assert {type(event) for event in EXAMPLES} == set(get_args(Event))
+
+
+def losses(values: list[float], first_step: int = 1) -> Metrics:
+    """`values` of `train/loss` at consecutive steps, between the times 100 and 200."""
+    steps = list(range(first_step, first_step + len(values)))
+    return Metrics(100.0, 200.0, [Points("train/loss", steps, values)])
+
+
+NOT_NUMBERS = [1.0, math.nan, math.inf, -math.inf, 2.0]
+"""Values that a diverging training produces."""
