@@ -205,7 +205,8 @@ def _empty_cache(options: argparse.Namespace) -> int:
 def _screenshots(options: argparse.Namespace) -> int:
     from gui.screenshots import take
 
-    take(options.folder)
+    for picture in take(options.folder):
+        print(picture)
     return 0
 
 

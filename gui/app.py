@@ -7,6 +7,8 @@ import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import get_args
 
 from PySide6.QtCore import QLocale, QObject, QSettings, QTimer
 from PySide6.QtWidgets import QApplication
@@ -82,7 +84,10 @@ class Deck(QObject):
     def __init__(self, theme: look.ThemeController) -> None:
         super().__init__()
         paths.home().mkdir(parents=True, exist_ok=True, mode=0o700)
-        settings = QSettings(str(paths.home() / "window.ini"), QSettings.Format.IniFormat)
+        self.settings = QSettings(str(paths.home() / "window.ini"), QSettings.Format.IniFormat)
+        choice = self.settings.value("theme")
+        if choice in get_args(look.Choice):
+            theme.set_choice(choice)
         now = theme.current
         self.theme = theme
         self.background = Background(self)
@@ -110,7 +115,7 @@ class Deck(QObject):
             self.log,
             self.events,
         )
-        self.window = MainWindow(parts, settings)
+        self.window = MainWindow(parts, self.settings)
         self._connect_run()
         self._connect_commands()
         self._connect_telemetry()
@@ -196,8 +201,10 @@ class Deck(QObject):
         window.stop.triggered.connect(self.controls.stop.click)
         window.checkpoint.triggered.connect(self.controls.checkpoint.click)
         window.open_recipe.triggered.connect(self.form.open_recipe)
-        window.toggle_theme.triggered.connect(self.theme.toggle)
-        self.controls.theme_clicked.connect(self.theme.toggle)
+        window.toggle_theme.triggered.connect(self._toggle_theme)
+        self.controls.theme_clicked.connect(self._toggle_theme)
+        for choice, action in window.theme_choices.items():
+            action.triggered.connect(partial(self._choose_theme, choice))
         window.filter.textChanged.connect(self.log.set_filter)
         window.filter.textChanged.connect(self.events.set_filter)
         self.theme.changed.connect(self._dress)
@@ -227,6 +234,14 @@ class Deck(QObject):
         self.history.set_theme(theme)
         self.plots.set_theme(theme)
         self.log.set_theme(theme)
+
+    def _toggle_theme(self) -> None:
+        self.theme.toggle()
+        self.settings.setValue("theme", self.theme.current.name)
+
+    def _choose_theme(self, choice: look.Choice) -> None:
+        self.theme.set_choice(choice)
+        self.settings.setValue("theme", choice)
 
     def _draw(self) -> None:
         if self.window.isVisible() and not self.window.isMinimized():

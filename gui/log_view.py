@@ -109,7 +109,7 @@ class _Highlighter(QSyntaxHighlighter):
             return
         colours = {
             Level.INFO.value: self._theme.accent,
-            Level.WARN.value: self._theme.warning,
+            Level.WARN.value: self._theme.warn,
             Level.ERROR.value: self._theme.bad,
         }
         for group, colour in (

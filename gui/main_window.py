@@ -61,9 +61,15 @@ class MainWindow(QMainWindow):
         self.reset_layout = self._action("Reset layout", "")
         self._add_menu("&File", self.open_recipe, self.quit)
         self._add_menu("&Run", self.start, self.stop, self.checkpoint)
+        self.theme_choices = {
+            "system": self._action("As the system", ""),
+            "dark": self._action("Dark", ""),
+            "light": self._action("Light", ""),
+        }
         self.view_menu = self._add_menu(
             "&View", self.fit, self.filter_action, self.toggle_theme, self.reset_layout
         )
+        self.view_menu.addMenu("Theme").addActions(list(self.theme_choices.values()))
         self.filter = QLineEdit()
         self.status = QLabel()
         self.helper_status = QLabel()
@@ -127,6 +133,7 @@ class MainWindow(QMainWindow):
 
     def _add_side(self, parts: Parts) -> None:
         content = QWidget()
+        content.setObjectName("content")
         column = QVBoxLayout(content)
         column.setContentsMargins(10, 10, 4, 6)
         column.setSpacing(8)

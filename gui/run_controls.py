@@ -101,7 +101,7 @@ class RunControls(QFrame):
         self._info = info
         offer = _OFFERS.get(info.state, _NOTHING) if info else _NOTHING
         self.pause.setText("Resume" if offer.go_on else "Pause")
-        self.pause.setIcon(icon("play" if offer.go_on else "pause", self._theme))
+        self.pause.setIcon(icon("play-fill" if offer.go_on else "pause", self._theme))
         self.pause.setEnabled(offer.pause or offer.go_on)
         self.stop.setText(offer.stop or "Stop")
         self.stop.setEnabled(bool(offer.stop))
@@ -138,12 +138,12 @@ class RunControls(QFrame):
         self._theme = theme
         for button, name in (
             (self.stop, "stop"),
-            (self.checkpoint, "checkpoint"),
-            (self.empty_cache, "empty-cache"),
-            (self.resume, "play"),
+            (self.checkpoint, "floppy-disk"),
+            (self.empty_cache, "broom"),
+            (self.resume, "arrow-clockwise"),
         ):
             button.setIcon(icon(name, theme))
-        self._theme_button.setIcon(icon("theme", theme))
+        self._theme_button.setIcon(icon("sun" if theme.name == "dark" else "moon", theme))
         self.show_info(self._info)
 
     def _show_state(self) -> None:

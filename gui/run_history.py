@@ -138,7 +138,7 @@ class _RunDelegate(QStyledItemDelegate):
         if state & (QStyle.StateFlag.State_Selected | QStyle.StateFlag.State_MouseOver):
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
             painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(QColor(self.theme.raised))
+            painter.setBrush(QColor(self.theme.card2))
             painter.drawRoundedRect(rect.adjusted(0, 1, -2, -1), 5, 5)
         painter.drawPixmap(rect.left() + 6, rect.top() + 7, dot(index.data(_COLOUR)))
         text = rect.adjusted(22, 4, -8, -4)

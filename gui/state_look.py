@@ -16,9 +16,9 @@ def state_colour(state: RunState, theme: Theme) -> str:
     """The colour of `state` in `theme`."""
     return {
         RunState.STARTING: theme.accent,
-        RunState.RUNNING: theme.good,
-        RunState.PAUSED: theme.warning,
-        RunState.STOPPING: theme.warning,
+        RunState.RUNNING: theme.ok,
+        RunState.PAUSED: theme.warn,
+        RunState.STOPPING: theme.warn,
         RunState.FINISHED: theme.muted,
         RunState.STOPPED: theme.muted,
         RunState.FAILED: theme.bad,

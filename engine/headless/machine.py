@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 
 from engine.headless.output import Refused
 from engine.spec import is_logical_cpu
@@ -34,45 +35,43 @@ def resolve_devices(text: str) -> tuple[str, ...]:
     names = [name.strip() for name in text.split(",")]
     if not all(names):
         raise Refused(f"--devices {text!r} has an empty entry: say, for example, cpu:0,cpu:1.")
-    numbered = any(name == ALL_GPUS or _GPU.fullmatch(name) for name in names)
-    snapshot = snapshot_once() if numbered else None
-    found: list[str] = []
-    for name in names:
-        found += _resolve(name, snapshot)
-    return tuple(found)
+    look = cache(snapshot_once)  # at most once, and not at all for names that need no driver
+    return tuple(device for name in names for device in _resolve(name, look))
 
 
-def _resolve(name: str, snapshot: Snapshot | None) -> Sequence[str]:
-    cpu = _CPU.fullmatch(name)
-    if cpu:
+def _resolve(name: str, look: Callable[[], Snapshot]) -> Sequence[str]:
+    if cpu := _CPU.fullmatch(name):
         device = f"cpu:{int(cpu[1] or 0)}"
         if not is_logical_cpu(device):
             raise Refused(
                 f"There is no device {name}: the logical CPU devices are cpu:0 to cpu:63."
             )
         return [device]
-    if snapshot is None:
-        if name.startswith("GPU-"):
-            return [name]
-        raise Refused(
-            f"{name!r} names no device: say cpu:0, gpu:0, all-gpus or a GPU's UUID "
-            "(`python main.py devices` lists them)."
-        )
-    gpus = gpus_of(snapshot)
-    if not gpus:
-        raise Refused(f"{name} is not there: {snapshot.gpu_note or 'no GPU answers.'}")
-    if name == ALL_GPUS:
-        return gpus
-    match = _GPU.fullmatch(name)
-    if match is None:
+    if name.startswith("GPU-"):
         return [name]
-    row = int(match[1])
-    rows = [device for device in snapshot.devices if device.kind == "gpu"]
-    if row >= len(rows):
+    if name == ALL_GPUS:
+        gpus = gpus_of(look())
+        if not gpus:
+            raise Refused(f"{name} is not there: {look().gpu_note or 'no GPU answers.'}")
+        return gpus
+    if gpu := _GPU.fullmatch(name):
+        return [_numbered(name, int(gpu[1]), look())]
+    raise Refused(
+        f"{name!r} names no device: say cpu:0, gpu:0, all-gpus or a GPU's UUID "
+        "(`python main.py devices` lists them)."
+    )
+
+
+def _numbered(name: str, number: int, snapshot: Snapshot) -> str:
+    """The UUID of GPU `number` in PCI order."""
+    rows = [row for row in snapshot.devices if row.kind == "gpu"]
+    if not rows:
+        raise Refused(f"{name} is not there: {snapshot.gpu_note}")
+    if number >= len(rows):
         raise Refused(f"There is no {name}: this machine has {len(rows)} GPUs, counted from 0.")
-    if rows[row].lost:
-        raise Refused(f"{name} ({rows[row].name}) is lost. {rows[row].lost}")
-    return [rows[row].id]
+    if rows[number].lost:
+        raise Refused(f"{name} ({rows[number].name}) is lost. {rows[number].lost}")
+    return rows[number].id
 
 
 def why_not_here(strategy: Strategy, snapshot: Snapshot) -> str:

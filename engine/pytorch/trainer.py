@@ -8,8 +8,7 @@ import random
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from types import ModuleType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,22 +19,8 @@ from engine.process import resident_bytes, trim_heap
 from engine.pytorch import checkpoint
 from engine.pytorch.data import samples, to_device
 from engine.pytorch.strategy import TorchStrategy
-from engine.spec import RunSpec, Setting, is_logical_cpu
-
-
-class Session(Protocol):
-    """What the trainer needs to know of its worker."""
-
-    spec: RunSpec
-    rank: int
-    world_size: int
-    devices: tuple[str, ...]
-
-    def load_recipe(self) -> ModuleType:
-        """Import the recipe."""
-
-    def settings_for(self, function: Callable[..., Any]) -> dict[str, Setting]:
-        """The spec's settings that `function` takes."""
+from engine.spec import is_logical_cpu
+from engine.worker.session import WorkerSession
 
 
 def default_loss(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
@@ -58,7 +43,7 @@ def no_metrics(outputs: torch.Tensor, targets: torch.Tensor) -> dict[str, torch.
 class TorchTrainer:
     """One rank's model, optimizer and data; see `engine.worker.loop.Trainer`."""
 
-    def __init__(self, session: Session, strategy: TorchStrategy) -> None:
+    def __init__(self, session: WorkerSession, strategy: TorchStrategy) -> None:
         self._spec = session.spec
         self._rank = session.rank
         self._world_size = session.world_size
@@ -189,7 +174,7 @@ class TorchTrainer:
             return sorted({"loss", *self._metrics(self._model(inputs), targets)})
 
 
-def build(session: Session, strategy: TorchStrategy) -> TorchTrainer:
+def build(session: WorkerSession, strategy: TorchStrategy) -> TorchTrainer:
     """The trainer of this rank; finds the other ranks on the way."""
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     return TorchTrainer(session, strategy)

@@ -173,3 +173,12 @@ def test_the_layout_is_remembered_and_can_be_reset(open_deck: Callable[[], Deck]
     assert not again.bottom.isVisible()
     again.reset_layout.trigger()
     assert again.bottom.isVisible()
+
+
+def test_the_theme_is_remembered(open_deck: Callable[[], Deck]) -> None:
+    deck = open_deck()
+    deck.window.theme_choices["light"].trigger()
+    assert deck.theme.current.name == "light"
+    deck.window.toggle_theme.trigger()
+    assert deck.theme.current.name == "dark"
+    assert open_deck().theme.current.name == "dark"

@@ -79,7 +79,7 @@ def test_without_a_gpu_the_refusal_says_why(text: str) -> None:
 
 
 def test_logical_cpus_and_uuids_need_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(machine, "snapshot_once")
+    monkeypatch.setattr(machine, "snapshot_once", pytest.fail)
     assert resolve_devices(f"cpu:0,{FIRST}") == ("cpu:0", FIRST)
 
 

@@ -52,14 +52,22 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         (["train", "--strategy", "single", "--devices", "cpu:0,cpu:1"], "trains on 1 device"),
         *(
             ([command, run_id], f"There is no run {run_id}")
-            for command in ("show", "attach", "stop", "pause", "resume", "checkpoint", "empty-cache")
+            for command in (
+                "show",
+                "attach",
+                "stop",
+                "pause",
+                "resume",
+                "checkpoint",
+                "empty-cache",
+            )
             for run_id in ("7", "../7")
         ),
         (["show", "7", "--json"], "There is no run 7"),
     ],
-    ids=lambda value: " ".join(value)[:50].encode("ascii", "replace").decode()
-    if isinstance(value, list)
-    else "",
+    ids=lambda value: (
+        " ".join(value)[:50].encode("ascii", "replace").decode() if isinstance(value, list) else ""
+    ),
 )
 def test_nonsense_gets_a_sentence(
     arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
@@ -81,9 +89,7 @@ def test_a_broken_recipe_is_named_with_its_line(
 
 
 def test_every_problem_has_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
-    text = refused(
-        ["train", "--devices", "cpu:0", "--epochs", "0", "--batch-size", "-3"], capsys
-    )
+    text = refused(["train", "--devices", "cpu:0", "--epochs", "0", "--batch-size", "-3"], capsys)
     assert text.splitlines() == [
         "The global batch size must be at least 1.",
         "At least 1 epoch is needed.",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 
 import pytest
 
@@ -20,13 +19,10 @@ from engine.headless.output import NoAnswer
 from engine.headless.watch import answer, updates
 from engine.process import created
 from engine.run_state import RunState
-
-from conftest import RUNNING, WrittenRun  # isort: skip
+from tests.engine.headless.written_run import RUNNING, write_run
 
 SAVED = CheckpointSaved(path="checkpoints/step-00000012", step=12, epoch=1, bytes=5, seconds=0.1)
 END = RunEnded(state="finished", reason="All 3 epochs are done.")
-
-WriteRun = Callable[..., WrittenRun]
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +33,7 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "LONGEST_BEGINNING", 0.2)
 
 
-def test_updates_tell_every_event_once_and_end_with_the_run(write_run: WriteRun) -> None:
+def test_updates_tell_every_event_once_and_end_with_the_run() -> None:
     run = write_run(*RUNNING)
     looks = updates(run.id, after=0, attempt=1)
     first = next(looks)
@@ -52,7 +48,7 @@ def test_updates_tell_every_event_once_and_end_with_the_run(write_run: WriteRun)
     assert list(looks) == []
 
 
-def test_the_end_of_an_earlier_attempt_is_not_the_end_of_the_next(write_run: WriteRun) -> None:
+def test_the_end_of_an_earlier_attempt_is_not_the_end_of_the_next() -> None:
     run = write_run(*RUNNING, RunEnded(state="stopped", reason="Stopped."))
     looks = updates(run.id, after=0, attempt=2)
     first = RUNNING[0]
@@ -61,13 +57,13 @@ def test_the_end_of_an_earlier_attempt_is_not_the_end_of_the_next(write_run: Wri
     assert [update.state for update in looks] == [RunState.FINISHED]
 
 
-def test_an_attempt_that_never_begins_is_given_up(write_run: WriteRun) -> None:
+def test_an_attempt_that_never_begins_is_given_up() -> None:
     run = write_run(*RUNNING, RunEnded(state="stopped", reason="Stopped."))
     with pytest.raises(NoAnswer, match="did not begin"):
         list(updates(run.id, after=0, attempt=2))
 
 
-def test_a_run_whose_supervisor_is_gone_is_over(write_run: WriteRun) -> None:
+def test_a_run_whose_supervisor_is_gone_is_over() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         supervisor = AttemptStarted(1, process.pid, created(process.pid))
         process.communicate(b"\n")
@@ -77,7 +73,7 @@ def test_a_run_whose_supervisor_is_gone_is_over(write_run: WriteRun) -> None:
     ]
 
 
-def test_an_answer_is_the_first_event_of_its_kind_after_the_command(write_run: WriteRun) -> None:
+def test_an_answer_is_the_first_event_of_its_kind_after_the_command() -> None:
     run = write_run(*RUNNING)
     seq = run.write(CheckpointSaved(path="old", step=3, epoch=0, bytes=5, seconds=0.1))
     run.write(Paused(step=12), SAVED)
@@ -93,7 +89,7 @@ def test_an_answer_is_the_first_event_of_its_kind_after_the_command(write_run: W
     ],
 )
 def test_an_answer_that_does_not_come_ends_in_a_sentence(
-    write_run: WriteRun, events: list[RunEnded | CommandRefused | Paused], sentence: str
+    events: list[RunEnded | CommandRefused | Paused], sentence: str
 ) -> None:
     run = write_run(*RUNNING)
     seq = run.store.last_seq()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from fake_nvml import FakeNvml
+
+from tests.fake_nvml import FakeNvml
 
 
 @pytest.fixture

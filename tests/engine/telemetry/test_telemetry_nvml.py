@@ -12,7 +12,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from fake_nvml import (
+
+from engine.telemetry.probe import ROOT, gpu_uuids, snapshot_once
+from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
+from engine.telemetry.stream import TelemetryStream
+from tests.fake_nvml import (
     DRIVER_NOT_LOADED,
     FUNCTION_NOT_FOUND,
     GPU_IS_LOST,
@@ -22,10 +26,6 @@ from fake_nvml import (
     UNKNOWN,
     FakeNvml,
 )
-
-from engine.telemetry.probe import ROOT, gpu_uuids, snapshot_once
-from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
-from engine.telemetry.stream import TelemetryStream
 
 FIRST = "GPU-11111111-1111-1111-1111-111111111111"
 SECOND = "GPU-22222222-2222-2222-2222-222222222222"

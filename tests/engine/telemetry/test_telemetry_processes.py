@@ -12,12 +12,12 @@ from contextlib import contextmanager
 import msgspec
 import psutil
 import pytest
-from fake_nvml import NEVER, FakeNvml
 
 from engine.telemetry import stream
 from engine.telemetry.probe import HELPER, ROOT, snapshot_once
 from engine.telemetry.snapshot import Snapshot
 from engine.telemetry.stream import TelemetryStream
+from tests.fake_nvml import NEVER, FakeNvml
 
 
 @contextmanager

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
-
-import pytest
 
 from engine import catalog, paths
 from engine.events import AttemptStarted, Event, Progress, TrainingStarted
@@ -42,15 +39,10 @@ class WrittenRun:
         return self.store.last_seq()
 
 
-@pytest.fixture
-def write_run() -> Callable[..., WrittenRun]:
-    """A function that makes a run from its spec and its events so far."""
-
-    def write(*events: Event, spec: RunSpec = SPEC) -> WrittenRun:
-        folder = paths.create_run_folder()
-        write_spec(folder, spec, catalog.recipe("digits"))
-        run = WrittenRun(folder)
-        run.write(*events)
-        return run
-
-    return write
+def write_run(*events: Event) -> WrittenRun:
+    """Make a run of `SPEC` with its events so far."""
+    folder = paths.create_run_folder()
+    write_spec(folder, SPEC, catalog.recipe(SPEC.recipe))
+    run = WrittenRun(folder)
+    run.write(*events)
+    return run

@@ -1,0 +1,33 @@
+"""`tf/single`: one device, no communication."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from engine.tf.strategy import TfStrategy
+
+
+class Single(TfStrategy):
+    """The plain loop on one device."""
+
+    name = "tf/single"
+    title = "Single device"
+    summary = "The TensorFlow loop on one device: the reference that every other strategy equals."
+    needs = "1 device"
+
+    def problems(self, devices: Sequence[str]) -> list[str]:
+        if len(devices) > 1:
+            return [
+                f"{self.name} trains on 1 device and {len(devices)} are chosen: "
+                "choose one device, or the strategy tf/mirrored."
+            ]
+        return []
+
+    def build(self, devices: Sequence[str]) -> Any:
+        import tensorflow as tf
+
+        return tf.distribute.OneDeviceStrategy(devices[0])
+
+
+strategy = Single()

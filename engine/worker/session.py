@@ -1,0 +1,92 @@
+"""What one worker is in its run, and its line to the supervisor."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import os
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import msgspec
+
+from engine import catalog
+from engine.channel import CLOSED, Channel, Hello, connect
+from engine.commands import Command
+from engine.events import Event
+from engine.recipe_file import RecipeInfo
+from engine.spec import Setting
+from engine.spec_file import read_spec
+from engine.worker.mailbox import Mailbox
+from engine.worker.outbox import Outbox
+
+ORPHANED = 77
+"""Exit code of a worker whose supervisor is gone."""
+
+
+class WorkerSession:
+    """What this process is in its run, and its line to the supervisor."""
+
+    def __init__(self, folder: Path) -> None:
+        """Call the supervisor of the run in `folder`. Raises OSError, UnreadableSpec."""
+        self.folder = folder
+        self.rank = int(os.environ["RANK"])
+        self.local_rank = int(os.environ["LOCAL_RANK"])
+        self.world_size = int(os.environ["WORLD_SIZE"])
+        self.local_world_size = int(os.environ["LOCAL_WORLD_SIZE"])
+        self.spec = read_spec(folder)
+        self.recipe: RecipeInfo = catalog.recipe(self.spec.recipe)
+        self.strategy = catalog.strategy(self.spec.strategy, self.recipe)
+        self.devices = self.strategy.pool(self.spec.devices)[self.rank].devices
+        self.mailbox = Mailbox()
+        channel = connect(folder, Hello(self.rank))
+        threading.Thread(
+            target=_read_commands, args=(channel, self.mailbox), daemon=True, name="commands"
+        ).start()
+        self._outbox = Outbox(channel, self.rank)
+
+    def emit(self, event: Event) -> None:
+        """Send an event to the supervisor; never blocks."""
+        self._outbox.put(event)
+
+    def close(self) -> None:
+        """Have everything sent."""
+        self._outbox.close(10.0)
+
+    def load_recipe(self) -> ModuleType:
+        """Import the recipe's file; call this once the framework is configured."""
+        path = Path(self.recipe.path)
+        if not self.recipe.builtin:
+            sys.path.insert(0, str(path.parent))  # as if the user had run the file
+        specification = importlib.util.spec_from_file_location("recipe", path)
+        if specification is None or specification.loader is None:
+            raise ImportError(f"{path} cannot be imported")
+        module = importlib.util.module_from_spec(specification)
+        sys.modules["recipe"] = module
+        specification.loader.exec_module(module)
+        return module
+
+    def settings_for(self, function: Callable[..., Any]) -> dict[str, Setting]:
+        """The spec's settings that `function` takes."""
+        names = inspect.signature(function).parameters
+        return {name: value for name, value in self.spec.settings.items() if name in names}
+
+
+def _read_commands(channel: Channel, mailbox: Mailbox) -> None:
+    """Pass commands on until the supervisor is gone; then this process has no reason to live.
+
+    `os._exit`, because the main thread may be stuck in a collective for ever.
+    """
+    while True:
+        try:
+            message = channel.receive()
+        except CLOSED:
+            os._exit(ORPHANED)
+        except msgspec.DecodeError:
+            continue  # not a message of ours
+        if isinstance(message, Command):
+            mailbox.post(message)

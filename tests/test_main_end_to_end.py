@@ -1,0 +1,161 @@
+"""`python main.py train` as people and scripts call it: a process of its own, real workers."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine import client
+from engine.run_state import RunState
+from tests.support.runs import is_training, wait_for, wait_until_gone
+
+ROOT = Path(__file__).parent.parent
+TRAIN = ("train", "--recipe", "digits", "--devices", "cpu:0")
+ENDLESS = (*TRAIN, "--epochs", "100000", "--json")
+
+on_posix = pytest.mark.skipif(os.name != "posix", reason="Windows has no SIGINT for one process")
+
+
+@contextmanager
+def traindeck(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """The command line at work; at the end, nothing that it started is left."""
+    with subprocess.Popen(
+        [sys.executable, "main.py", *arguments],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+            for info in client.runs():
+                if not info.state.is_over:
+                    main("stop", info.id, "--now")
+
+
+def main(*arguments: str) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of one call."""
+    done = subprocess.run(
+        [sys.executable, "main.py", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def wait_for_training(process: subprocess.Popen[str]) -> str:
+    """The id of the run that `process` starts, once it trains."""
+    while not (found := client.runs()) or not found[0].status.attempt:
+        assert process.poll() is None, process.communicate()
+    wait_for(found[0].id, is_training)
+    return found[0].id
+
+
+def last_object(text: str) -> dict[str, Any]:
+    found = json.loads(text.splitlines()[-1])
+    assert isinstance(found, dict)
+    return found
+
+
+def test_a_run_trains_to_its_end_and_can_be_looked_at_afterwards() -> None:
+    code, output, errors = main(*TRAIN, "--epochs", "2", "--set", "width=8", "--json")
+    assert code == 0, errors
+    result = last_object(output)
+    assert list(result) == ["id", "state", "reason", "epoch", "step", "metrics", "run_dir"]
+    assert (result["state"], result["epoch"]) == ("finished", 2)
+    assert result["metrics"]["validation/accuracy"] > 0.3
+    assert "epoch 2/2" in errors
+    assert "Traceback" not in errors
+
+    assert last_object(main("show", result["id"], "--json")[1]) == result
+    assert "finished" in main("runs")[1]
+    assert main("stop", result["id"])[0] == 2
+
+
+@on_posix
+def test_ctrl_c_saves_and_stops_and_the_run_can_be_resumed() -> None:
+    with traindeck(*ENDLESS) as process:
+        run_id = wait_for_training(process)
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=60)
+    assert process.returncode == 3, errors
+    result = last_object(output)
+    assert (result["id"], result["state"]) == (run_id, "stopped")
+    assert "saving a checkpoint" in errors
+    (saved,) = client.run_checkpoints(run_id)
+    assert saved.manifest.position.step == result["step"] > 0
+
+    with traindeck("resume", run_id, "--json") as process:
+        wait_for(run_id, lambda info: info.status.attempt == 2 and is_training(info))
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=60)
+    assert process.returncode == 3, errors
+    assert last_object(output)["step"] > result["step"]
+    wait_until_gone(client.look(run_id))
+
+
+@on_posix
+def test_a_run_survives_the_command_line_that_started_it() -> None:
+    with traindeck(*ENDLESS) as process:
+        run_id = wait_for_training(process)
+        process.kill()
+        process.communicate()
+        step = client.look(run_id).status.step
+        wait_for(run_id, lambda info: info.status.step > step)
+
+
+def test_a_detached_run_takes_commands_by_its_number() -> None:
+    code, output, errors = main(*ENDLESS, "--detach")
+    assert code == 0, errors
+    run_id = last_object(output)["id"]
+    wait_for(run_id, is_training)
+
+    code, output, errors = main("checkpoint", run_id)
+    assert code == 0, errors
+    assert Path(output.strip()).is_dir()
+    assert main("pause", run_id)[0] == 0
+    assert client.look(run_id).state is RunState.PAUSED
+    code, output, errors = main("empty-cache", run_id)
+    assert code == 0, errors
+    assert output.startswith("cpu:0")
+    assert main("resume", run_id)[0] == 0
+
+    code, output, errors = main("stop", run_id)
+    assert code == 0, errors
+    assert output.startswith(f"Run {run_id} is stopped.")
+    wait_until_gone(client.look(run_id))
+
+
+def test_a_failing_run_says_why_and_exits_with_1(tmp_path: Path) -> None:
+    recipe = tmp_path / "broken.py"
+    recipe.write_text(
+        "import torch\ndef model(): raise RuntimeError('no model today')\ndef datasets(): ...\n"
+    )
+    code, output, errors = main("train", "--recipe", str(recipe), "--devices", "cpu:0", "--json")
+    assert code == 1
+    assert last_object(output)["state"] == "failed"
+    for part in ("no model today", "rank 0 on cpu:0", f"{recipe}:2"):
+        assert part in errors
+
+
+@on_posix
+def test_a_closed_pipe_is_no_reason_for_a_traceback() -> None:
+    with traindeck("recipes") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == ""
