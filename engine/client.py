@@ -93,7 +93,7 @@ def start(spec: RunSpec) -> str:
     try:
         folder = paths.create_run_folder()
         write_spec(folder, spec, recipe)
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: text that no file can hold
         raise CannotStart([Problem("", f"The run folder cannot be written: {error}.")]) from error
     try:
         _start_supervisor(folder)
@@ -132,9 +132,13 @@ def look(run_id: str) -> RunInfo:
     try:
         spec = read_spec(folder)
         status = _read_status(folder)
+        state = state_of(status)
+        if state is RunState.INTERRUPTED:
+            # Its last word may have come between reading the store and asking for the process.
+            status = _read_status(folder)
+            state = _state_in(folder, status)
     except (UnreadableSpec, sqlite3.Error, msgspec.DecodeError) as error:
         raise NoSuchRun(f"Run {run_id} cannot be read: {error}") from error
-    state = state_of(status)
     reason = status.reason
     if state is RunState.INTERRUPTED:
         reason = (
@@ -166,6 +170,13 @@ def state_of(status: RunStatus) -> RunState:
     return RunState.INTERRUPTED
 
 
+def _state_in(folder: Path, status: RunStatus) -> RunState:
+    """Like `state_of`, for a run whose supervisor may not have written its first word yet."""
+    if status.attempt == 0 and time.time() - folder.stat().st_mtime < LONGEST_START:
+        return RunState.STARTING
+    return state_of(status)
+
+
 def send(run_id: str, command: Command) -> int:
     """Ask something of a run. Returns a number: the answer is an event after it in the store.
 
@@ -195,8 +206,13 @@ def send(run_id: str, command: Command) -> int:
 def _read_status(folder: Path) -> RunStatus:
     if not (folder / "run.sqlite").exists():
         return RunStatus()
-    with RunReader(folder) as reader:
-        return reader.status()
+    try:
+        with RunReader(folder) as reader:
+            return reader.status()
+    except sqlite3.OperationalError as error:
+        if "no such table" in str(error):
+            return RunStatus()  # the supervisor is just making it
+        raise
 
 
 def _start_supervisor(folder: Path, *arguments: str) -> None:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 Setting = bool | int | float | str
 """A value that a recipe's keyword argument can take."""
 
-LARGEST_SEED = 2**31 - 1
-"""torch, TensorFlow and numpy all take seeds up to here."""
+LARGEST = 2**31 - 1
+"""Seeds up to here suit torch, TensorFlow and numpy; no count of a run has any use beyond it."""
 
 _LOGICAL_CPU = re.compile(r"cpu:(\d{1,3})")
 MOST_LOGICAL_CPUS = 64
@@ -134,14 +134,16 @@ def _number_problems(spec: RunSpec, replicas: int) -> list[Problem]:
                 f"choose at least {replicas}.",
             )
         )
-    if spec.epochs < 1:
-        found.append(Problem("epochs", "At least 1 epoch is needed."))
+    elif spec.batch_size > LARGEST:
+        found.append(Problem("batch_size", f"The global batch size must be at most {LARGEST}."))
+    if not 1 <= spec.epochs <= LARGEST:
+        found.append(Problem("epochs", f"The epochs must lie between 1 and {LARGEST}."))
     if not (math.isfinite(spec.learning_rate) and spec.learning_rate > 0):
         found.append(
             Problem("learning_rate", "The learning rate must be a number above 0, such as 0.001.")
         )
-    if not 0 <= spec.seed <= LARGEST_SEED:
-        found.append(Problem("seed", f"The seed must lie between 0 and {LARGEST_SEED}."))
+    if not 0 <= spec.seed <= LARGEST:
+        found.append(Problem("seed", f"The seed must lie between 0 and {LARGEST}."))
     return found
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from PySide6.QtCore import QObject, QRunnable, QThreadPool, Signal
+from PySide6.QtCore import QObject, Signal
 
 T = TypeVar("T")
 
-LONGEST_WAIT_MS = 25_000
-"""How long `finish` waits for work in flight: a little more than the longest start of a run."""
+MOST_AT_ONCE = 4
+"""A slow start of a run must hold up neither a Stop nor the list of runs."""
 
 
 class Background(QObject):
@@ -20,7 +21,8 @@ class Background(QObject):
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._pool = QThreadPool(self)
+        # Not a QThreadPool: with QRunnable.create() PySide6 6.11 crashed in the garbage collector.
+        self._pool = ThreadPoolExecutor(MOST_AT_ONCE, thread_name_prefix="background")
         self._over = False
         self._finished.connect(self._hand_back)
 
@@ -41,12 +43,12 @@ class Background(QObject):
                 return lambda: failure(raised)
             return lambda: success(result)
 
-        self._pool.start(QRunnable.create(lambda: self._finished.emit(outcome())))
+        self._pool.submit(lambda: self._finished.emit(outcome()))
 
     def finish(self) -> None:
-        """Wait until no work is in flight; its outcome is no longer handed back."""
+        """Wait until no work is in flight (seconds at the most); no outcome is handed back."""
         self._over = True
-        self._pool.waitForDone(LONGEST_WAIT_MS)
+        self._pool.shutdown(cancel_futures=True)
 
     def _hand_back(self, outcome: Callable[[], None]) -> None:
         if not self._over:

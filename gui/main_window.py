@@ -20,6 +20,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from gui.theme import Choice
+
 LAYOUT_VERSION = 1
 """Goes up when docks change, so that a layout saved by an older version is not restored."""
 
@@ -61,7 +63,7 @@ class MainWindow(QMainWindow):
         self.reset_layout = self._action("Reset layout", "")
         self._add_menu("&File", self.open_recipe, self.quit)
         self._add_menu("&Run", self.start, self.stop, self.checkpoint)
-        self.theme_choices = {
+        self.theme_choices: dict[Choice, QAction] = {
             "system": self._action("As the system", ""),
             "dark": self._action("Dark", ""),
             "light": self._action("Light", ""),

@@ -117,22 +117,31 @@ def palette(theme: Theme) -> QPalette:
     """The QPalette for everything that the style sheet leaves to the Fusion style."""
     role = QPalette.ColorRole
     colours = {
-        theme.bg: (role.Window,),
-        theme.card: (role.Base,),
-        theme.card2: (
-            role.AlternateBase, role.Button, role.ToolTipBase, role.Light, role.Midlight,
-        ),
-        theme.text: (role.WindowText, role.Text, role.ButtonText, role.ToolTipText),
-        theme.muted: (role.PlaceholderText,),
-        theme.accent: (role.Link, role.LinkVisited),
-        theme.accent_bg: (role.Highlight, role.Accent),
-        theme.on_accent: (role.HighlightedText, role.BrightText),
-        theme.line: (role.Mid, role.Dark, role.Shadow),
-    }  # fmt: skip
+        role.Window: theme.bg,
+        role.Base: theme.card,
+        role.AlternateBase: theme.card2,
+        role.Button: theme.card2,
+        role.ToolTipBase: theme.card2,
+        role.Light: theme.card2,
+        role.Midlight: theme.card2,
+        role.Mid: theme.line,
+        role.Dark: theme.line,
+        role.Shadow: theme.line,
+        role.WindowText: theme.text,
+        role.Text: theme.text,
+        role.ButtonText: theme.text,
+        role.BrightText: theme.text,
+        role.ToolTipText: theme.text,
+        role.PlaceholderText: theme.muted,
+        role.Link: theme.accent,
+        role.LinkVisited: theme.accent,
+        role.Highlight: theme.accent_bg,
+        role.Accent: theme.accent_bg,
+        role.HighlightedText: theme.on_accent,
+    }
     result = QPalette()
-    for colour, roles in reversed(colours.items()):
-        for each in roles:
-            result.setColor(each, QColor(colour))
+    for each, colour in colours.items():
+        result.setColor(each, QColor(colour))
     for each in (role.WindowText, role.Text, role.ButtonText):
         result.setColor(QPalette.ColorGroup.Disabled, each, QColor(theme.muted))
     return result

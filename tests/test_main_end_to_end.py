@@ -57,9 +57,9 @@ def main(*arguments: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-def wait_for_training(process: subprocess.Popen[str]) -> str:
-    """The id of the run that `process` starts, once it trains."""
-    while not (found := client.runs()) or not found[0].status.attempt:
+def wait_for_training(process: subprocess.Popen[str], attempt: int = 1) -> str:
+    """The id of the run that `process` starts, once it trains in its `attempt`-th attempt."""
+    while not (found := client.runs()) or found[0].status.attempt < attempt:
         assert process.poll() is None, process.communicate()
     wait_for(found[0].id, is_training)
     return found[0].id
@@ -100,7 +100,7 @@ def test_ctrl_c_saves_and_stops_and_the_run_can_be_resumed() -> None:
     assert saved.manifest.position.step == result["step"] > 0
 
     with traindeck("resume", run_id, "--json") as process:
-        wait_for(run_id, lambda info: info.status.attempt == 2 and is_training(info))
+        assert wait_for_training(process, attempt=2) == run_id
         process.send_signal(signal.SIGINT)
         output, errors = process.communicate(timeout=60)
     assert process.returncode == 3, errors
@@ -159,3 +159,18 @@ def test_a_closed_pipe_is_no_reason_for_a_traceback() -> None:
         assert process.stderr is not None
         process.stdout.close()
         assert process.stderr.read() == ""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is full")
+def test_output_that_cannot_be_written_is_told_in_a_sentence() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "main.py", "recipes"],
+            cwd=ROOT,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr == "This could not be done: [Errno 28] No space left on device.\n"

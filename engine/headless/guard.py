@@ -34,7 +34,7 @@ def guarded(action: Callable[[], int]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.FAILED
     except (sqlite3.Error, OSError) as error:
-        return _complain(f"The run's data cannot be read: {error}.", Exit.FAILED)
+        return _complain(f"This could not be done: {error}.", Exit.FAILED)
     except KeyboardInterrupt:
         return INTERRUPTED
 

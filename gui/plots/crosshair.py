@@ -1,0 +1,70 @@
+"""The vertical line under the mouse, with the values that the curves have there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+from typing import NamedTuple
+
+import pyqtgraph as pg
+from PySide6.QtCore import QPointF, Qt
+from PySide6.QtWidgets import QLabel
+
+from gui.theme import Theme
+
+_GAP = 10
+"""Logical pixels between the line and the box."""
+
+
+class Reading(NamedTuple):
+    """What one curve has at the line."""
+
+    label: str
+    colour: str
+    value: str
+
+
+class Crosshair:
+    """A line and a box in one plot, both hidden until they are shown."""
+
+    def __init__(self, plot: pg.PlotWidget) -> None:
+        self._plot = plot
+        self._area = plot.getPlotItem().getViewBox()
+        self._line = pg.InfiniteLine(angle=90)
+        self._line.setVisible(False)
+        plot.addItem(self._line, ignoreBounds=True)
+        self.box = QLabel(plot)
+        self.box.setObjectName("valuebox")
+        self.box.setTextFormat(Qt.TextFormat.RichText)
+        self.box.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self.box.hide()
+
+    def set_theme(self, theme: Theme) -> None:
+        """Colour the line."""
+        self._line.setPen(pg.mkPen(theme.muted, width=1, style=Qt.PenStyle.DashLine))
+        self._muted = theme.muted
+
+    def hide(self) -> None:
+        """Take line and box away."""
+        self._line.setVisible(False)
+        self.box.hide()
+
+    def show(self, step: float, readings: Iterable[Reading]) -> None:
+        """Stand at `step` and say what the curves have there."""
+        self._line.setPos(step)
+        self._line.setVisible(True)
+        rows = "".join(
+            f'<tr><td><span style="color:{reading.colour}">●</span> {escape(reading.label)}'
+            f'&nbsp;&nbsp;</td><td align="right"><b>{escape(reading.value)}</b></td></tr>'
+            for reading in readings
+        )
+        self.box.setVisible(bool(rows))
+        if not rows:
+            return
+        head = f'<span style="color:{self._muted}">step {step:,.0f}</span>'
+        self.box.setText(f'{head}<table cellspacing="0">{rows}</table>')
+        self.box.adjustSize()
+        x = self._plot.mapFromScene(self._area.mapViewToScene(QPointF(step, 0.0))).x()
+        right = x + _GAP
+        fits = right + self.box.width() <= self._plot.width()
+        self.box.move(int(right if fits else max(0, x - _GAP - self.box.width())), 6)

@@ -1,0 +1,124 @@
+"""Growing arrays with coarser and coarser summaries, so that any zoom reads a few thousand numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+Reducer = Callable[[Array], Array]
+"""From rows of values to one value a row. NaN means no value; a row of NaN gives NaN."""
+
+FACTOR = 4
+"""Blocks that make one block of the next coarser level."""
+
+_FIRST_CAPACITY = 256
+
+
+class GrowingArray:
+    """An array that is appended to, with room to spare."""
+
+    def __init__(self) -> None:
+        self._room = np.empty(_FIRST_CAPACITY)
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def values(self) -> Array:
+        """Everything so far, without a copy."""
+        return self._room[: self._size]
+
+    def extend(self, values: Array) -> None:
+        """Append `values`."""
+        size = self._size + len(values)
+        if size > len(self._room):
+            room = np.empty(max(size, 2 * len(self._room)))
+            room[: self._size] = self.values
+            self._room = room
+        self._room[self._size : size] = values
+        self._size = size
+
+
+class Columns(NamedTuple):
+    """Equally many neighbouring points each, one summary per reducer."""
+
+    start: int
+    """Number of the first column's first point."""
+
+    size: int
+    """Points per column."""
+
+    summaries: list[Array]
+
+
+class Pyramid:
+    """Values with their summaries over blocks of 4, 16, 64, ... points."""
+
+    def __init__(self, *reducers: Reducer) -> None:
+        self._reducers = reducers
+        self._points = GrowingArray()
+        self._levels: list[list[GrowingArray]] = []
+
+    def __len__(self) -> int:
+        return len(self._points)
+
+    @property
+    def values(self) -> Array:
+        """Every single value, without a copy."""
+        return self._points.values
+
+    def extend(self, values: Array) -> None:
+        """Append `values`; costs as much as there are new ones."""
+        self._points.extend(values)
+        below = [self._points] * len(self._reducers)
+        number = 0
+        while len(below[0]) >= FACTOR:
+            if number == len(self._levels):
+                self._levels.append([GrowingArray() for _ in self._reducers])
+            level = self._levels[number]
+            done, full = len(level[0]) * FACTOR, len(below[0]) // FACTOR * FACTOR
+            for reduce, source, summary in zip(self._reducers, below, level, strict=True):
+                summary.extend(reduce(source.values[done:full].reshape(-1, FACTOR)))
+            below = level
+            number += 1
+
+    def columns(self, first: int, last: int, most: int) -> Columns:
+        """Between `most` and 2 * `most` columns over the points `first` to `last` (exclusive).
+
+        Columns begin at multiples of their size, so that they stand still while points arrive; the
+        points after the last whole column are left out. Needs last - first >= FACTOR * most.
+        """
+        number, size = 0, FACTOR
+        while (last - first) // (size * FACTOR) >= most:
+            number, size = number + 1, size * FACTOR
+        group = (last - first) // size // most
+        size *= group
+        begin, end = first // size * group, last // size * group
+        summaries = [
+            reduce(summary.values[begin:end].reshape(-1, group))
+            for reduce, summary in zip(self._reducers, self._levels[number], strict=True)
+        ]
+        return Columns(begin // group * size, size, summaries)
+
+
+def lowest(rows: Array) -> Array:
+    """The smallest value of each row."""
+    return np.fmin.reduce(rows, axis=1)
+
+
+def highest(rows: Array) -> Array:
+    """The largest value of each row."""
+    return np.fmax.reduce(rows, axis=1)
+
+
+def mean(rows: Array) -> Array:
+    """The mean of each row."""
+    there = ~np.isnan(rows)
+    count = there.sum(axis=1)
+    total = np.where(there, rows, 0.0).sum(axis=1)
+    return np.divide(total, count, out=np.full(len(rows), np.nan), where=count > 0)

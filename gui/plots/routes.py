@@ -1,0 +1,85 @@
+"""Which plot a series of the engine belongs in, and how it is drawn there."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+THROUGHPUT = "train/samples_per_second"
+UTILISATION = "utilisation"
+MEMORY = "memory"
+GIB = 2.0**30
+
+
+class PlotKind(NamedTuple):
+    """What a plot shows. Plots stand in the order of `rank`, then by title."""
+
+    title: str
+    rank: int
+    unit: str = ""
+    value_format: str = ".4g"
+    y_range: tuple[float | None, float | None] | None = None
+
+
+class Route(NamedTuple):
+    """The place of a series."""
+
+    plot: PlotKind
+    label: str
+    """Name of its curve in the legend; of a device's curve, the device's id."""
+
+    colour_index: int | None = None
+    """None: the next free colour."""
+
+    factor: float = 1.0
+    """What the values are multiplied by to be in the plot's unit."""
+
+    smooth: bool = True
+    best: int = 0
+    """-1: the lowest value is the best and gets a star; 1: the highest; 0: no star."""
+
+
+LOSS = PlotKind("Loss", 0)
+DEVICE_UTILISATION = PlotKind("Device utilisation", 3, "%", ".0f", (0.0, 100.0))
+DEVICE_MEMORY = PlotKind("Device memory", 4, "GiB", ".1f", (0.0, None))
+
+_DEVICE_ROUTES = {
+    UTILISATION: Route(DEVICE_UTILISATION, ""),
+    MEMORY: Route(DEVICE_MEMORY, "", factor=1 / GIB, smooth=False),
+}
+
+
+def route(series: str) -> Route | None:
+    """Where `series` goes; None for names that are not drawn.
+
+    Validation happens once an epoch over the whole set: those values are drawn as they are.
+    """
+    room, _, name = series.partition("/")
+    match room:
+        case "train" if name == "loss":
+            return Route(LOSS, "train", 0)
+        case "validation" if name == "loss":
+            return Route(LOSS, "val", 1, smooth=False, best=-1)
+        case "train" if series == THROUGHPUT:
+            return Route(PlotKind("Throughput", 2, "samples/s", ",.0f", (0.0, None)), "train", 0)
+        case "train" if name:
+            return Route(_metric(name, 2), "train", 0, _factor(name))
+        case "validation" if name:
+            best = int("accuracy" in name)
+            return Route(_metric(name, 1), "val", 1, _factor(name), smooth=False, best=best)
+        case "device":
+            device, _, figure = name.rpartition("/")
+            found = _DEVICE_ROUTES.get(figure)
+            return found._replace(label=device) if found and device else None
+        case _:
+            return None
+
+
+def _metric(name: str, rank: int) -> PlotKind:
+    title = name.replace("_", " ").replace("/", " ").capitalize()
+    if "accuracy" in name:
+        return PlotKind(title, 1, "%", ".1f")
+    return PlotKind(title, rank)
+
+
+def _factor(name: str) -> float:
+    return 100.0 if "accuracy" in name else 1.0
