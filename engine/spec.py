@@ -136,8 +136,10 @@ def _number_problems(spec: RunSpec, replicas: int) -> list[Problem]:
         )
     elif spec.batch_size > LARGEST:
         found.append(Problem("batch_size", f"The global batch size must be at most {LARGEST}."))
-    if not 1 <= spec.epochs <= LARGEST:
-        found.append(Problem("epochs", f"The epochs must lie between 1 and {LARGEST}."))
+    if spec.epochs < 1:
+        found.append(Problem("epochs", "At least 1 epoch is needed."))
+    elif spec.epochs > LARGEST:
+        found.append(Problem("epochs", f"At most {LARGEST} epochs are possible."))
     if not (math.isfinite(spec.learning_rate) and spec.learning_rate > 0):
         found.append(
             Problem("learning_rate", "The learning rate must be a number above 0, such as 0.001.")

@@ -24,7 +24,7 @@ from gui.event_table import EventTable
 from gui.failure_banner import FailureBanner
 from gui.log_view import LogView
 from gui.main_window import MainWindow, Parts
-from gui.plots.grid import PlotGrid
+from gui.plots.plot_grid import PlotGrid
 from gui.run_controller import RunController
 from gui.run_controls import RunControls
 from gui.run_figures import RunFigures
@@ -171,6 +171,7 @@ class Deck(QObject):
         reader.log_lines.connect(self.log.append_output)
         reader.trouble.connect(self._say)
         self.figures.figure.connect(self.row.set_figure)
+        self.figures.metric_named.connect(self.row.card("metric").set_caption)
 
     def _connect_commands(self) -> None:
         controller, controls = self.controller, self.controls
@@ -201,6 +202,7 @@ class Deck(QObject):
         window.stop.triggered.connect(self.controls.stop.click)
         window.checkpoint.triggered.connect(self.controls.checkpoint.click)
         window.open_recipe.triggered.connect(self.form.open_recipe)
+        window.fit.triggered.connect(self.plots.fit)
         window.toggle_theme.triggered.connect(self._toggle_theme)
         self.controls.theme_clicked.connect(self._toggle_theme)
         for choice, action in window.theme_choices.items():
@@ -216,7 +218,7 @@ class Deck(QObject):
     def _show_info(self, info: RunInfo) -> None:
         ready, count = info.status.workers_ready, len(info.status.worker_pids)
         text = f"{ready} of {count} workers ready" if count and not info.state.is_over else ""
-        self.window.status.setText(text or f"{info.state.capitalize()}. {info.reason}".strip())
+        self.window.status.setText(text or info.reason or f"{info.state.capitalize()}.")
 
     def _label_devices(self, snapshot: Snapshot) -> None:
         labels = {

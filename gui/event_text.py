@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import NamedTuple, assert_never
 
@@ -101,9 +102,9 @@ def event_text(event: Event) -> EventText:
         case WorkerStarted(rank, pid, devices):
             return _info(f"Worker process {pid} started for {', '.join(devices)}.", rank)
         case CommandReceived(command):
-            return _info(f"Command received: {command.replace('_', ' ')}.")
+            return _info(f"Command received: {_words(command)}.")
         case CommandRefused(command, reason):
-            return EventText(Level.WARN, f"Command refused: {command.replace('_', ' ')}. {reason}")
+            return EventText(Level.WARN, f"Command refused: {_words(command)}. {reason}")
         case StopStage(stage):
             return EventText(Level.WARN, _STAGES.get(stage, f"Stop: {stage}."))
         case Rewound(step, checkpoint):
@@ -111,7 +112,7 @@ def event_text(event: Event) -> EventText:
         case RunEnded(state, reason, failure):
             rank = failure.rank if failure else FROM_SUPERVISOR
             level = _END_LEVELS.get(state, Level.ERROR)
-            return EventText(level, f"Run {state}. {reason}".strip(), rank)
+            return EventText(level, reason or f"Run {state}.", rank)
         case _:
             assert_never(event)
 
@@ -119,6 +120,11 @@ def event_text(event: Event) -> EventText:
 def event_name(event: Event) -> str:
     """What kind of event it is, such as `Checkpoint saved`."""
     return str(event.__struct_config__.tag).replace("_", " ").capitalize()
+
+
+def _words(command: str) -> str:
+    """`save checkpoint` for `SaveCheckpoint`."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", command).lower()
 
 
 def _info(text: str, rank: int = FROM_SUPERVISOR) -> EventText:

@@ -9,6 +9,7 @@ from PySide6.QtGui import QAction, QCloseEvent, QKeySequence
 from PySide6.QtWidgets import (
     QDockWidget,
     QFrame,
+    QHBoxLayout,
     QLabel,
     QLineEdit,
     QMainWindow,
@@ -168,6 +169,8 @@ class MainWindow(QMainWindow):
         column.addWidget(parts.figures)
         column.addWidget(parts.plots, 1)
         self.setCentralWidget(centre)
+        centre.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
+        centre.setFocus()  # no button: the first Space must do nothing
 
     def _add_bottom(self, parts: Parts) -> QDockWidget:
         tabs = QTabWidget()
@@ -177,7 +180,11 @@ class MainWindow(QMainWindow):
         self.filter.setAccessibleName("Filter of log and events")
         self.filter.setClearButtonEnabled(True)
         self.filter.setFixedWidth(200)
-        tabs.setCornerWidget(self.filter)
+        corner = QWidget()
+        around_filter = QHBoxLayout(corner)
+        around_filter.setContentsMargins(0, 1, 3, 4)
+        around_filter.addWidget(self.filter)
+        tabs.setCornerWidget(corner)
         card = QFrame()
         card.setObjectName("card")
         inside = QVBoxLayout(card)

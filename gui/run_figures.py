@@ -25,6 +25,9 @@ class RunFigures(QObject):
 
     figure = Signal(str, str, str, str)
 
+    metric_named = Signal(str)
+    """Caption of the card `metric`: which metric it shows."""
+
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._labels: dict[str, str] = {}
@@ -36,12 +39,15 @@ class RunFigures(QObject):
         self._loss: list[tuple[Array, Array]] = []
         self._epochs: dict[int, dict[str, float]] = {}
         self._memory: dict[str, float] = {}
+        self.metric_named.emit("VALIDATION")
         for key in ("loss", "metric", "throughput", "step_time", "memory"):
             self.figure.emit(key, _UNKNOWN, "", "")
 
     def set_device_labels(self, labels: dict[str, str]) -> None:
         """What to call each device."""
-        self._labels = labels
+        if labels != self._labels:
+            self._labels = labels
+            self._show_memory()
 
     def show_info(self, info: RunInfo) -> None:
         """Take the newest status of the run."""
@@ -89,6 +95,11 @@ class RunFigures(QObject):
             self._drop_old_loss()
         elif _is_memory(series) and np.isfinite(values).any():
             self._memory[series] = max(float(np.nanmax(values)), self._memory.get(series, 0.0))
+            self._show_memory()
+
+    def _show_memory(self) -> None:
+        """The device that has had most memory in use."""
+        if self._memory:
             top = max(self._memory, key=lambda name: self._memory[name])
             device = top.split("/")[1]
             note = self._labels.get(device, device)
@@ -119,7 +130,7 @@ class RunFigures(QObject):
             return "", ""
         change = new / old - 1
         sign, tone = ("▼", "good") if change <= 0 else ("▲", "warning")
-        return f"{sign} {abs(change):.1%} / epoch", tone
+        return f"{sign} {100 * abs(change):.1f} % / epoch", tone
 
     def _show_best(self) -> None:
         name = _merit([name for metrics in self._epochs.values() for name in metrics])
@@ -134,8 +145,8 @@ class RunFigures(QObject):
         best = pick(results, key=lambda epoch: results[epoch])
         newest = results[max(results)]
         note = f"★ best {wording.metric(name, results[best])} @ epoch {best}"
-        text = f"{wording.metric(name, newest)} {wording.metric_name(name)}"
-        self.figure.emit("metric", text, note, "best")
+        self.metric_named.emit(f"VAL {wording.metric_name(name).upper()}")
+        self.figure.emit("metric", wording.metric(name, newest), note, "best")
 
 
 def _merit(names: list[str]) -> str:

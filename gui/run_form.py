@@ -222,9 +222,9 @@ class RunForm(QFrame):
         layout.setSpacing(6)
         layout.addWidget(heading)
         layout.addLayout(rows)
-        layout.addWidget(self._advanced)
         layout.addWidget(self._below)
         layout.addLayout(buttons)
+        layout.addWidget(self._advanced)
 
 
 def _values(fields: Mapping[str, Field], prefix: str, found: list[Problem]) -> dict[str, Setting]:

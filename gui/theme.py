@@ -1,4 +1,4 @@
-"""The look: colour tokens, palette, style sheet, fonts and icons. No other module names a colour."""
+"""The look: colour tokens, palette, style sheet, fonts, icons. No other module names a colour."""
 
 from __future__ import annotations
 
@@ -202,6 +202,11 @@ def _icon_folder() -> Path:
     return folder
 
 
+def system_scheme(app: QApplication) -> Qt.ColorScheme:
+    """Dark, light, or unknown: many Linux desktops do not tell."""
+    return app.styleHints().colorScheme()
+
+
 class ThemeController(QObject):
     """Dresses the application, and follows the system's colour scheme while asked to."""
 
@@ -230,9 +235,7 @@ class ThemeController(QObject):
     def _wanted(self) -> Theme:
         if self._choice != "system":
             return DARK if self._choice == "dark" else LIGHT
-        # Many Linux desktops do not tell (Unknown): light then.
-        scheme = self._app.styleHints().colorScheme()
-        return DARK if scheme == Qt.ColorScheme.Dark else LIGHT
+        return DARK if system_scheme(self._app) is Qt.ColorScheme.Dark else LIGHT
 
     def _update(self) -> None:
         theme = self._wanted()

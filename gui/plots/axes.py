@@ -12,6 +12,8 @@ from PySide6.QtCore import Qt, Signal
 from gui.theme import Theme
 
 _LOG_SUBDIVISIONS = (1, 2, 5)
+_TICK_ROOM = 20
+"""Logical pixels that a tick label needs."""
 
 
 class Axis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph has no types
@@ -25,12 +27,12 @@ class Axis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph has no types
         self, low: float, high: float, size: float, ticks: list[tuple[float, list[float]]]
     ) -> list[tuple[float | None, list[float]]]:
         """1, 2 and 5 in every decade; every few decades where there are many."""
-        decades = range(math.floor(low), math.ceil(high) + 1)
-        every = max(1, math.ceil(len(decades) * 24 / max(size, 1)))
+        every = max(1, math.ceil((high - low) * _TICK_ROOM / max(size, 1)))
+        decades = range(math.floor(low) // every * every, math.ceil(high) + 1, every)
         steps = _LOG_SUBDIVISIONS if high - low < 1.5 else (1,)
         if high - low < 0.3:  # less than a factor of 2: as on a linear axis
             return [(None, [math.log10(value) for value in _round_between(10**low, 10**high)])]
-        marks = [decade + math.log10(step) for decade in decades[::every] for step in steps]
+        marks = [decade + math.log10(step) for decade in decades for step in steps]
         return [(None, [mark for mark in marks if low <= mark <= high])]
 
     def set_theme(self, theme: Theme) -> None:
@@ -43,12 +45,15 @@ class Axis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph has no types
 
 
 def short_number(value: float) -> str:
-    """`0.25`, `40`, `2k`, `1.5M`, `1e-05`."""
+    """`0.25`, `40`, `2k`, `1.5M`, `2.5e-5`."""
     size = abs(value)
     for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if size >= limit:
             return f"{value / limit:.6g}{unit}" if size < 1e12 else f"{value:.1e}"
-    return "0" if size < 1e-12 else f"{value:.4g}"
+    if 1e-15 < size < 1e-3:
+        mantissa, _, exponent = f"{value:.2e}".partition("e")
+        return f"{float(mantissa):g}e{int(exponent)}"
+    return f"{value:.4g}" if size >= 1e-3 else "0"
 
 
 def _round_between(low: float, high: float) -> list[float]:

@@ -19,6 +19,7 @@ _Y_PADDING = (0.06, 0.06)
 _AXIS_WIDTH = 42
 _AXIS_HEIGHT = 20
 _TICK_FONT = 11
+_STAR = 13
 
 
 class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
@@ -51,8 +52,9 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         for axis in self._axes:
             axis.enableAutoSIPrefix(False)
             axis.setStyle(tickFont=font, tickLength=0, maxTickLevel=0, autoExpandTextSpace=False)
+        bottom.setStyle(tickAlpha=0)  # ticks of no length would still be dots
         self.log_y = False
-        self._star = pg.ScatterPlotItem(symbol="star", antialias=True)
+        self._star = pg.ScatterPlotItem(symbol="star", size=_STAR, antialias=True)
         self._star.setZValue(10)
         self.addItem(self._star)
         self.crosshair = Crosshair(self)
@@ -112,7 +114,6 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
             self._star.clear()
             return
         step, value = best
-        self._star.setSize(13 * self.devicePixelRatioF())
         self._star.setData([step], [math.log10(value) if self.log_y else value])
 
     def leaveEvent(self, event: QEvent) -> None:

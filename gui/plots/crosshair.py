@@ -15,6 +15,8 @@ from gui.theme import Theme
 _GAP = 10
 """Logical pixels between the line and the box."""
 
+_MOST_ROWS = 5
+
 
 class Reading(NamedTuple):
     """What one curve has at the line."""
@@ -53,18 +55,24 @@ class Crosshair:
         """Stand at `step` and say what the curves have there."""
         self._line.setPos(step)
         self._line.setVisible(True)
-        rows = "".join(
-            f'<tr><td><span style="color:{reading.colour}">●</span> {escape(reading.label)}'
-            f'&nbsp;&nbsp;</td><td align="right"><b>{escape(reading.value)}</b></td></tr>'
-            for reading in readings
-        )
-        self.box.setVisible(bool(rows))
-        if not rows:
+        cells = [_cell(reading) for reading in readings]
+        self.box.setVisible(bool(cells))
+        if not cells:
             return
+        columns = -(-len(cells) // _MOST_ROWS)
+        rows = ("".join(cells[i : i + columns]) for i in range(0, len(cells), columns))
+        table = "".join(f"<tr>{row}</tr>" for row in rows)
         head = f'<span style="color:{self._muted}">step {step:,.0f}</span>'
-        self.box.setText(f'{head}<table cellspacing="0">{rows}</table>')
+        self.box.setText(f'{head}<table cellspacing="0">{table}</table>')
         self.box.adjustSize()
         x = self._plot.mapFromScene(self._area.mapViewToScene(QPointF(step, 0.0))).x()
         right = x + _GAP
         fits = right + self.box.width() <= self._plot.width()
         self.box.move(int(right if fits else max(0, x - _GAP - self.box.width())), 6)
+
+
+def _cell(reading: Reading) -> str:
+    return (
+        f'<td><span style="color:{reading.colour}">●</span> {escape(reading.label)}&nbsp;&nbsp;</td>'
+        f'<td align="right" style="font-weight:600">{escape(reading.value)}&nbsp;</td>'
+    )

@@ -32,7 +32,7 @@ class Curve:
         self.series = Series()
         self._raw = pg.PlotCurveItem(connect="finite", antialias=False)
         self._line = pg.PlotCurveItem(connect="finite", antialias=True)
-        self._dots = pg.ScatterPlotItem(pen=None, antialias=True)
+        self._dots = pg.ScatterPlotItem(size=_DOT, pen=None, antialias=True)
         self.items = (self._raw, self._line, self._dots)
 
     def set_look(self, theme: Theme, pixel_ratio: float) -> None:
@@ -45,7 +45,6 @@ class Curve:
         self._thin = pg.mkPen(colour, width=1)
         self._thick = pg.mkPen(colour, width=_WIDTH * pixel_ratio)
         self._dots.setBrush(pg.mkBrush(colour))
-        self._dots.setSize(_DOT * pixel_ratio)
 
     def draw(self, x0: float, x1: float, pixels: int, *, raw: bool, log: bool) -> None:
         """Draw what lies between the steps `x0` and `x1`, decimated for `pixels` pixels."""
@@ -63,7 +62,7 @@ class Curve:
         xs, ys = view(x0, x1, pixels)
         ys = _scaled(ys, log)
         few = len(xs) <= FEW_POINTS
-        # A thick anti-aliased path over noise takes a second a frame; segments and thin lines do not.
+        # A thick anti-aliased path over noise takes a second a frame; segments do not.
         self._line.setSegmentedLineMode("off" if few else "on")
         self._line.setData(xs, ys, pen=self._thick if few or smoothed else self._thin)
         there = ~np.isnan(ys)

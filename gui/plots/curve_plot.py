@@ -101,6 +101,10 @@ class CurvePlot(QFrame):
         self._pages.setCurrentIndex(0)
         self._dirty = True
 
+    def curve_names(self) -> list[str]:
+        """The curves there are, in their order."""
+        return list(self._curves)
+
     def set_curve(
         self,
         name: str,

@@ -64,8 +64,9 @@ class PlotBar(QWidget):
             button.setIcon(icon(name, self._theme.accent if on else self._theme.muted))
 
     def _slid(self) -> None:
-        self._value.setText(f"{self.smoothing:.3f}" if self.smoothing > 0.99 else
-                            f"{self.smoothing:.2f}")
+        self._value.setText(
+            f"{self.smoothing:.3f}" if self.smoothing > 0.99 else f"{self.smoothing:.2f}"
+        )
         self.smoothing_changed.emit(self.smoothing)
 
     def _lay_out(self) -> None:

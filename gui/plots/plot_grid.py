@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping
 
 import numpy as np
-from PySide6.QtCore import QSignalBlocker
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QGridLayout, QScrollArea, QVBoxLayout, QWidget
 
 from gui.plots.curve_plot import CurvePlot
+from gui.plots.headlines import DeviceHeadlines
 from gui.plots.plot_bar import PlotBar
 from gui.plots.pyramid import Array
 from gui.plots.ranges import union
@@ -43,9 +43,10 @@ class PlotGrid(QWidget):
         self._throughput = throughput
         self._plots: dict[PlotKind, CurvePlot] = {}
         self._device_labels: dict[str, str] = {}
-        self._newest: dict[PlotKind, dict[str, float]] = {}
+        self._headlines = DeviceHeadlines()
         self._best: dict[str, float] = {}
         self._next = 0
+        self._arrangement: tuple[int, list[PlotKind]] = (0, [])
         self.bar = PlotBar(theme)
         self._content = QWidget()
         self._content.setObjectName("content")
@@ -93,7 +94,7 @@ class PlotGrid(QWidget):
                 self._grid.removeWidget(plot)
                 plot.deleteLater()
                 del self._plots[kind]
-        self._newest.clear()
+        self._headlines.clear()
         self._best.clear()
         self._arrange()
 
@@ -103,7 +104,7 @@ class PlotGrid(QWidget):
             return
         self._device_labels = dict(labels)
         for kind in (DEVICE_UTILISATION, DEVICE_MEMORY):
-            for device in self._newest.get(kind, {}):
+            for device in self._plots[kind].curve_names():
                 self._dress_device(self._plots[kind], device)
 
     def set_theme(self, theme: Theme) -> None:
@@ -115,16 +116,14 @@ class PlotGrid(QWidget):
 
     def set_follow(self, follow: bool) -> None:
         """Let every plot go on to show everything, or hold it still."""
-        with QSignalBlocker(self.bar.follow):
-            self.bar.follow.setChecked(follow)
-        self.bar.set_theme(self._theme)
+        self.bar.follow.setChecked(follow)
         for plot in self._plots.values():
             plot.set_follow(follow)
 
     def fit(self) -> None:
-        """Show everything in every plot, once."""
+        """Show everything in every plot; those that were zoomed by hand follow again, if any do."""
         for plot in self._plots.values():
-            plot.fit()
+            self._fit(plot)
 
     def tick(self) -> None:
         """Paint the next plot that has changed, if any; a timer calls this for every frame."""
@@ -151,14 +150,15 @@ class PlotGrid(QWidget):
         name = place.label
         if name not in plot.curve_names():
             plot.set_curve(name, colour_index=place.colour_index, smooth=place.smooth)
-            if series.startswith("device/"):
+            if place.is_device:
                 self._dress_device(plot, name)
         scaled = np.asarray(values, dtype=np.float64) * place.factor
         (plot.set_points if replace else plot.add_points)(name, steps, scaled)
         if place.best:
             self._mark_best(series, place, steps, scaled, replace=replace)
-        if series.startswith("device/") and len(scaled):
-            self._tell_device(place.plot, plot, name, scaled, replace=replace)
+        if place.is_device:
+            text = self._headlines.take(place.plot, name, scaled, replace=replace)
+            plot.set_headline(text)
 
     def _mark_best(
         self, series: str, place: Route, steps: Array, values: Array, *, replace: bool
@@ -172,23 +172,6 @@ class PlotGrid(QWidget):
         if merits[top] > self._best.get(series, -math.inf):
             self._best[series] = float(merits[top])
             self._plots[place.plot].mark_best(float(steps[top]), float(values[top]))
-
-    def _tell_device(
-        self, kind: PlotKind, plot: CurvePlot, device: str, values: Array, *, replace: bool
-    ) -> None:
-        """The mean of what the devices do now, or the most memory that one of them has used."""
-        figures = self._newest.setdefault(kind, {})
-        known = values[np.isfinite(values)]
-        if not len(known):
-            return
-        if kind is DEVICE_UTILISATION:
-            figures[device] = float(known[-1])
-            text = f"{sum(figures.values()) / len(figures):.0f} %"
-            plot.set_headline(f"{text} mean" if len(figures) > 1 else text)
-        else:
-            before = -math.inf if replace else figures.get(device, -math.inf)
-            figures[device] = max(before, float(known.max()))
-            plot.set_headline(f"{max(figures.values()):.1f} GiB peak")
 
     def _dress_device(self, plot: CurvePlot, device: str) -> None:
         order = list(self._device_labels)
@@ -206,12 +189,12 @@ class PlotGrid(QWidget):
             )
             plot.set_smoothing(self.bar.smoothing)
             plot.set_show_raw(self.bar.raw.isChecked())
-            plot.set_log_y(self.bar.log_y.isChecked())
+            plot.set_log_y(kind.may_be_log and self.bar.log_y.isChecked())
             plot.set_follow(self.bar.follow.isChecked())
             plot.hovered.connect(self._hovered)
             plot.zoomed.connect(lambda first, last: self._zoomed(plot, first, last))
             plot.followed.connect(self._followed)
-            plot.fitted.connect(self._fitted)
+            plot.fitted.connect(lambda: self._fitted(plot))
             self._plots = dict(sorted(self._plots.items(), key=lambda item: _place(item[0])))
             self._arrange()
         return self._plots[kind]
@@ -219,11 +202,11 @@ class PlotGrid(QWidget):
     def _arrange(self) -> None:
         """Row by row; the last plot takes what is left of its row."""
         columns = 3 if self.window().width() >= WIDE else 2
-        plots = self.plots()
-        arrangement = (columns, *map(id, plots))
-        if arrangement == getattr(self, "_arrangement", None):
+        arrangement = columns, list(self._plots)
+        if arrangement == self._arrangement:
             return
         self._arrangement = arrangement
+        plots = self.plots()
         for plot in plots:
             self._grid.removeWidget(plot)
         for number, plot in enumerate(plots):
@@ -242,8 +225,8 @@ class PlotGrid(QWidget):
             plot.set_show_raw(show)
 
     def _set_log_y(self, log: bool) -> None:
-        for plot in self._plots.values():
-            plot.set_log_y(log)
+        for kind, plot in self._plots.items():
+            plot.set_log_y(kind.may_be_log and log)
 
     def _hovered(self, step: float | None) -> None:
         for plot in self._plots.values():
@@ -258,13 +241,16 @@ class PlotGrid(QWidget):
     def _followed(self, follow: bool) -> None:
         if not follow and self.bar.link_x.isChecked():
             self.set_follow(False)
-        elif not follow:
-            with QSignalBlocker(self.bar.follow):
-                self.bar.follow.setChecked(False)
 
-    def _fitted(self) -> None:
+    def _fitted(self, plot: CurvePlot) -> None:
         if self.bar.link_x.isChecked():
             self.fit()
+        else:
+            self._fit(plot)
+
+    def _fit(self, plot: CurvePlot) -> None:
+        plot.set_follow(self.bar.follow.isChecked())
+        plot.fit()
 
 
 def _place(kind: PlotKind) -> tuple[int, str]:

@@ -1,4 +1,4 @@
-"""Growing arrays with coarser and coarser summaries, so that any zoom reads a few thousand numbers."""
+"""Growing arrays with ever coarser summaries, so that any zoom reads a few thousand numbers."""
 
 from __future__ import annotations
 
@@ -108,12 +108,14 @@ class Pyramid:
 
 def lowest(rows: Array) -> Array:
     """The smallest value of each row."""
-    return np.fmin.reduce(rows, axis=1)
+    smallest: Array = np.fmin.reduce(rows, axis=1)
+    return smallest
 
 
 def highest(rows: Array) -> Array:
     """The largest value of each row."""
-    return np.fmax.reduce(rows, axis=1)
+    largest: Array = np.fmax.reduce(rows, axis=1)
+    return largest
 
 
 def mean(rows: Array) -> Array:
@@ -121,4 +123,6 @@ def mean(rows: Array) -> Array:
     there = ~np.isnan(rows)
     count = there.sum(axis=1)
     total = np.where(there, rows, 0.0).sum(axis=1)
-    return np.divide(total, count, out=np.full(len(rows), np.nan), where=count > 0)
+    means = np.full(len(rows), np.nan)
+    np.divide(total, count, out=means, where=count > 0)
+    return means

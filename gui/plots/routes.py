@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 THROUGHPUT = "train/samples_per_second"
-UTILISATION = "utilisation"
-MEMORY = "memory"
-GIB = 2.0**30
+_GIB = 2.0**30
 
 
 class PlotKind(NamedTuple):
@@ -18,6 +16,11 @@ class PlotKind(NamedTuple):
     unit: str = ""
     value_format: str = ".4g"
     y_range: tuple[float | None, float | None] | None = None
+
+    @property
+    def may_be_log(self) -> bool:
+        """Whether a logarithmic axis makes sense: not for what begins at 0 and has a unit."""
+        return not self.unit
 
 
 class Route(NamedTuple):
@@ -37,14 +40,19 @@ class Route(NamedTuple):
     best: int = 0
     """-1: the lowest value is the best and gets a star; 1: the highest; 0: no star."""
 
+    @property
+    def is_device(self) -> bool:
+        """Whether the curve stands for a device."""
+        return self.plot in (DEVICE_UTILISATION, DEVICE_MEMORY)
+
 
 LOSS = PlotKind("Loss", 0)
 DEVICE_UTILISATION = PlotKind("Device utilisation", 3, "%", ".0f", (0.0, 100.0))
 DEVICE_MEMORY = PlotKind("Device memory", 4, "GiB", ".1f", (0.0, None))
 
 _DEVICE_ROUTES = {
-    UTILISATION: Route(DEVICE_UTILISATION, ""),
-    MEMORY: Route(DEVICE_MEMORY, "", factor=1 / GIB, smooth=False),
+    "utilisation": Route(DEVICE_UTILISATION, ""),
+    "memory": Route(DEVICE_MEMORY, "", factor=1 / _GIB, smooth=False),
 }
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from engine import catalog
 from engine.recipe_file import RecipeField, RecipeInfo
-from engine.spec import LARGEST_SEED, RunSpec, batch_arithmetic, is_logical_cpu, problems
+from engine.spec import LARGEST, RunSpec, batch_arithmetic, is_logical_cpu, problems
 
 GPU = "GPU-11111111-2222-3333-4444-555555555555"
 RECIPE = RecipeInfo(
@@ -46,7 +46,7 @@ def found(wanted: RunSpec, recipe: RecipeInfo = RECIPE) -> list[tuple[str, str]]
         {"batch_size": 2},
         {"epochs": 1},
         {"seed": 0},
-        {"seed": LARGEST_SEED},
+        {"seed": LARGEST},
         {"learning_rate": 1e-9},
         {"settings": {"width": 8, "activation": "tanh"}},
     ],
@@ -74,7 +74,7 @@ def test_a_spec_that_can_run_has_no_problems(changes: dict[str, Any]) -> None:
         ({"learning_rate": math.nan}, "learning_rate", "above 0"),
         ({"learning_rate": math.inf}, "learning_rate", "above 0"),
         ({"seed": -1}, "seed", "between 0 and 2147483647"),
-        ({"seed": LARGEST_SEED + 1}, "seed", "between 0 and 2147483647"),
+        ({"seed": LARGEST + 1}, "seed", "between 0 and 2147483647"),
         ({"settings": {"depth": 3}}, "settings.depth", "no setting 'depth'"),
         ({"settings": {"width": "wide"}}, "settings.width", "must be a whole number"),
         ({"settings": {"activation": "gelu"}}, "settings.activation", "one of relu, tanh"),

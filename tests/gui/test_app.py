@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
@@ -129,7 +130,7 @@ def test_a_click_in_the_list_shows_the_other_run_and_nothing_of_the_first(
     deck = open_deck()
     assert deck.controls.title.endswith("#2")
     row = deck.history.visualItemRect(deck.history.item(1)).center()
-    qtbot.mouseClick(deck.history.viewport(), Qt.MouseButton.LeftButton, pos=row)
+    QTest.mouseClick(deck.history.viewport(), Qt.MouseButton.LeftButton, pos=row)
     assert deck.controls.title.endswith("#1")
     assert deck.banner.isVisible()
     assert "from the first" in deck.log.toPlainText()
@@ -177,8 +178,10 @@ def test_the_layout_is_remembered_and_can_be_reset(open_deck: Callable[[], Deck]
 
 def test_the_theme_is_remembered(open_deck: Callable[[], Deck]) -> None:
     deck = open_deck()
-    deck.window.theme_choices["light"].trigger()
-    assert deck.theme.current.name == "light"
+    names: list[str] = []
+    deck.theme.changed.connect(lambda theme: names.append(theme.name))
+    deck.window.theme_choices["dark"].trigger()
     deck.window.toggle_theme.trigger()
-    assert deck.theme.current.name == "dark"
+    deck.window.toggle_theme.trigger()
+    assert names == ["dark", "light", "dark"]
     assert open_deck().theme.current.name == "dark"

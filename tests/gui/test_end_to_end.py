@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLineEdit, QPushButton
 from pytestqt.qtbot import QtBot
 
@@ -67,11 +68,11 @@ def test_click_train_watch_checkpoint_stop_and_come_back(
     epochs = deck.form.field("epochs").widget
     assert isinstance(epochs, QLineEdit)
     epochs.clear()
-    qtbot.keyClicks(epochs, "2000")
+    QTest.keyClicks(epochs, "2000")
 
     def click(button: QPushButton) -> None:
         qtbot.waitUntil(button.isEnabled, timeout=LONG)
-        qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+        QTest.mouseClick(button, Qt.MouseButton.LeftButton)
 
     click(deck.form.start_button)
     qtbot.waitUntil(lambda: len(seen.steps) > 20, timeout=LONG)

@@ -52,7 +52,7 @@ def test_filter_and_clear(table: EventTable) -> None:
 
 def test_the_model_keeps_qts_rules(qtmodeltester: ModelTester) -> None:
     model = EventModel()
-    qtmodeltester.check(model)
+    qtmodeltester.check(model)  # type: ignore[no-untyped-call]
     model.append(EVENTS)
     model.append(EVENTS)
     model.clear()

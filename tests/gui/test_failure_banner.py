@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from engine.client import RunInfo
@@ -43,7 +44,7 @@ def test_dismissed_it_stays_away_and_comes_back_with_another_failure(
     banner: FailureBanner, qtbot: QtBot
 ) -> None:
     banner.show_info(info(RunState.FAILED, "First."))
-    qtbot.mouseClick(banner.dismiss, Qt.MouseButton.LeftButton)
+    QTest.mouseClick(banner.dismiss, Qt.MouseButton.LeftButton)
     banner.show_info(info(RunState.FAILED, "First."))
     assert not banner.isVisible()
     banner.take_events([StoredEvent(10, 0.0, AttemptStarted(2, 1, 0.0))])

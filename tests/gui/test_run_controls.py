@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
@@ -73,16 +74,16 @@ def test_clicks_say_what_is_wanted(controls: RunControls, qtbot: QtBot) -> None:
         ]
     ):
         for button in (controls.pause, controls.stop, controls.checkpoint, controls.empty_cache):
-            qtbot.mouseClick(button, left)
+            QTest.mouseClick(button, left)
     controls.show_info(info(RunState.PAUSED))
     with (
         qtbot.waitSignal(controls.resume_paused_clicked),
         qtbot.assertNotEmitted(controls.pause_clicked),
     ):
-        qtbot.mouseClick(controls.pause, left)
+        QTest.mouseClick(controls.pause, left)
     controls.show_info(info(RunState.STOPPED, checkpoint="step-5"))
     with qtbot.waitSignal(controls.resume_clicked) as asked:
-        qtbot.mouseClick(controls.resume, left)
+        QTest.mouseClick(controls.resume, left)
     assert asked.args == ["7"]
 
 

@@ -21,6 +21,8 @@ SPEC = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",))
 class Cards:
     def __init__(self, figures: RunFigures) -> None:
         self.shown: dict[str, tuple[str, str, str]] = {}
+        self.captions: list[str] = []
+        figures.metric_named.connect(self.captions.append)
         figures.figure.connect(lambda key, *rest: self.shown.update({key: rest}))
 
 
@@ -44,7 +46,7 @@ def test_the_trend_compares_the_last_epoch_with_the_one_before(figures: RunFigur
     figures.take_curve("train/loss", np.arange(1.0, 11), np.full(10, 2.0))
     figures.take_points("train/loss", np.arange(11.0, 21), np.full(10, 1.0))
     figures.show_info(info(steps_per_epoch=10, metrics={"train/loss": 1.0}))
-    assert cards.shown["loss"] == ("1", "▼ 50.0% / epoch", "good")
+    assert cards.shown["loss"] == ("1", "▼ 50.0 % / epoch", "good")
     figures.take_points("train/loss", np.arange(21.0, 31), np.full(10, np.nan))
     figures.show_info(info(steps_per_epoch=10, metrics={"train/loss": float("nan")}))
     assert cards.shown["loss"] == ("nan", "", "")
@@ -60,9 +62,10 @@ def test_the_best_epoch_by_the_metric_that_is_no_loss(figures: RunFigures) -> No
             EpochEnded(3, 30, {"validation/loss": 0.3, "validation/accuracy": 0.9}),
         )
     )
-    assert cards.shown["metric"] == ("90.0 % accuracy", "★ best 95.0 % @ epoch 2", "best")
+    assert cards.shown["metric"] == ("90.0 %", "★ best 95.0 % @ epoch 2", "best")
+    assert cards.captions[-1] == "VAL ACCURACY"
     figures.take_events(stored(Rewound(10, "step-10")))
-    assert cards.shown["metric"] == ("80.0 % accuracy", "★ best 80.0 % @ epoch 1", "best")
+    assert cards.shown["metric"] == ("80.0 %", "★ best 80.0 % @ epoch 1", "best")
 
 
 def test_of_a_loss_the_smallest_is_the_best(figures: RunFigures) -> None:
@@ -73,7 +76,7 @@ def test_of_a_loss_the_smallest_is_the_best(figures: RunFigures) -> None:
             EpochEnded(2, 20, {"validation/loss": 0.5}),
         )
     )
-    assert cards.shown["metric"] == ("0.5 loss", "★ best 0.25 @ epoch 1", "best")
+    assert cards.shown["metric"] == ("0.5", "★ best 0.25 @ epoch 1", "best")
 
 
 def test_speed_and_the_fullest_device(figures: RunFigures) -> None:
@@ -86,6 +89,8 @@ def test_speed_and_the_fullest_device(figures: RunFigures) -> None:
     figures.take_curve("device/GPU-b/memory", np.arange(2.0), np.array([1.5 * 2**30, 1.0]))
     figures.take_points("device/GPU-b/memory", np.arange(1.0), np.array([np.nan]))
     assert cards.shown["memory"][:2] == ("1.5 GiB", "GPU 1")
+    figures.set_device_labels({"GPU-b": "GPU 3"})
+    assert cards.shown["memory"][:2] == ("1.5 GiB", "GPU 3")
 
 
 def test_another_run_begins_with_unknown_figures(figures: RunFigures) -> None:

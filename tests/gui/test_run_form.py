@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QStandardItemModel
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLineEdit
 from pytestqt.qtbot import QtBot
 
@@ -46,7 +47,7 @@ def line(form: RunForm, name: str) -> QLineEdit:
 
 def test_the_first_run_is_one_click_away(form: RunForm, qtbot: QtBot) -> None:
     with qtbot.waitSignal(form.start_requested) as asked:
-        qtbot.mouseClick(form.start_button, Qt.MouseButton.LeftButton)
+        QTest.mouseClick(form.start_button, Qt.MouseButton.LeftButton)
     (spec,) = asked.args
     assert (spec.recipe, spec.strategy, spec.devices) == ("digits", "torch/single", ("cpu:0",))
     assert spec.settings == {}
@@ -75,7 +76,7 @@ def test_nonsense_is_said_beside_its_field_and_nothing_starts(
     field = line(form, name)
     before = field.text()
     field.clear()
-    qtbot.keyClicks(field, text)
+    QTest.keyClicks(field, text)
     assert words in form.field(name).problem
     assert form.spec() is None
     assert not form.start_button.isEnabled()

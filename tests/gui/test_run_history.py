@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
@@ -27,7 +28,7 @@ def history(qtbot: QtBot, qapp: QApplication) -> RunHistory:
 
 def click(qtbot: QtBot, history: RunHistory, row: int) -> None:
     middle = history.visualItemRect(history.item(row)).center()
-    qtbot.mouseClick(history.viewport(), Qt.MouseButton.LeftButton, pos=middle)
+    QTest.mouseClick(history.viewport(), Qt.MouseButton.LeftButton, pos=middle)
 
 
 def test_the_newest_run_is_first_and_a_click_opens_one(

@@ -1,0 +1,103 @@
+"""The row of figures above the plots: what a run has come to, in five cards."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
+
+Tone = Literal["", "good", "best", "warning", "bad"]
+"""How a note is meant; the style sheet knows its colour."""
+
+UNKNOWN = "–"
+
+_CAPTIONS = {
+    "loss": "TRAIN LOSS",
+    "metric": "VALIDATION",
+    "throughput": "THROUGHPUT",
+    "step_time": "STEP TIME",
+    "memory": "PEAK MEMORY",
+}
+
+
+class FigureCard(QFrame):
+    """A caption, a big value and a small line below it."""
+
+    def __init__(self, caption: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("card")
+        self.caption = QLabel(caption)
+        self.caption.setObjectName("h")
+        self.value = QLabel()
+        self.value.setObjectName("figure")
+        self.note = QLabel()
+        self.note.setObjectName("note")
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(10, 8, 10, 8)
+        layout.setSpacing(1)
+        for label in (self.caption, self.value, self.note):
+            label.setTextFormat(Qt.TextFormat.PlainText)
+            # All cards are equally wide, whatever they say.
+            label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+            layout.addWidget(label)
+        self.show_figure(UNKNOWN)
+
+    def show_figure(self, value: str, note: str = "", tone: Tone = "") -> None:
+        """Show `value`, and `note` below it in the colour of `tone`."""
+        self.value.setText(value)
+        self.note.setText(note)
+        _set_property(self.note, "tone", tone)
+        self._fit_value()
+        self._describe()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Keep the whole value in sight."""
+        super().resizeEvent(event)
+        self._fit_value()
+
+    def set_caption(self, caption: str) -> None:
+        """Say what the figure is."""
+        self.caption.setText(caption)
+        self._describe()
+
+    def _fit_value(self) -> None:
+        """Write a value small that does not fit in big letters."""
+        _set_property(self.value, "long", False)
+        wide = self.value.sizeHint().width() > self.value.width()
+        _set_property(self.value, "long", wide)
+
+    def _describe(self) -> None:
+        words = [self.caption.text(), self.value.text(), self.note.text()]
+        self.setAccessibleName(", ".join(word for word in words if word))
+        self.setToolTip("\n".join(word for word in words if word))
+
+
+class FigureRow(QWidget):
+    """The cards `loss`, `metric`, `throughput`, `step_time` and `memory`."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(8)
+        self._cards = {key: FigureCard(caption) for key, caption in _CAPTIONS.items()}
+        for card in self._cards.values():
+            layout.addWidget(card, 1)
+
+    def card(self, key: str) -> FigureCard:
+        """The card `key`."""
+        return self._cards[key]
+
+    def set_figure(self, key: str, value: str, note: str = "", tone: Tone = "") -> None:
+        """Show a figure in the card `key`."""
+        self._cards[key].show_figure(value, note, tone)
+
+
+def _set_property(label: QLabel, name: str, value: object) -> None:
+    """Set a property that the style sheet goes by."""
+    if value != label.property(name):
+        label.setProperty(name, value)
+        label.style().unpolish(label)
+        label.style().polish(label)

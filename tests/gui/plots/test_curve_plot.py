@@ -1,0 +1,324 @@
+"""One plot: what it draws, when it paints, and what the mouse does."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
+from PySide6.QtGui import QMouseEvent, QWheelEvent
+from PySide6.QtWidgets import QApplication, QWidget
+from pyqtgraph import PlotCurveItem
+from pytestqt.qtbot import QtBot
+
+from gui.plots.curve_plot import CurvePlot
+from gui.theme import DARK, LIGHT
+
+Inked = Callable[[QWidget, str], int]
+STEPS = np.arange(100.0)
+
+
+@pytest.fixture
+def plot(qtbot: QtBot) -> Iterator[CurvePlot]:
+    made = CurvePlot("Loss", unit="nats", value_format=".2f", theme=DARK)
+    qtbot.addWidget(made)
+    made.resize(460, 260)
+    made.show()
+    yield made
+
+
+def in_sight(plot: CurvePlot) -> tuple[float, float, float, float]:
+    (x0, x1), (y0, y1) = plot.canvas.area.viewRange()
+    return x0, x1, y0, y1
+
+
+def place_of(plot: CurvePlot, step: float, value: float) -> QPoint:
+    scene = plot.canvas.area.mapViewToScene(QPointF(step, value))
+    position: QPoint = plot.canvas.mapFromScene(scene)
+    return position
+
+
+def wheel(plot: CurvePlot, at: QPoint) -> None:
+    canvas = plot.canvas.viewport()
+    event = QWheelEvent(
+        QPointF(at),
+        QPointF(canvas.mapToGlobal(at)),
+        QPoint(),
+        QPoint(0, 120),
+        Qt.MouseButton.NoButton,
+        Qt.KeyboardModifier.NoModifier,
+        Qt.ScrollPhase.NoScrollPhase,
+        False,
+    )
+    QApplication.sendEvent(canvas, event)
+
+
+def drag(plot: CurvePlot, qtbot: QtBot, start: QPoint, end: QPoint) -> None:
+    target = plot.canvas.viewport()
+    left = Qt.MouseButton.LeftButton
+    qtbot.mousePress(target, left, pos=start)
+    for part in (0.25, 0.5, 0.75, 1.0):
+        qtbot.mouseMove(target, start + (end - start) * part)
+    qtbot.mouseRelease(target, left, pos=end)
+
+
+def double_click(plot: CurvePlot, at: QPoint) -> None:
+    """As screens send it: QTest presses a third time."""
+    canvas, kind = plot.canvas.viewport(), QEvent.Type
+    for type in (
+        kind.MouseButtonPress,
+        kind.MouseButtonRelease,
+        kind.MouseButtonDblClick,
+        kind.MouseButtonRelease,
+    ):
+        button = Qt.MouseButton.LeftButton
+        held = Qt.MouseButton.NoButton if type is kind.MouseButtonRelease else button
+        there, on_screen = QPointF(at), QPointF(canvas.mapToGlobal(at))
+        event = QMouseEvent(type, there, on_screen, button, held, Qt.KeyboardModifier.NoModifier)
+        QApplication.sendEvent(canvas, event)
+
+
+def test_it_paints_only_what_is_new_and_only_when_it_can_be_seen(plot: CurvePlot) -> None:
+    plot.refresh()
+    assert not plot.refresh()
+    plot.add_points("train", STEPS, STEPS)
+    plot.hide()
+    assert not plot.refresh()
+    plot.show()
+    assert plot.refresh()
+    assert not plot.refresh()
+
+
+def test_a_curve_is_seen_in_its_colour_and_a_click_on_its_chip_hides_it(
+    plot: CurvePlot, inked: Inked, qtbot: QtBot
+) -> None:
+    plot.set_curve("train", colour_index=3, label="training")
+    plot.add_points("train", STEPS, STEPS**2)
+    plot.refresh()
+    assert inked(plot.canvas, DARK.cycle[3]) > 300
+    chip = plot.legend.chip("train")
+    assert chip.text() == "training"
+    qtbot.mouseClick(chip, Qt.MouseButton.LeftButton)
+    plot.refresh()
+    assert inked(plot.canvas, DARK.cycle[3]) == 0
+    qtbot.mouseClick(chip, Qt.MouseButton.LeftButton)
+    plot.refresh()
+    assert inked(plot.canvas, DARK.cycle[3]) > 300
+
+
+def test_one_single_point_is_seen(plot: CurvePlot, inked: Inked) -> None:
+    plot.add_points("val", np.array([7.0]), np.array([0.5]))
+    plot.refresh()
+    assert inked(plot.canvas, DARK.cycle[0]) > 4
+    assert plot.headline.text() == "0.50 nats"
+
+
+def test_many_points_are_a_faint_band_behind_a_smoothed_line(plot: CurvePlot, inked: Inked) -> None:
+    rng = np.random.default_rng(0)
+    plot.add_points("train", np.arange(50_000.0), rng.standard_normal(50_000))
+    plot.set_smoothing(0.99)
+    plot.refresh()
+    line = inked(plot.canvas, DARK.cycle[0])
+    card = inked(plot.canvas, DARK.card)
+    plot.set_show_raw(False)
+    plot.refresh()
+    assert inked(plot.canvas, DARK.card) > card + 5000
+    assert inked(plot.canvas, DARK.cycle[0]) == pytest.approx(line, rel=0.5)
+    plot.set_smoothing(0.0)
+    plot.refresh()
+    assert inked(plot.canvas, DARK.cycle[0]) > 4 * line
+
+
+@pytest.mark.parametrize("count", [100, 40_000])
+def test_a_gap_stays_empty_and_infinity_does_not_stretch_the_axis(
+    plot: CurvePlot, inked: Inked, count: int
+) -> None:
+    values = np.full(count, 2.0)
+    values[::2] = 1.0
+    values[count // 4 : count // 2] = np.nan
+    values[-3] = np.inf
+    values[-2] = -np.inf
+    plot.add_points("train", np.arange(float(count)), values)
+    plot.set_smoothing(0.5)
+    plot.refresh()
+    _, _, low, high = in_sight(plot)
+    assert 0.5 < low < 1 and 2 < high < 2.5
+    left = place_of(plot, 0.3 * count, high).x()
+    right = place_of(plot, 0.45 * count, high).x()
+    image = plot.canvas.grab().toImage()
+    y = place_of(plot, 0, 1.51).y()
+    assert {image.pixelColor(x, y).name() for x in range(left, right)} == {DARK.card}
+
+
+def test_only_nan_does_not_crash(plot: CurvePlot) -> None:
+    plot.add_points("train", STEPS, np.full(100, np.nan))
+    plot.set_smoothing(0.9)
+    plot.set_log_y(True)
+    assert plot.refresh()
+    assert plot.headline.text() == "nan"
+    plot.canvas.grab()
+
+
+def test_it_follows_until_the_wheel_moves_the_view(plot: CurvePlot, qtbot: QtBot) -> None:
+    plot.add_points("train", STEPS, STEPS)
+    plot.refresh()
+    assert in_sight(plot)[1] == pytest.approx(102, abs=2)
+    plot.add_points("train", STEPS + 100, STEPS)
+    plot.refresh()
+    x0, x1, y0, y1 = in_sight(plot)
+    assert x0 < 0 and 199 < x1 < 210
+    assert y0 < 0 and 99 < y1 < 110
+    told: list[bool] = []
+    plot.followed.connect(told.append)
+    with qtbot.waitSignal(plot.zoomed) as zoomed:
+        wheel(plot, place_of(plot, 50, 50))
+    assert told == [False]
+    assert zoomed.args == list(in_sight(plot)[:2])
+    assert plot.refresh()
+    held = in_sight(plot)
+    assert held[1] - held[0] < x1 - x0
+    plot.add_points("train", STEPS + 200, STEPS)
+    plot.refresh()
+    assert in_sight(plot) == held
+    plot.set_follow(True)
+    plot.refresh()
+    assert in_sight(plot)[1] > 299
+
+
+def test_a_drag_zooms_and_a_double_click_shows_everything(plot: CurvePlot, qtbot: QtBot) -> None:
+    plot.add_points("train", STEPS, STEPS)
+    plot.refresh()
+    everything = in_sight(plot)
+    QApplication.processEvents()
+    with qtbot.waitSignal(plot.followed):
+        drag(plot, qtbot, place_of(plot, 20, 80), place_of(plot, 60, 30))
+    plot.refresh()
+    assert in_sight(plot) == pytest.approx((20, 60, 30, 80), abs=2)
+    with qtbot.waitSignal(plot.fitted):
+        double_click(plot, place_of(plot, 40, 50))
+    plot.refresh()
+    assert in_sight(plot) == pytest.approx(everything)
+
+
+def test_a_logarithmic_axis_has_decades_and_leaves_out_what_is_not_positive(
+    plot: CurvePlot, inked: Inked
+) -> None:
+    plot.add_points("train", STEPS, np.where(STEPS < 50, -1.0, 10.0 ** (STEPS / 25)))
+    plot.mark_best(3, -1.0)
+    plot.set_log_y(True)
+    plot.refresh()
+    _, _, low, high = in_sight(plot)
+    assert low == pytest.approx(2, abs=0.2)
+    assert high == pytest.approx(4, abs=0.2)
+    axis = plot.canvas.getAxis("left")
+    ((_, marks),) = axis.tickValues(low, high, 200)
+    assert axis.tickStrings(marks, 1.0, None) == ["100", "1k", "10k"]
+    assert inked(plot.canvas, DARK.warn) == 0
+    plot.set_log_y(False)
+    plot.refresh()
+    assert inked(plot.canvas, DARK.warn) > 20
+
+
+def test_a_fixed_range_is_kept_and_left_when_the_values_leave_it(qtbot: QtBot) -> None:
+    plot = CurvePlot("Utilisation", y_range=(0.0, 100.0), theme=DARK)
+    qtbot.addWidget(plot)
+    plot.show()
+    plot.add_points("0", STEPS, np.full(100, 50.0))
+    plot.refresh()
+    assert in_sight(plot)[2:] == pytest.approx((-6, 106))
+    plot.add_points("0", STEPS + 100, np.full(100, 150.0))
+    plot.refresh()
+    assert in_sight(plot)[3] > 150
+
+
+def test_the_crosshair_says_what_the_lines_show(plot: CurvePlot) -> None:
+    plot.set_curve("train", label="<train>")
+    plot.add_points("train", STEPS, STEPS)
+    plot.add_points("val", np.array([0.0, 20.0]), np.array([5.0, np.nan]))
+    plot.refresh()
+    plot.set_crosshair(20.2)
+    box = plot.canvas.crosshair.box
+    assert box.isVisible()
+    assert "20.00 nats" in box.text()
+    assert "&lt;train&gt;" in box.text()
+    assert "val" not in box.text()
+    plot.set_crosshair(20.0)
+    assert "nan" in box.text()
+    plot.set_crosshair(99.0)
+    assert box.geometry().right() <= plot.canvas.width()
+    plot.set_crosshair(None)
+    assert not box.isVisible()
+
+
+def test_the_mouse_tells_the_step_below_it(plot: CurvePlot, qtbot: QtBot) -> None:
+    plot.add_points("train", STEPS, STEPS)
+    plot.refresh()
+    QApplication.processEvents()
+    with qtbot.waitSignal(plot.hovered) as heard:
+        qtbot.mouseMove(plot.canvas.viewport(), place_of(plot, 40, 50))
+    assert heard.args[0] == pytest.approx(40, abs=1)
+    with qtbot.waitSignal(plot.hovered) as heard:
+        QApplication.sendEvent(plot.canvas, QEvent(QEvent.Type.Leave))
+    assert heard.args == [None]
+
+
+def test_replacing_and_clearing(plot: CurvePlot, inked: Inked) -> None:
+    plot.add_points("train", STEPS, STEPS)
+    plot.mark_best(50, 50)
+    plot.set_points("train", STEPS[:10], STEPS[:10])
+    plot.refresh()
+    assert plot.steps() == (0.0, 9.0)
+    plot.clear()
+    plot.refresh()
+    assert plot.curve_names() == []
+    assert plot.steps() is None
+    assert plot.headline.text() == ""
+    plot.add_points("val", STEPS, STEPS)
+    plot.refresh()
+    assert inked(plot.canvas, DARK.warn) == 0
+    assert plot.headline.text() == "99.00 nats"
+
+
+def test_a_headline_can_be_given(plot: CurvePlot) -> None:
+    plot.add_points("train", STEPS, STEPS)
+    plot.set_headline("94 % mean")
+    plot.refresh()
+    assert plot.headline.text() == "94 % mean"
+    plot.set_headline("")
+    plot.refresh()
+    assert plot.headline.text() == "99.00 nats"
+
+
+def test_another_theme_changes_every_colour(plot: CurvePlot, inked: Inked) -> None:
+    plot.add_points("train", STEPS, STEPS)
+    plot.refresh()
+    plot.set_theme(LIGHT)
+    plot.refresh()
+    assert inked(plot.canvas, DARK.cycle[0]) == 0
+    assert inked(plot.canvas, LIGHT.cycle[0]) > 200
+    assert plot.canvas.grab().toImage().pixelColor(200, 5).name() == LIGHT.card
+
+
+def test_lines_are_two_logical_pixels_thick_on_every_screen(
+    plot: CurvePlot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CurvePlot, "devicePixelRatioF", lambda self: 2.0)
+    plot.add_points("train", STEPS, STEPS)
+    QApplication.sendEvent(plot, QEvent(QEvent.Type.DevicePixelRatioChange))
+    plot.refresh()
+    curves = [item for item in plot.canvas.items() if isinstance(item, PlotCurveItem)]
+    assert {item.opts["pen"].widthF() for item in curves if item.getData()[0] is not None} == {4.0}
+
+
+def test_the_range_of_the_smoothing_is_taken(plot: CurvePlot) -> None:
+    plot.set_smoothing(0.999)
+    plot.set_curve("val", smooth=False)
+    plot.add_points("val", STEPS, STEPS)
+    plot.add_points("train", STEPS, STEPS)
+    plot.refresh()
+    plot.set_crosshair(99.0)
+    assert "99.00" in plot.canvas.crosshair.box.text()
+    assert plot.canvas.crosshair.box.text().count("99.00") == 1
+    assert math.isclose(plot.steps()[1], 99.0)  # type: ignore[index]

@@ -1,0 +1,255 @@
+"""All plots: who gets which series, and what they do together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from gui.plots.curve_plot import CurvePlot
+from gui.plots.plot_grid import PlotGrid
+from gui.theme import DARK, LIGHT
+
+STEPS = np.arange(1.0, 101.0)
+HALF = np.full(100, 0.5)
+GIB = 2**30
+
+
+@pytest.fixture
+def grid(qtbot: QtBot) -> Iterator[PlotGrid]:
+    made = PlotGrid(DARK)
+    qtbot.addWidget(made)
+    made.resize(1000, 700)
+    made.show()
+    QApplication.processEvents()
+    yield made
+
+
+def titles(grid: PlotGrid) -> list[str]:
+    return [plot.title for plot in grid.plots()]
+
+
+def paint(grid: PlotGrid) -> None:
+    for _ in range(2 * len(grid.plots())):
+        grid.tick()
+
+
+def steps_in_sight(plot: CurvePlot) -> tuple[float, float]:
+    first, last = plot.canvas.area.viewRange()[0]
+    return first, last
+
+
+def test_every_series_finds_its_plot(grid: PlotGrid) -> None:
+    assert titles(grid) == ["Loss", "Device utilisation", "Device memory"]
+    for series in (
+        "train/loss",
+        "validation/loss",
+        "validation/accuracy",
+        "validation/top_5",
+        "train/grad_norm",
+        "device/GPU-a/utilisation",
+        "device/GPU-a/memory",
+        "train/samples_per_second",
+        "device/GPU-a/temperature",
+        "whatever",
+    ):
+        grid.add_points(series, STEPS, HALF)
+    assert titles(grid) == [
+        "Loss",
+        "Accuracy",
+        "Top 5",
+        "Grad norm",
+        "Device utilisation",
+        "Device memory",
+    ]
+    assert grid.plot("Loss").curve_names() == ["train", "val"]
+    assert grid.plot("Device memory").curve_names() == ["GPU-a"]
+
+
+def test_the_throughput_has_a_plot_where_it_is_asked_for(qtbot: QtBot) -> None:
+    grid = PlotGrid(DARK, throughput=True)
+    qtbot.addWidget(grid)
+    grid.add_points("train/samples_per_second", STEPS, HALF)
+    assert "Throughput" in titles(grid)
+
+
+def test_figures_are_in_the_unit_of_their_plot(grid: PlotGrid) -> None:
+    grid.add_points("validation/accuracy", STEPS, HALF)
+    grid.add_points("device/a/memory", STEPS, HALF * 3 * GIB)
+    grid.add_points("device/b/memory", STEPS, HALF * GIB)
+    grid.add_points("device/b/memory", STEPS[-1:] + 1, HALF[:1])
+    grid.add_points("device/a/utilisation", STEPS, HALF * 100)
+    paint(grid)
+    assert grid.plot("Accuracy").headline.text() == "50.0 %"
+    assert grid.plot("Device memory").headline.text() == "1.5 GiB peak"
+    assert grid.plot("Device utilisation").headline.text() == "50 %"
+    grid.add_points("device/b/utilisation", STEPS, HALF * 20)
+    grid.add_points("device/c/utilisation", STEPS, HALF * np.nan)
+    paint(grid)
+    assert grid.plot("Device utilisation").headline.text() == "30 % mean"
+
+
+def test_replaced_points_are_the_only_ones(grid: PlotGrid) -> None:
+    grid.add_points("device/a/memory", STEPS, HALF * 8 * GIB)
+    grid.set_points("device/a/memory", STEPS[:5], HALF[:5] * 2 * GIB)
+    paint(grid)
+    assert grid.plot("Device memory").steps() == (1, 5)
+    assert grid.plot("Device memory").headline.text() == "1.0 GiB peak"
+
+
+def test_the_best_validation_gets_a_star(grid: PlotGrid, monkeypatch: pytest.MonkeyPatch) -> None:
+    stars: list[tuple[str, float, float]] = []
+    monkeypatch.setattr(
+        CurvePlot, "mark_best", lambda self, step, value: stars.append((self.title, step, value))
+    )
+    grid.add_points("validation/accuracy", STEPS[:3], np.array([0.5, 0.75, np.nan]))
+    grid.add_points("validation/accuracy", STEPS[3:5], np.array([0.6, 0.7]))
+    grid.add_points("validation/loss", STEPS[:3], np.array([0.5, 0.25, 0.75]))
+    grid.set_points("validation/accuracy", STEPS[:1], np.array([0.5]))
+    grid.add_points("validation/top_5", STEPS[:3], np.array([0.5, 0.25, 0.75]))
+    assert stars == [("Accuracy", 2, 75), ("Loss", 2, 0.25), ("Accuracy", 1, 50)]
+
+
+def test_one_plot_is_painted_a_tick_and_then_none(
+    grid: PlotGrid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paint(grid)
+    painted: list[str] = []
+    refresh = CurvePlot.refresh
+
+    def watched(plot: CurvePlot) -> bool:
+        done = refresh(plot)
+        painted.extend([plot.title] * done)
+        return done
+
+    monkeypatch.setattr(CurvePlot, "refresh", watched)
+    grid.bar.link_x.setChecked(False)
+    grid.add_points("train/loss", STEPS, HALF)
+    grid.add_points("device/a/utilisation", STEPS, HALF)
+    grid.tick()
+    assert len(painted) == 1
+    grid.tick()
+    assert sorted(painted) == ["Device utilisation", "Loss"]
+    grid.tick()
+    assert len(painted) == 2
+
+
+def test_linked_plots_show_the_same_steps(grid: PlotGrid) -> None:
+    loss, memory = grid.plot("Loss"), grid.plot("Device memory")
+    grid.add_points("train/loss", STEPS, HALF)
+    grid.add_points("device/a/memory", STEPS[:10], HALF[:10])
+    paint(grid)
+    assert steps_in_sight(loss) == steps_in_sight(memory)
+    loss.canvas.area.setXRange(20, 40, padding=0)
+    loss.canvas.area.sigRangeChangedManually.emit([True, True])
+    assert not grid.bar.follow.isChecked()
+    assert steps_in_sight(memory) == (20, 40)
+    grid.add_points("train/loss", STEPS + 100, HALF)
+    paint(grid)
+    assert steps_in_sight(loss) == steps_in_sight(memory) == (20, 40)
+    grid.set_follow(True)
+    paint(grid)
+    assert steps_in_sight(loss) == steps_in_sight(memory)
+    assert steps_in_sight(loss)[1] > 200
+
+
+def test_plots_that_are_not_linked_go_their_own_ways(grid: PlotGrid) -> None:
+    loss, memory = grid.plot("Loss"), grid.plot("Device memory")
+    grid.bar.link_x.setChecked(False)
+    grid.add_points("train/loss", STEPS, HALF)
+    grid.add_points("device/a/memory", STEPS[:10], HALF[:10])
+    paint(grid)
+    own = steps_in_sight(memory)
+    assert own[1] < 12
+    loss.canvas.area.setXRange(20, 40, padding=0)
+    loss.canvas.area.sigRangeChangedManually.emit([True, True])
+    paint(grid)
+    assert grid.bar.follow.isChecked()
+    assert steps_in_sight(memory) == own
+    loss.canvas.fit_requested.emit()
+    paint(grid)
+    assert steps_in_sight(loss)[1] > 100
+
+
+def test_the_bar_rules_all_plots(grid: PlotGrid, qtbot: QtBot) -> None:
+    rng = np.random.default_rng(0)
+    grid.add_points("train/loss", STEPS, rng.uniform(1, 2, 100))
+    paint(grid)
+    loss = grid.plot("Loss")
+    grid.bar.slider.setValue(0)
+    loss.set_crosshair(50)
+    noisy = loss.canvas.crosshair.box.text()
+    grid.bar.slider.setValue(999)
+    loss.set_crosshair(50)
+    assert loss.canvas.crosshair.box.text() != noisy
+    qtbot.mouseClick(grid.bar.log_y, Qt.MouseButton.LeftButton)
+    assert loss.canvas.log_y
+    assert not grid.plot("Device utilisation").canvas.log_y
+    grid.add_points("validation/top_5", STEPS, HALF)
+    assert grid.plot("Top 5").canvas.log_y
+    qtbot.mouseClick(grid.bar.follow, Qt.MouseButton.LeftButton)
+    before = steps_in_sight(loss)
+    grid.add_points("train/loss", STEPS + 100, HALF)
+    paint(grid)
+    assert steps_in_sight(loss) == before
+    qtbot.mouseClick(grid.bar.fit, Qt.MouseButton.LeftButton)
+    paint(grid)
+    assert steps_in_sight(loss)[1] > 200
+
+
+def test_the_crosshair_stands_in_all_plots(grid: PlotGrid) -> None:
+    grid.add_points("train/loss", STEPS, HALF)
+    grid.add_points("device/a/memory", STEPS, HALF)
+    paint(grid)
+    grid.plot("Loss").hovered.emit(50.0)
+    assert grid.plot("Device memory").canvas.crosshair.box.isVisible()
+    grid.plot("Loss").hovered.emit(None)
+    assert not grid.plot("Device memory").canvas.crosshair.box.isVisible()
+
+
+def test_devices_have_their_names_and_the_colours_of_their_order(grid: PlotGrid) -> None:
+    grid.add_points("device/b/utilisation", STEPS, HALF)
+    chip = grid.plot("Device utilisation").legend.chip
+    assert chip("b").text() == "b"
+    grid.set_device_labels({"cpu": "CPU", "a": "GPU 0", "b": "GPU 1"})
+    grid.add_points("device/a/utilisation", STEPS, HALF)
+    assert (chip("a").text(), chip("b").text()) == ("GPU 0", "GPU 1")
+    middle = chip("b").icon().pixmap(8, 8).toImage().pixelColor(4, 4)
+    assert middle.name() == DARK.cycle[2]
+
+
+def test_another_run_begins_with_empty_plots(grid: PlotGrid) -> None:
+    grid.add_points("train/loss", STEPS, HALF)
+    grid.add_points("validation/accuracy", STEPS, HALF)
+    grid.add_points("device/a/memory", STEPS, HALF * 8 * GIB)
+    grid.clear()
+    assert titles(grid) == ["Loss", "Device utilisation", "Device memory"]
+    assert all(plot.steps() is None for plot in grid.plots())
+    grid.add_points("device/a/memory", STEPS, HALF * 2 * GIB)
+    paint(grid)
+    assert grid.plot("Device memory").headline.text() == "1.0 GiB peak"
+
+
+def test_a_wide_window_has_three_columns(grid: PlotGrid) -> None:
+    def tops() -> list[int]:
+        QApplication.processEvents()
+        return [plot.y() for plot in grid.plots()]
+
+    first, second, third = tops()
+    assert first == second < third
+    grid.resize(1920, 700)
+    assert len(set(tops())) == 1
+    grid.resize(1919, 700)
+    assert len(set(tops())) == 2
+
+
+def test_another_theme_reaches_every_plot(grid: PlotGrid) -> None:
+    grid.add_points("train/loss", STEPS, HALF)
+    grid.set_theme(LIGHT)
+    paint(grid)
+    image = grid.plot("Loss").canvas.grab().toImage()
+    assert image.pixelColor(image.width() // 2, 3).name() == LIGHT.card
