@@ -63,14 +63,15 @@ def start_module(
             stdout=output,
             stderr=subprocess.STDOUT,
             cwd=cwd,
-            env=dict(environment or os.environ) | {"PYTHONPATH": _python_path()},
+            env=_with_our_modules(environment if environment is not None else os.environ),
             **_group_arguments(own_session),
         )
 
 
-def _python_path() -> str:
-    """Our own folder first, so that the modules we start are found from any working directory."""
-    return os.pathsep.join(filter(None, [str(PROJECT), os.environ.get("PYTHONPATH", "")]))
+def _with_our_modules(environment: Mapping[str, str]) -> dict[str, str]:
+    """`environment`, in which our modules are found first, from any working directory."""
+    paths = filter(None, [str(PROJECT), environment.get("PYTHONPATH", "")])
+    return dict(environment) | {"PYTHONPATH": os.pathsep.join(paths)}
 
 
 def _group_arguments(own_session: bool) -> dict[str, Any]:

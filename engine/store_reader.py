@@ -91,7 +91,7 @@ class RunReader:
         """How many points every series has by now."""
         return dict(self._connection.execute("SELECT name, count FROM series"))
 
-    def history(self, series: str, most: int = 8000) -> Curve:
+    def history(self, series: str, most: int = 20_000) -> Curve:
         """A whole series in about `most` points at the most: exact if it is no longer than that,
         else the lowest and highest value of each block. Empty for an unknown series."""
         id, count = self._find(series)
@@ -100,12 +100,14 @@ class RunReader:
         level = 1
         while 2 * (count // FACTOR**level) > most:
             level += 1
-        blocks = read_blocks(self._connection, id, level, 0)
-        covered = len(blocks.step) * FACTOR**level
-        for finer in range(level - 1, -1, -1):
-            rest = read_blocks(self._connection, id, finer, covered // FACTOR**finer)
+        blocks, covered = NO_BLOCKS, 0
+        for finer in range(level, -1, -1):
+            size = FACTOR**finer
+            rest = read_blocks(self._connection, id, finer, covered // size)
+            if finer:  # all but the last block: the newest points are shown as they are
+                rest = Blocks(*(column[:-1] for column in rest))
             blocks = concatenate(blocks, rest)
-            covered += len(rest.step) * FACTOR**finer
+            covered += len(rest.step) * size
         return Curve(*zigzag(blocks), covered)
 
     def points_after(self, series: str, count: int) -> Curve:
@@ -123,6 +125,8 @@ class RunReader:
         ).fetchone()
         return row or (-1, 0)
 
+
+NO_BLOCKS = Blocks(*[np.empty(0)] * 4)
 
 EMPTY = Curve(np.empty(0), np.empty(0), np.empty(0), 0)
 """A curve without points."""

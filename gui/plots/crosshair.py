@@ -72,7 +72,8 @@ class Crosshair:
 
 
 def _cell(reading: Reading) -> str:
+    dot = f'<span style="color:{reading.colour}">●</span>'
     return (
-        f'<td><span style="color:{reading.colour}">●</span> {escape(reading.label)}&nbsp;&nbsp;</td>'
+        f"<td>{dot} {escape(reading.label)}&nbsp;&nbsp;</td>"
         f'<td align="right" style="font-weight:600">{escape(reading.value)}&nbsp;</td>'
     )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
+import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import psutil
@@ -22,11 +21,12 @@ only_posix = pytest.mark.skipif(os.name != "posix", reason="process groups of PO
 
 
 @pytest.fixture
-def module(tmp_path: Path) -> Iterator[Path]:
-    """A file `started_module.py` that can be started by name, through `PYTHONPATH`."""
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file `started_module.py` that can be started by name."""
     folder = tmp_path / "modules"
     folder.mkdir()
-    yield folder / "started_module.py"
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    return folder / "started_module.py"
 
 
 def start(
@@ -34,10 +34,7 @@ def start(
 ) -> tuple[subprocess.Popen[bytes], Path]:
     module.write_text(source)
     log = module.with_suffix(".log")
-    environment: Mapping[str, str] = os.environ | {"PYTHONPATH": str(module.parent)}
-    return process.start_module(
-        module.stem, *arguments, log=log, environment=environment, cwd=cwd
-    ), log
+    return process.start_module(module.stem, *arguments, log=log, cwd=cwd), log
 
 
 def dead_process() -> tuple[int, float]:
@@ -119,29 +116,33 @@ def test_a_started_module_leads_a_process_group(own_session: bool, tmp_path: Pat
 
 
 PARENT = f"""
-import subprocess, sys
+import socket, subprocess, sys
 child = subprocess.Popen([sys.executable, "-c", {SLEEPER!r}])
-with open(sys.argv[1], "w") as pipe:
-    print(child.pid, file=pipe)
+with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as teller:
+    teller.sendall(str(child.pid).encode())
 """
+
+
+def start_with_child(module: Path, source: str) -> tuple[subprocess.Popen[bytes], psutil.Process]:
+    """A process that `start_module` started, and one that this one started."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(SECONDS)
+        leader, _ = start(module, source, str(listener.getsockname()[1]))
+        connection, _ = listener.accept()
+        with connection:
+            return leader, psutil.Process(int(connection.recv(100)))
 
 
 @only_posix
 @pytest.mark.parametrize("kill", [False, True], ids=["terminate", "kill"])
-@pytest.mark.parametrize("leader_is_gone", [False, True], ids=["leader lives", "leader gone"])
-def test_ending_a_group_ends_the_grandchildren(
-    kill: bool, leader_is_gone: bool, module: Path, tmp_path: Path
-) -> None:
-    fifo = tmp_path / "grandchild"
-    os.mkfifo(fifo)
-    leader, _ = start(module, PARENT + ("" if leader_is_gone else "child.wait()"), str(fifo))
-    grandchild = psutil.Process(int(fifo.read_text()))
-    if leader_is_gone:
+@pytest.mark.parametrize("more", ["child.wait()", ""], ids=["leader lives", "leader gone"])
+def test_ending_a_group_ends_the_grandchildren(kill: bool, more: str, module: Path) -> None:
+    leader, grandchild = start_with_child(module, PARENT + more)
+    if not more:
         leader.wait(SECONDS)
     process.end_group(leader, kill=kill)
     leader.wait(SECONDS)
-    with contextlib.suppress(psutil.NoSuchProcess):
-        wait_for_end(grandchild)
+    wait_for_end(grandchild)
 
 
 def wait_for_end(gone: psutil.Process) -> None:

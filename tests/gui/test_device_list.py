@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 
 import pytest
 from PySide6.QtGui import QColor
@@ -18,13 +17,13 @@ GIB = 2**30
 
 
 @pytest.fixture
-def devices(qtbot: QtBot) -> Iterator[DeviceList]:
+def devices(qtbot: QtBot) -> DeviceList:
     made = DeviceList()
     qtbot.addWidget(made)
     made.setPalette(palette(DARK))
     made.resize(296, 400)
     made.show()
-    yield made
+    return made
 
 
 def gpu(number: int = 0, used: float | None = 40, **known: object) -> DeviceSnapshot:

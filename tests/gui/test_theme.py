@@ -31,7 +31,8 @@ def brightness(colour: str) -> float:
     """Relative luminance as in the web's contrast rules."""
     channels = [channel / 255 for channel in QColor(colour).getRgb()[:3]]  # type: ignore[index]
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    red, green, blue = linear
+    return float(0.2126 * red + 0.7152 * green + 0.0722 * blue)
 
 
 def contrast(one: str, other: str) -> float:

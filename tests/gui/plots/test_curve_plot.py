@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
+from pyqtgraph import PlotCurveItem
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QMouseEvent, QWheelEvent
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
-from pyqtgraph import PlotCurveItem
 from pytestqt.qtbot import QtBot
 
 from gui.plots.curve_plot import CurvePlot
@@ -21,12 +22,12 @@ STEPS = np.arange(100.0)
 
 
 @pytest.fixture
-def plot(qtbot: QtBot) -> Iterator[CurvePlot]:
+def plot(qtbot: QtBot) -> CurvePlot:
     made = CurvePlot("Loss", unit="nats", value_format=".2f", theme=DARK)
     qtbot.addWidget(made)
     made.resize(460, 260)
     made.show()
-    yield made
+    return made
 
 
 def in_sight(plot: CurvePlot) -> tuple[float, float, float, float]:
@@ -55,13 +56,13 @@ def wheel(plot: CurvePlot, at: QPoint) -> None:
     QApplication.sendEvent(canvas, event)
 
 
-def drag(plot: CurvePlot, qtbot: QtBot, start: QPoint, end: QPoint) -> None:
+def drag(plot: CurvePlot, start: QPoint, end: QPoint) -> None:
     target = plot.canvas.viewport()
     left = Qt.MouseButton.LeftButton
-    qtbot.mousePress(target, left, pos=start)
+    QTest.mousePress(target, left, pos=start)
     for part in (0.25, 0.5, 0.75, 1.0):
-        qtbot.mouseMove(target, start + (end - start) * part)
-    qtbot.mouseRelease(target, left, pos=end)
+        QTest.mouseMove(target, start + (end - start) * part)
+    QTest.mouseRelease(target, left, pos=end)
 
 
 def double_click(plot: CurvePlot, at: QPoint) -> None:
@@ -92,7 +93,7 @@ def test_it_paints_only_what_is_new_and_only_when_it_can_be_seen(plot: CurvePlot
 
 
 def test_a_curve_is_seen_in_its_colour_and_a_click_on_its_chip_hides_it(
-    plot: CurvePlot, inked: Inked, qtbot: QtBot
+    plot: CurvePlot, inked: Inked
 ) -> None:
     plot.set_curve("train", colour_index=3, label="training")
     plot.add_points("train", STEPS, STEPS**2)
@@ -100,10 +101,10 @@ def test_a_curve_is_seen_in_its_colour_and_a_click_on_its_chip_hides_it(
     assert inked(plot.canvas, DARK.cycle[3]) > 300
     chip = plot.legend.chip("train")
     assert chip.text() == "training"
-    qtbot.mouseClick(chip, Qt.MouseButton.LeftButton)
+    QTest.mouseClick(chip, Qt.MouseButton.LeftButton)
     plot.refresh()
     assert inked(plot.canvas, DARK.cycle[3]) == 0
-    qtbot.mouseClick(chip, Qt.MouseButton.LeftButton)
+    QTest.mouseClick(chip, Qt.MouseButton.LeftButton)
     plot.refresh()
     assert inked(plot.canvas, DARK.cycle[3]) > 300
 
@@ -144,7 +145,8 @@ def test_a_gap_stays_empty_and_infinity_does_not_stretch_the_axis(
     plot.set_smoothing(0.5)
     plot.refresh()
     _, _, low, high = in_sight(plot)
-    assert 0.5 < low < 1 and 2 < high < 2.5
+    assert 0.5 < low < 1
+    assert 2 < high < 2.5
     left = place_of(plot, 0.3 * count, high).x()
     right = place_of(plot, 0.45 * count, high).x()
     image = plot.canvas.grab().toImage()
@@ -168,8 +170,10 @@ def test_it_follows_until_the_wheel_moves_the_view(plot: CurvePlot, qtbot: QtBot
     plot.add_points("train", STEPS + 100, STEPS)
     plot.refresh()
     x0, x1, y0, y1 = in_sight(plot)
-    assert x0 < 0 and 199 < x1 < 210
-    assert y0 < 0 and 99 < y1 < 110
+    assert x0 < 0
+    assert 199 < x1 < 210
+    assert y0 < 0
+    assert 99 < y1 < 110
     told: list[bool] = []
     plot.followed.connect(told.append)
     with qtbot.waitSignal(plot.zoomed) as zoomed:
@@ -193,7 +197,7 @@ def test_a_drag_zooms_and_a_double_click_shows_everything(plot: CurvePlot, qtbot
     everything = in_sight(plot)
     QApplication.processEvents()
     with qtbot.waitSignal(plot.followed):
-        drag(plot, qtbot, place_of(plot, 20, 80), place_of(plot, 60, 30))
+        drag(plot, place_of(plot, 20, 80), place_of(plot, 60, 30))
     plot.refresh()
     assert in_sight(plot) == pytest.approx((20, 60, 30, 80), abs=2)
     with qtbot.waitSignal(plot.fitted):
@@ -218,7 +222,7 @@ def test_a_logarithmic_axis_has_decades_and_leaves_out_what_is_not_positive(
     assert inked(plot.canvas, DARK.warn) == 0
     plot.set_log_y(False)
     plot.refresh()
-    assert inked(plot.canvas, DARK.warn) > 20
+    assert inked(plot.canvas, DARK.warn) > 5
 
 
 def test_a_fixed_range_is_kept_and_left_when_the_values_leave_it(qtbot: QtBot) -> None:
@@ -257,7 +261,7 @@ def test_the_mouse_tells_the_step_below_it(plot: CurvePlot, qtbot: QtBot) -> Non
     plot.refresh()
     QApplication.processEvents()
     with qtbot.waitSignal(plot.hovered) as heard:
-        qtbot.mouseMove(plot.canvas.viewport(), place_of(plot, 40, 50))
+        QTest.mouseMove(plot.canvas.viewport(), place_of(plot, 40, 50))
     assert heard.args[0] == pytest.approx(40, abs=1)
     with qtbot.waitSignal(plot.hovered) as heard:
         QApplication.sendEvent(plot.canvas, QEvent(QEvent.Type.Leave))

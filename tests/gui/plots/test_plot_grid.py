@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
@@ -20,13 +19,13 @@ GIB = 2**30
 
 
 @pytest.fixture
-def grid(qtbot: QtBot) -> Iterator[PlotGrid]:
+def grid(qtbot: QtBot) -> PlotGrid:
     made = PlotGrid(DARK)
     qtbot.addWidget(made)
     made.resize(1000, 700)
     made.show()
     QApplication.processEvents()
-    yield made
+    return made
 
 
 def titles(grid: PlotGrid) -> list[str]:
@@ -34,6 +33,7 @@ def titles(grid: PlotGrid) -> list[str]:
 
 
 def paint(grid: PlotGrid) -> None:
+    QApplication.processEvents()  # a new plot is laid out
     for _ in range(2 * len(grid.plots())):
         grid.tick()
 
@@ -175,7 +175,7 @@ def test_plots_that_are_not_linked_go_their_own_ways(grid: PlotGrid) -> None:
     assert steps_in_sight(loss)[1] > 100
 
 
-def test_the_bar_rules_all_plots(grid: PlotGrid, qtbot: QtBot) -> None:
+def test_the_bar_rules_all_plots(grid: PlotGrid) -> None:
     rng = np.random.default_rng(0)
     grid.add_points("train/loss", STEPS, rng.uniform(1, 2, 100))
     paint(grid)
@@ -186,17 +186,18 @@ def test_the_bar_rules_all_plots(grid: PlotGrid, qtbot: QtBot) -> None:
     grid.bar.slider.setValue(999)
     loss.set_crosshair(50)
     assert loss.canvas.crosshair.box.text() != noisy
-    qtbot.mouseClick(grid.bar.log_y, Qt.MouseButton.LeftButton)
+    QTest.mouseClick(grid.bar.log_y, Qt.MouseButton.LeftButton)
     assert loss.canvas.log_y
     assert not grid.plot("Device utilisation").canvas.log_y
     grid.add_points("validation/top_5", STEPS, HALF)
     assert grid.plot("Top 5").canvas.log_y
-    qtbot.mouseClick(grid.bar.follow, Qt.MouseButton.LeftButton)
+    paint(grid)
+    QTest.mouseClick(grid.bar.follow, Qt.MouseButton.LeftButton)
     before = steps_in_sight(loss)
     grid.add_points("train/loss", STEPS + 100, HALF)
     paint(grid)
     assert steps_in_sight(loss) == before
-    qtbot.mouseClick(grid.bar.fit, Qt.MouseButton.LeftButton)
+    QTest.mouseClick(grid.bar.fit, Qt.MouseButton.LeftButton)
     paint(grid)
     assert steps_in_sight(loss)[1] > 200
 

@@ -24,7 +24,7 @@ def series(values: Array, smoothing: float = 0.0) -> Series:
     start, batch = 0, 1
     while start < len(values):
         made.extend(
-            np.arange(start, min(start + batch, len(values))), values[start : start + batch]
+            np.arange(float(start), min(start + batch, len(values))), values[start : start + batch]
         )
         start, batch = start + batch, batch * 3 % 1009 + 1
     return made
@@ -56,7 +56,7 @@ def test_the_average_goes_on_where_the_last_look_ended() -> None:
     watched = Series()
     watched.set_smoothing(0.9)
     for start in range(0, 3000, 100):
-        watched.extend(np.arange(start, start + 100), values[start : start + 100])
+        watched.extend(np.arange(float(start), start + 100), values[start : start + 100])
         watched.smoothed_view(*ALL, 3000)
     _, smoothed = watched.smoothed_view(*ALL, 3000)
     np.testing.assert_allclose(smoothed, plain_average(values, 0.9), rtol=1e-12, atol=1e-12)
