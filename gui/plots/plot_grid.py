@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 from PySide6.QtGui import QResizeEvent
@@ -27,6 +28,9 @@ from gui.theme import Theme
 
 WIDE = 1920
 """Logical pixels of the window from which on three plots stand beside each other."""
+
+_SIXTHS = 6
+"""Columns of the grid behind: rows of one, two and three plots divide it."""
 
 _ALWAYS = (LOSS, DEVICE_UTILISATION, DEVICE_MEMORY)
 
@@ -53,6 +57,8 @@ class PlotGrid(QWidget):
         self._grid = QGridLayout(self._content)
         self._grid.setContentsMargins(0, 0, 0, 0)
         self._grid.setSpacing(8)
+        for column in range(_SIXTHS):
+            self._grid.setColumnStretch(column, 1)
         scroll = QScrollArea()
         scroll.setWidgetResizable(True)
         scroll.setFrameShape(QFrame.Shape.NoFrame)
@@ -200,21 +206,18 @@ class PlotGrid(QWidget):
         return self._plots[kind]
 
     def _arrange(self) -> None:
-        """Row by row; the last plot takes what is left of its row."""
+        """In rows of equally many plots, or one less; every row is as wide as the others."""
         columns = 3 if self.window().width() >= WIDE else 2
         arrangement = columns, list(self._plots)
         if arrangement == self._arrangement:
             return
         self._arrangement = arrangement
-        plots = self.plots()
-        for plot in plots:
+        for plot in self._plots.values():
             self._grid.removeWidget(plot)
-        for number, plot in enumerate(plots):
-            row, column = divmod(number, columns)
-            span = columns - column if number == len(plots) - 1 else 1
-            self._grid.addWidget(plot, row, column, 1, span)
-        for column in range(3):
-            self._grid.setColumnStretch(column, int(column < columns))
+        for row, plots in enumerate(rows(self.plots(), columns)):
+            span = _SIXTHS // len(plots)
+            for number, plot in enumerate(plots):
+                self._grid.addWidget(plot, row, number * span, 1, span)
 
     def _set_smoothing(self, smoothing: float) -> None:
         for plot in self._plots.values():
@@ -251,6 +254,14 @@ class PlotGrid(QWidget):
     def _fit(self, plot: CurvePlot) -> None:
         plot.set_follow(self.bar.follow.isChecked())
         plot.fit()
+
+
+def rows(plots: Sequence[CurvePlot], columns: int) -> list[Sequence[CurvePlot]]:
+    """`plots` in as few rows as `columns` allow, the longer rows first."""
+    count = -(-len(plots) // columns)
+    short, longer = divmod(len(plots), count)
+    ends = [short * row + min(row, longer) for row in range(count + 1)]
+    return [plots[start:end] for start, end in pairwise(ends)]
 
 
 def _place(kind: PlotKind) -> tuple[int, str]:

@@ -8,8 +8,8 @@ import numpy as np
 
 from gui.plots.pyramid import Array
 
-_DECADES = 25.0
-"""Natural logarithm of how much the weights may span in one block: far from a double's limits."""
+_MOST_FADING = 200.0
+"""Natural logarithm of how far weights fade in one block: values up to 1e200 stay in a double."""
 
 
 class MovingAverage:
@@ -21,7 +21,7 @@ class MovingAverage:
         self._keep = keep
         self._sum = 0.0
         self._weight = 0.0
-        self._block = max(1, int(_DECADES / -math.log(keep))) if keep > 0 else 1
+        self._block = max(1, int(_MOST_FADING / -math.log(keep))) if keep > 0 else 1
 
     def extend(self, values: Array) -> Array:
         """The average after each of `values`; costs as much as there are values."""

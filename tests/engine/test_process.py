@@ -16,7 +16,7 @@ from engine import process
 SECONDS = 20.0
 """Longest wait; only a test that fails gets there."""
 
-SLEEPER = "import time; time.sleep(600)"
+SLEEPER = "import time; time.sleep(60)"
 only_posix = pytest.mark.skipif(os.name != "posix", reason="process groups of POSIX")
 
 
@@ -105,7 +105,7 @@ def test_a_log_that_cannot_be_written_is_an_os_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize("own_session", [False, True])
 def test_a_started_module_leads_a_process_group(own_session: bool, tmp_path: Path) -> None:
     child = process.start_module(
-        "timeit", "import time; time.sleep(600)", log=tmp_path / "log", own_session=own_session
+        "timeit", "import time; time.sleep(60)", log=tmp_path / "log", own_session=own_session
     )
     try:
         assert os.getpgid(child.pid) == child.pid
@@ -117,40 +117,28 @@ def test_a_started_module_leads_a_process_group(own_session: bool, tmp_path: Pat
 
 PARENT = f"""
 import socket, subprocess, sys
-child = subprocess.Popen([sys.executable, "-c", {SLEEPER!r}])
-with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as teller:
-    teller.sendall(str(child.pid).encode())
+with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as line:
+    child = subprocess.Popen([sys.executable, "-c", {SLEEPER!r}], pass_fds=[line.fileno()])
+    line.sendall(b"started")
 """
-
-
-def start_with_child(module: Path, source: str) -> tuple[subprocess.Popen[bytes], psutil.Process]:
-    """A process that `start_module` started, and one that this one started."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.settimeout(SECONDS)
-        leader, _ = start(module, source, str(listener.getsockname()[1]))
-        connection, _ = listener.accept()
-        with connection:
-            return leader, psutil.Process(int(connection.recv(100)))
 
 
 @only_posix
 @pytest.mark.parametrize("kill", [False, True], ids=["terminate", "kill"])
 @pytest.mark.parametrize("more", ["child.wait()", ""], ids=["leader lives", "leader gone"])
 def test_ending_a_group_ends_the_grandchildren(kill: bool, more: str, module: Path) -> None:
-    leader, grandchild = start_with_child(module, PARENT + more)
-    if not more:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(SECONDS)
+        leader, _ = start(module, PARENT + more, str(listener.getsockname()[1]))
+        line, _ = listener.accept()
+    with line:
+        line.settimeout(SECONDS)
+        assert line.recv(100) == b"started"
+        if not more:
+            leader.wait(SECONDS)
+        process.end_group(leader, kill=kill)
         leader.wait(SECONDS)
-    process.end_group(leader, kill=kill)
-    leader.wait(SECONDS)
-    wait_for_end(grandchild)
-
-
-def wait_for_end(gone: psutil.Process) -> None:
-    """An orphan may stay a zombie where nobody reaps: that is an end, too."""
-    try:
-        gone.wait(SECONDS)
-    except psutil.TimeoutExpired:
-        assert gone.status() == psutil.STATUS_ZOMBIE
+        assert line.recv(100) == b"", "the grandchild, who holds the line, is gone"
 
 
 @only_posix

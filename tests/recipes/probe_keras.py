@@ -1,4 +1,4 @@
-"""A network without chance in it, for comparing strategies: 97 digits, so that batches do not fit."""
+"""A network without chance in it, for comparing strategies; 97 digits, so batches do not fit."""
 
 from typing import Any
 

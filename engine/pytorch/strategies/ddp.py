@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -55,6 +56,8 @@ class DistributedDataParallel(TorchStrategy):
     def wrap(self, model: nn.Module, device: torch.device) -> nn.Module:
         from torch.nn.parallel import DistributedDataParallel as TorchDDP
 
+        # Harmless, and long: some kernels lay a gradient out another way than its bucket.
+        warnings.filterwarnings("ignore", message="Grad strides do not match bucket view strides")
         if not any(parameter.requires_grad for parameter in model.parameters()):
             return model  # DDP refuses a model without anything to average
         return TorchDDP(model, device_ids=[device] if device.type == "cuda" else None)

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from gui.plots.curve_plot import CurvePlot
-from gui.plots.plot_grid import PlotGrid
+from gui.plots.plot_grid import PlotGrid, rows
 from gui.theme import DARK, LIGHT
 
 STEPS = np.arange(1.0, 101.0)
@@ -233,6 +233,27 @@ def test_another_run_begins_with_empty_plots(grid: PlotGrid) -> None:
     grid.add_points("device/a/memory", STEPS, HALF * 2 * GIB)
     paint(grid)
     assert grid.plot("Device memory").headline.text() == "1.0 GiB peak"
+
+
+@pytest.mark.parametrize(
+    ("count", "columns", "expected"),
+    [
+        (3, 2, [2, 1]),
+        (4, 2, [2, 2]),
+        (3, 3, [3]),
+        (4, 3, [2, 2]),
+        (5, 3, [3, 2]),
+        (7, 3, [3, 2, 2]),
+    ],
+)
+def test_no_plot_is_left_alone_in_a_wide_row(
+    grid: PlotGrid, count: int, columns: int, expected: list[int]
+) -> None:
+    for number in range(count - 3):
+        grid.add_points(f"train/metric_{number}", STEPS, HALF)
+    found = rows(grid.plots(), columns)
+    assert [len(row) for row in found] == expected
+    assert [plot for row in found for plot in row] == grid.plots()
 
 
 def test_a_wide_window_has_three_columns(grid: PlotGrid) -> None:

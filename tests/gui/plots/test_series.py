@@ -51,6 +51,12 @@ def test_the_average_is_that_of_the_plain_loop(keep: float) -> None:
     np.testing.assert_allclose(smoothed, plain_average(values, keep), rtol=1e-12, atol=1e-12)
 
 
+def test_the_average_of_a_run_that_has_exploded_is_a_number() -> None:
+    values = np.geomspace(1e-30, 1e100, 900)
+    _, smoothed = series(values, 0.1).smoothed_view(*ALL, 900)
+    np.testing.assert_allclose(smoothed, plain_average(values, 0.1), rtol=1e-12)
+
+
 def test_the_average_goes_on_where_the_last_look_ended() -> None:
     values = noisy(3000)
     watched = Series()
