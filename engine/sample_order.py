@@ -13,7 +13,8 @@ def epoch_order(count: int, seed: int, epoch: int) -> Indices:
 
     It depends on its arguments alone, so a resumed run finds its place again without a saved state.
     """
-    return np.random.default_rng((seed, epoch)).permutation(count).astype(np.int64)
+    # RandomState's stream is frozen for ever; a Generator's may change with numpy's version.
+    return np.random.RandomState([seed, epoch]).permutation(count).astype(np.int64)
 
 
 def batches_per_epoch(count: int, batch_size: int) -> int:

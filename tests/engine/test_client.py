@@ -1,0 +1,258 @@
+"""What the window and the command line call, as far as it needs no training."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine import catalog, client, paths, process
+from engine.channel import Channel, CommandAccepted, Hello, Message, Server
+from engine.client import CannotStart, CommandFailed, NoSuchRun
+from engine.commands import Pause
+from engine.events import (
+    AttemptStarted,
+    CommandRefused,
+    Event,
+    RunEnded,
+    TrainingStarted,
+)
+from engine.run_state import RunState, RunStatus
+from engine.spec import RunSpec
+from engine.spec_file import FILE_NAME as SPEC_FILE
+from engine.spec_file import write_spec
+from engine.store import FILE_NAME as STORE_FILE
+from engine.store import RunStore
+
+TRAINS = TrainingStarted(0, 10, 3, 1, 1234)
+NOBODY = AttemptStarted(1, supervisor_pid=os.getpid(), supervisor_created=1.0)
+"""The supervisor had our pid, long ago."""
+
+
+def spec(**changes: Any) -> RunSpec:
+    settings: dict[str, Any] = {
+        "recipe": "digits",
+        "strategy": "torch/single",
+        "devices": ("cpu:0",),
+    }
+    return RunSpec(**(settings | changes))
+
+
+def ourselves() -> AttemptStarted:
+    """This very process as the supervisor: it lives."""
+    return AttemptStarted(1, os.getpid(), process.created(os.getpid()))
+
+
+def write_run(*events: Event, **changes: Any) -> Path:
+    folder = paths.create_run_folder()
+    write_spec(folder, spec(**changes), catalog.recipe("digits"))
+    if events:
+        with closing(RunStore(folder)) as store:
+            for event in events:
+                store.append(event, 1.0)
+    return folder
+
+
+def test_a_spec_that_can_run_has_no_problems() -> None:
+    assert client.check(spec()) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "phrase"),
+    [
+        ({"recipe": "digit"}, "recipe", "There is no built-in recipe 'digit'"),
+        ({"recipe": "my strategy"}, "recipe", "There is no built-in recipe 'my strategy'"),
+        ({"recipe": "/nowhere/x.py"}, "recipe", "There is no recipe file"),
+        ({"strategy": "torch/dpd"}, "strategy", "There is no strategy 'torch/dpd'"),
+        ({"devices": ("GPU-0",)}, "devices", "GPU-0 is not on this machine"),
+        ({"batch_size": 0}, "batch_size", "must be at least 1"),
+        (
+            {"strategy": "torch/ddp", "devices": ("cpu:0", "cpu:1"), "batch_size": 1},
+            "batch_size",
+            "cannot be shared by 2 replicas",
+        ),
+        ({"settings": {"widht": 3}}, "settings.widht", "digits has no setting 'widht'"),
+        ({"settings": {"width": "x"}}, "settings.width", "must be a whole number"),
+    ],
+    ids=str,
+)
+def test_what_cannot_run_is_said_and_not_started(
+    changes: dict[str, Any], field: str, phrase: str
+) -> None:
+    wanted = spec(**changes)
+    [problem] = client.check(wanted)
+    assert problem.field == field
+    assert phrase in problem.text
+    with pytest.raises(CannotStart, match=r".") as caught:
+        client.start(wanted)
+    assert caught.value.problems == [problem]
+    assert str(caught.value) == problem.text
+    assert paths.run_ids() == []
+
+
+def test_a_run_folder_that_cannot_be_written_is_said(traindeck_home: Path) -> None:
+    traindeck_home.write_text("a file where the folder should be")
+    with pytest.raises(CannotStart, match="The run folder cannot be written"):
+        client.start(spec())
+
+
+def test_a_run_is_seen_as_it_is() -> None:
+    folder = write_run(ourselves(), TRAINS)
+    info = client.look("1")
+    assert (info.id, info.folder, info.spec) == ("1", folder, spec())
+    assert info.state is RunState.RUNNING
+    assert info.status.parameters == 1234
+
+
+def test_a_run_whose_supervisor_is_gone_is_interrupted() -> None:
+    write_run(NOBODY, TRAINS)
+    info = client.look("1")
+    assert info.status.state is RunState.RUNNING, "nobody wrote this down"
+    assert info.state is RunState.INTERRUPTED
+    assert "supervisor is gone" in info.reason
+
+
+@pytest.mark.parametrize("state", ["finished", "stopped", "failed"])
+def test_a_run_that_is_over_stays_what_it_was(state: str) -> None:
+    write_run(NOBODY, TRAINS, RunEnded(state, "The reason."))
+    info = client.look("1")
+    assert (info.state, info.reason) == (RunState(state), "The reason.")
+
+
+def test_a_run_that_is_being_started_is_not_interrupted() -> None:
+    write_run()
+    assert client.look("1").state is RunState.STARTING
+
+
+def test_a_run_that_never_got_a_supervisor_is_interrupted() -> None:
+    long_ago = time.time() - 2 * client.LONGEST_START
+    os.utime(write_run(), (long_ago, long_ago))
+    assert client.look("1").state is RunState.INTERRUPTED
+
+
+@pytest.mark.parametrize("run_id", ["1", "0", "..", "", "../runs/1"])
+def test_there_is_no_such_run(run_id: str) -> None:
+    with pytest.raises(NoSuchRun, match="There is no run"):
+        client.look(run_id)
+
+
+@pytest.mark.parametrize("file", [SPEC_FILE, STORE_FILE])
+def test_a_damaged_run_is_said_in_a_sentence_and_left_out_of_the_list(file: str) -> None:
+    write_run(NOBODY)
+    damaged = write_run(NOBODY)
+    (damaged / file).write_bytes(b"no database and no TOML either = " * 200)
+    with pytest.raises(NoSuchRun, match="Run 2 cannot be read: "):
+        client.look("2")
+    assert [info.id for info in client.runs()] == ["1"]
+
+
+def test_runs_are_listed_newest_first() -> None:
+    for _ in range(3):
+        write_run(NOBODY)
+    assert [info.id for info in client.runs()] == ["3", "2", "1"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "title"),
+    [
+        ({}, "digits · single · #1"),
+        ({"strategy": "torch/ddp", "devices": ("cpu:0", "cpu:1")}, "digits · ddp × 2 · #1"),
+        ({"recipe": "/somewhere/mine.py"}, "mine · single · #1"),
+        ({"name": "Big one"}, "Big one · single · #1"),
+    ],
+)
+def test_the_title_of_a_run(changes: dict[str, Any], title: str) -> None:
+    write_run(NOBODY, **changes)
+    assert client.look("1").title == title
+
+
+def test_the_state_of_a_status_needs_a_living_supervisor() -> None:
+    alive = RunStatus(
+        state=RunState.PAUSED,
+        supervisor_pid=os.getpid(),
+        supervisor_created=process.created(os.getpid()),
+    )
+    assert client.state_of(alive) is RunState.PAUSED
+    assert client.state_of(RunStatus(state=RunState.PAUSED)) is RunState.INTERRUPTED
+
+
+@pytest.mark.parametrize(
+    ("events", "sentence"),
+    [
+        ((NOBODY, RunEnded("finished", "x")), "Run 1 has finished all its epochs"),
+        ((NOBODY, RunEnded("stopped", "x")), "Run 1 has no checkpoint to resume from"),
+    ],
+)
+def test_what_cannot_resume_is_said(events: tuple[Event, ...], sentence: str) -> None:
+    write_run(*events)
+    with pytest.raises(CannotStart, match=sentence):
+        client.resume("1")
+
+
+def test_an_active_run_cannot_resume() -> None:
+    write_run(ourselves(), TRAINS)
+    with pytest.raises(CannotStart, match="Run 1 is running: there is nothing to resume"):
+        client.resume("1")
+
+
+def test_a_run_that_is_over_takes_no_commands() -> None:
+    write_run(NOBODY, RunEnded("finished", "x"))
+    with pytest.raises(CommandFailed, match="Run 1 is not active: it takes no commands"):
+        client.send("1", Pause())
+
+
+@contextmanager
+def supervisor(answer: Callable[[Channel, Message], None]) -> Iterator[None]:
+    """A stand-in for run 1's supervisor, which answers one command."""
+
+    def take(hello: Hello, channel: Channel) -> None:
+        assert hello.rank == -1
+        with closing(channel):
+            answer(channel, channel.receive())
+
+    with closing(Server(write_run(ourselves(), TRAINS), take)):
+        yield
+
+
+def test_a_command_that_is_taken_gives_the_number_to_wait_from() -> None:
+    taken = []
+
+    def accept(channel: Channel, command: Message) -> None:
+        taken.append(command)
+        channel.send(CommandAccepted(41))
+
+    with supervisor(accept):
+        assert client.send("1", Pause()) == 41
+    assert taken == [Pause()]
+
+
+def test_a_refusal_is_passed_on_in_its_own_words() -> None:
+    with (
+        supervisor(lambda channel, _: channel.send(CommandRefused("Pause", "It is paused."))),
+        pytest.raises(CommandFailed, match=r"^It is paused\.$"),
+    ):
+        client.send("1", Pause())
+
+
+def test_a_supervisor_that_ends_before_it_answers_is_said() -> None:
+    with (
+        supervisor(lambda channel, _: None),
+        pytest.raises(CommandFailed, match="Run 1 did not answer"),
+    ):
+        client.send("1", Pause())
+
+
+def test_a_supervisor_that_does_not_answer_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "LONGEST_ANSWER", 0.0)
+
+    def hold(channel: Channel, _: Message) -> None:
+        with pytest.raises(EOFError):
+            channel.receive()  # until the caller gives up
+
+    with supervisor(hold), pytest.raises(CommandFailed, match="Run 1 did not answer"):
+        client.send("1", Pause())

@@ -1,0 +1,59 @@
+"""Commands on their way to a step boundary."""
+
+from __future__ import annotations
+
+import threading
+from typing import get_args
+
+import pytest
+
+from engine.commands import Command, EmptyCache, Pause, Resume, SaveCheckpoint, Stop
+from engine.worker.mailbox import Ask, Mailbox, ask_of
+
+TABLE = {
+    SaveCheckpoint(): Ask.CHECKPOINT,
+    EmptyCache(): Ask.EMPTY_CACHE,
+    Pause(): Ask.PAUSE,
+    Resume(): Ask.RESUME,
+    Stop(): Ask.STOP,
+    Stop(now=True): Ask.STOP,
+}
+
+
+@pytest.mark.parametrize(("command", "ask"), TABLE.items(), ids=repr)
+def test_every_command_has_its_flag(command: Command, ask: Ask) -> None:
+    assert ask_of(command) is ask
+
+
+def test_no_command_is_missing_above() -> None:
+    assert {type(command) for command in TABLE} == set(get_args(Command))
+
+
+def test_an_empty_mailbox_asks_for_nothing() -> None:
+    assert Mailbox().take() is Ask.NOTHING
+
+
+def test_what_was_posted_is_taken_once_and_together() -> None:
+    mailbox = Mailbox()
+    for command in (Pause(), SaveCheckpoint(), Pause()):
+        mailbox.post(command)
+    assert mailbox.take() == Ask.PAUSE | Ask.CHECKPOINT
+    assert mailbox.take() is Ask.NOTHING
+
+
+def test_waiting_ends_at_once_when_something_lies_there() -> None:
+    mailbox = Mailbox()
+    mailbox.post(Stop())
+    assert mailbox.wait(3600.0) is Ask.STOP
+
+
+def test_waiting_ends_when_something_is_posted() -> None:
+    mailbox = Mailbox()
+    poster = threading.Thread(target=mailbox.post, args=(Resume(),))
+    poster.start()
+    assert mailbox.wait(3600.0) is Ask.RESUME
+    poster.join()
+
+
+def test_waiting_in_vain_ends_with_nothing() -> None:
+    assert Mailbox().wait(0.0) is Ask.NOTHING

@@ -1,0 +1,121 @@
+"""Events on their way to a supervisor that reads, reads late, or never reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from multiprocessing.connection import Pipe
+
+import pytest
+
+from engine.channel import CLOSED, Channel, Message
+from engine.events import EpochEnded, Metrics, Notice
+from engine.worker.outbox import MOST_WAITING, Outbox
+from tests.support.events import losses
+
+SECONDS = 20.0
+"""Longest wait; only a test that fails gets there."""
+
+LARGE = 2000
+"""Points in a batch of metrics: a pipe holds only a few of these."""
+
+
+@pytest.fixture
+def channels() -> Iterator[tuple[Channel, Channel]]:
+    """The worker's side and the supervisor's."""
+    worker, supervisor = map(Channel, Pipe())
+    with closing(worker), closing(supervisor):
+        yield worker, supervisor
+
+
+def receive_all(supervisor: Channel, outbox: Outbox, last: Message) -> list[Message]:
+    """Everything up to `last`, then whatever the outbox still has."""
+    received = [supervisor.receive(SECONDS)]
+    while received[-1] != last:
+        received.append(supervisor.receive(SECONDS))
+    outbox.close(SECONDS)
+    while True:
+        try:
+            received.append(supervisor.receive(0.0))
+        except (TimeoutError, *CLOSED):
+            return received
+
+
+def test_events_arrive_in_the_order_in_which_they_were_put(
+    channels: tuple[Channel, Channel],
+) -> None:
+    worker, supervisor = channels
+    outbox = Outbox(worker, rank=0)
+    sent = [Notice(str(number)) for number in range(100)]
+    for event in sent:
+        outbox.put(event)
+    assert receive_all(supervisor, outbox, sent[-1]) == sent
+
+
+def test_nothing_blocks_and_only_metrics_are_lost_while_nobody_reads(
+    channels: tuple[Channel, Channel],
+) -> None:
+    worker, supervisor = channels
+    outbox = Outbox(worker, rank=3)
+    batches, epochs = [], []
+    for number in range(2 * MOST_WAITING):
+        batches.append(losses([float(number)] * LARGE))
+        outbox.put(batches[-1])
+        if number % 100 == 0:
+            epochs.append(EpochEnded(number, number, {}))
+            outbox.put(epochs[-1])
+
+    received = receive_all(supervisor, outbox, batches[-1])
+
+    assert [event for event in received if isinstance(event, EpochEnded)] == epochs
+    metrics = [event for event in received if isinstance(event, Metrics)]
+    places = [event.points[0].values[0] for event in metrics]
+    assert places == sorted(places)
+    assert metrics[-1] == batches[-1], "the oldest are dropped, not the newest"
+    [notice] = [event for event in received if isinstance(event, Notice)]
+    dropped = len(batches) - len(metrics)
+    assert dropped > 0
+    assert notice == Notice(
+        f"The supervisor was too slow: {dropped} batches of points were dropped.", rank=3
+    )
+
+
+def test_more_events_than_fit_are_all_kept_when_none_is_metrics(
+    channels: tuple[Channel, Channel],
+) -> None:
+    worker, supervisor = channels
+    outbox = Outbox(worker, rank=0)
+    sent = [Notice("x" * 1000 + str(number)) for number in range(MOST_WAITING + 500)]
+    for event in sent:
+        outbox.put(event)
+    assert receive_all(supervisor, outbox, sent[-1]) == sent
+
+
+def test_closing_sends_what_waits(channels: tuple[Channel, Channel]) -> None:
+    worker, supervisor = channels
+    outbox = Outbox(worker, rank=0)
+    outbox.put(Notice("last words"))
+    outbox.close(SECONDS)
+    assert supervisor.receive(0.0) == Notice("last words")
+
+
+def test_closing_gives_up_on_a_supervisor_that_does_not_read(
+    channels: tuple[Channel, Channel],
+) -> None:
+    outbox = Outbox(channels[0], rank=0)
+    for _ in range(20):
+        outbox.put(losses([1.0] * 100 * LARGE))
+    outbox.close(0.01)
+    assert outbox._thread.is_alive()
+    channels[1].close()
+    outbox._thread.join(SECONDS)
+
+
+def test_a_supervisor_that_is_gone_is_no_error(channels: tuple[Channel, Channel]) -> None:
+    worker, supervisor = channels
+    supervisor.close()
+    outbox = Outbox(worker, rank=0)
+    outbox.put(Notice("anybody there?"))
+    outbox.close(SECONDS)
+    outbox.put(Notice("hello?"))
+    assert not outbox._thread.is_alive()
