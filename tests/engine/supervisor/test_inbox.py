@@ -1,0 +1,57 @@
+"""Everything that can happen to a supervisor, as one queue."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from multiprocessing.connection import Pipe
+
+from engine.channel import Channel, Hello
+from engine.commands import Pause
+from engine.events import Notice
+from engine.supervisor.inbox import Connected, Inbox, Interrupted, Left, Received
+
+SECONDS = 20.0
+"""Longest wait; only a test that fails gets there."""
+
+
+def test_news_come_out_in_the_order_in_which_they_came_in() -> None:
+    inbox = Inbox()
+    news = [Interrupted("SIGTERM"), Left(1), Left(0)]
+    for item in news:
+        inbox.put(item)
+    assert [inbox.next(SECONDS) for _ in news] == news
+
+
+def test_without_news_there_is_none() -> None:
+    assert Inbox().next(0.0) is None
+    assert Inbox().next(-1.0) is None, "a wait that is over already"
+
+
+def test_a_connection_is_announced_read_and_its_end_told_last() -> None:
+    inbox = Inbox()
+    ours, theirs = map(Channel, Pipe())
+    with closing(ours):
+        inbox.connected(Hello(2), ours)
+        assert inbox.next(SECONDS) == Connected(Hello(2), ours)
+        with closing(theirs):
+            theirs.send(Notice("one"))
+            theirs.send(Notice("two"))
+        assert [inbox.next(SECONDS) for _ in range(3)] == [
+            Received(2, ours, Notice("one")),
+            Received(2, ours, Notice("two")),
+            Left(2),
+        ]
+
+
+def test_a_frame_that_is_no_message_does_not_end_the_reading() -> None:
+    inbox = Inbox()
+    ours, theirs = Pipe()
+    channel = Channel(ours)
+    with closing(channel), theirs:
+        inbox.connected(Hello(-1), channel)
+        assert inbox.next(SECONDS) == Connected(Hello(-1), channel)
+        theirs.send_bytes(b"garbage")
+        with closing(Channel(theirs)) as caller:
+            caller.send(Pause())
+            assert inbox.next(SECONDS) == Received(-1, channel, Pause())
+        assert inbox.next(SECONDS) == Left(-1)

@@ -1,0 +1,85 @@
+"""The walls between the rooms, and what may stand nowhere in the tree."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FRAMEWORKS = ("torch", "tensorflow", "keras", "PySide6")
+SOURCES = sorted(
+    path.relative_to(ROOT)
+    for where in ("main.py", "engine", "gui", "tests", "benchmarks", "resources")
+    for path in ([ROOT / where] if where.endswith(".py") else (ROOT / where).rglob("*.py"))
+)
+FORBIDDEN = {
+    "pickle": re.compile(r"^\s*(import|from)\s+" + "pickle" + r"\b", re.MULTILINE),
+    "a shell": re.compile(r"shell\s*=\s*" + "True"),
+    "a note to do it later": re.compile(r"\b(" + "TO" + "DO|FIX" + r"ME)\b"),
+}
+
+
+def test_the_import_contracts_hold() -> None:
+    script = "import sys; from importlinter.cli import lint_imports_command as lint; lint()"
+    command = [sys.executable, "-c", script, "--config", str(ROOT / "pyproject.toml"), "--no-cache"]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "0 broken" in result.stdout
+
+
+def loaded_by(code: str) -> set[str]:
+    """Which frameworks a fresh interpreter has loaded after `code`."""
+    script = f"{code}\nimport sys; print([n for n in {FRAMEWORKS!r} if n in sys.modules])"
+    result = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return {name for name in FRAMEWORKS if repr(name) in result.stdout}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import engine.client",
+        "from engine import catalog; assert catalog.strategies() and catalog.builtin_recipes()",
+        "import engine.supervisor.run, engine.supervisor.__main__",
+        "import engine.worker.__main__",
+        "import engine.telemetry.__main__",
+        "import main",
+    ],
+)
+def test_no_framework_is_loaded_outside_the_workers(code: str) -> None:
+    assert loaded_by(code) == set()
+
+
+def test_a_framework_that_is_loaded_would_be_noticed() -> None:
+    assert loaded_by("import PySide6") == {"PySide6"}
+
+
+def test_every_source_is_looked_at() -> None:
+    assert {Path("main.py"), Path("engine/client.py"), Path("tests/test_boundaries.py")} <= set(
+        SOURCES
+    )
+
+
+@pytest.mark.parametrize("what", FORBIDDEN)
+def test_what_may_stand_in_no_source(what: str) -> None:
+    found = [
+        str(path) for path in SOURCES if FORBIDDEN[what].search((ROOT / path).read_text("utf-8"))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("what", "line"),
+    [
+        ("pickle", "    from " + "pickle import loads"),
+        ("a shell", "run(x, shell=" + "True)"),
+        ("a note to do it later", "# TO" + "DO: later"),
+    ],
+)
+def test_it_would_be_found(what: str, line: str) -> None:
+    assert FORBIDDEN[what].search(line)
