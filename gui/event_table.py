@@ -11,6 +11,7 @@ from PySide6.QtCore import (
     QSortFilterProxyModel,
     Qt,
 )
+from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidget
 
 from engine.store_reader import StoredEvent
@@ -104,6 +105,11 @@ class EventTable(QTableView):
         self._events.append(events)
         if follow:
             self.scrollToBottom()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Begin with the newest: a hidden table cannot scroll along."""
+        super().showEvent(event)
+        self.scrollToBottom()
 
     def clear(self) -> None:
         """Forget every event: another run is shown."""

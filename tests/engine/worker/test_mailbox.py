@@ -47,10 +47,23 @@ def test_waiting_ends_at_once_when_something_lies_there() -> None:
     assert mailbox.wait(3600.0) is Ask.STOP
 
 
+class Telling(threading.Condition):
+    """Starts a thread at the moment in which somebody begins to wait."""
+
+    def __init__(self, thread: threading.Thread) -> None:
+        super().__init__()
+        self._thread = thread
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self._thread.start()
+        return super().wait(timeout)
+
+
+@pytest.mark.timeout(20)
 def test_waiting_ends_when_something_is_posted() -> None:
     mailbox = Mailbox()
     poster = threading.Thread(target=mailbox.post, args=(Resume(),))
-    poster.start()
+    mailbox._news = Telling(poster)
     assert mailbox.wait(3600.0) is Ask.RESUME
     poster.join()
 
