@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from pathlib import Path
 from typing import NamedTuple, assert_never
 
 from engine.events import (
@@ -79,7 +80,7 @@ def event_text(event: Event) -> EventText:
             return _info(f"Epoch {epoch} done at step {step}.  {values}")
         case CheckpointSaved(path, step, epoch, bytes, seconds):
             return _info(
-                f"Checkpoint of step {step} (epoch {epoch}) saved in {path} "
+                f"Checkpoint of step {step} (epoch {epoch}) saved as {Path(path).name} "
                 f"({wording.size(bytes)}, {seconds:.2f} s)."
             )
         case CacheEmptied(rank, device, freed):

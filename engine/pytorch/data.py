@@ -84,6 +84,8 @@ def to_device(batch: Any, device: torch.device) -> Any:
             return batch.to(device, non_blocking=True)
         case dict():
             return {key: to_device(value, device) for key, value in batch.items()}
+        case tuple() if hasattr(batch, "_fields"):  # a named tuple
+            return type(batch)(*(to_device(value, device) for value in batch))
         case tuple() | list():
             return type(batch)(to_device(value, device) for value in batch)
         case _:

@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from torch import nn
 
-DEFAULTS = {"epochs": 15, "batch_size": 64, "learning_rate": 0.003}
+DEFAULTS = {"epochs": 20, "batch_size": 64, "learning_rate": 0.003}
 
 
 def model(

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-DEFAULTS = {"epochs": 15, "batch_size": 64, "learning_rate": 0.003}
+DEFAULTS = {"epochs": 20, "batch_size": 64, "learning_rate": 0.003}
 
 Pair = tuple[np.ndarray, np.ndarray]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -17,6 +17,13 @@ from engine.sample_order import epoch_order, share
 COUNT = 10
 INPUTS = np.arange(2 * COUNT, dtype=np.float32).reshape(COUNT, 2)
 TARGETS = np.arange(COUNT, dtype=np.int64)
+
+
+class Example(NamedTuple):
+    """Inputs with names."""
+
+    picture: torch.Tensor
+    label: torch.Tensor
 
 
 class Pictures(Dataset[tuple[np.ndarray, int]]):
@@ -97,3 +104,9 @@ def test_any_nesting_of_tensors_moves_to_the_device() -> None:
     assert isinstance(moved["b"][1], tuple)
     assert moved["b"][1][0].device.type == "meta"
     assert moved["b"][1][1] == "text"
+
+
+def test_a_named_tuple_stays_one() -> None:
+    moved = to_device(Example(torch.zeros(2), torch.zeros(1)), torch.device("meta"))
+    assert isinstance(moved, Example)
+    assert moved.label.device.type == "meta"

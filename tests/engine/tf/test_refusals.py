@@ -1,0 +1,28 @@
+"""What the TensorFlow side refuses, in sentences; each in a real worker, as TensorFlow wants it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.run_state import RunState
+from tests.support.runs import RECIPES, logs, spec, train
+
+
+@pytest.mark.parametrize(
+    ("datasets", "said"),
+    [
+        ("(np.ones((8, 8, 8)), np.ones(7)), (np.ones((8, 8, 8)), np.ones(8))", "8 inputs but 7"),
+        ("iter(()), iter(())", "pair (inputs, targets) of arrays"),
+    ],
+)
+def test_data_that_is_no_data_is_named(tmp_path: Path, datasets: str, said: str) -> None:
+    source = (RECIPES / "probe_keras.py").read_text()
+    head, _, rest = source.partition("def datasets()")
+    _, _, tail = rest.partition("def metrics(")
+    recipe = tmp_path / "wrong_data.py"
+    recipe.write_text(f"{head}def datasets():\n    return {datasets}\n\n\ndef metrics({tail}")
+    info = train(spec(str(recipe), "tf/single"))
+    assert info.state is RunState.FAILED
+    assert said in info.reason, logs(info)

@@ -1,0 +1,180 @@
+"""A training without a framework: its trainer only counts, and its session keeps what is said."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from engine import checkpoint
+from engine.checkpoint import Position
+from engine.commands import Command
+from engine.events import Event, Metrics
+from engine.spec import RunSpec
+from engine.worker.loop import Loop
+from engine.worker.mailbox import Mailbox
+
+STEPS = 4
+"""Steps per epoch."""
+
+VALIDATIONS = 3
+EPOCHS = 2
+SECONDS = 20.0
+"""Longest wait; only a test that fails gets there."""
+
+Moment = tuple[str, int, int]
+"""A batch that was just done: ("train" or "validate", epoch, batch), both from 0."""
+
+FIRST: Moment = ("train", 0, 0)
+LAST_OF_EPOCH: Moment = ("train", 0, STEPS - 1)
+IN_VALIDATION: Moment = ("validate", 0, 0)
+
+
+class Alone:
+    """One rank agrees with itself."""
+
+    def agree(self, word: tuple[int, int]) -> tuple[int, int]:
+        return word
+
+    def barrier(self) -> None:
+        pass
+
+
+class Together:
+    """What ranks in threads use to meet; one that does not come breaks the barrier."""
+
+    def __init__(self, ranks: int) -> None:
+        self._barrier = threading.Barrier(ranks, timeout=SECONDS)
+        self._word = (0, 0)
+
+    def agree(self, word: tuple[int, int]) -> tuple[int, int]:
+        if word != (0, 0):
+            self._word = word
+        self._barrier.wait()
+        agreed = self._word
+        self._barrier.wait()
+        self._word = (0, 0)
+        self._barrier.wait()
+        return agreed
+
+    def barrier(self) -> None:
+        self._barrier.wait()
+
+
+class CountingTrainer:
+    """The loss of a step is one divided by its number; the weights are how many steps it did."""
+
+    steps_per_epoch = STEPS
+    validation_batches = VALIDATIONS
+    parameters = 10
+
+    def __init__(self, peers: Alone | Together, rank: int = 0, replicas: int = 1) -> None:
+        self.replicas = replicas
+        self.done: list[Moment] = []
+        self.after: Callable[[Moment], None] = lambda moment: None
+        self.loss: Callable[[int], float] = lambda step: 1 / step
+        self.agree = peers.agree
+        self.barrier = peers.barrier
+        self._rank = rank
+        self._validated = 0
+
+    def run_steps(self, epoch: int, batch: int, count: int) -> list[float]:
+        return [self._step(epoch, number) for number in range(batch, batch + count)]
+
+    def begin_validation(self) -> None:
+        self._validated = 0
+
+    def validate(self, batch: int, count: int) -> None:
+        for number in range(batch, batch + count):
+            self._validated += 1
+            self._note(("validate", self.done[-1][1], number))
+
+    def end_validation(self) -> dict[str, float]:
+        return {"loss": 0.5, "seen": float(self._validated)}
+
+    def save(self, folder: Path) -> None:
+        (folder / f"rank{self._rank}").write_text(repr(self.done))
+
+    def restore(self, folder: Path) -> None:
+        raise NotImplementedError
+
+    def empty_cache(self) -> dict[str, int]:
+        return {f"cpu:{self._rank}": 4096}
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+    def _step(self, epoch: int, batch: int) -> float:
+        self._note(("train", epoch, batch))
+        return self.loss(epoch * STEPS + batch + 1)
+
+    def _note(self, moment: Moment) -> None:
+        self.done.append(moment)
+        self.after(moment)
+
+
+class RecordingSession:
+    """Keeps what is said, and lets a test answer."""
+
+    def __init__(self, folder: Path, rank: int = 0) -> None:
+        self.spec = RunSpec(
+            recipe="r", strategy="torch/single", devices=("cpu:0",), batch_size=8, epochs=EPOCHS
+        )
+        self.rank = rank
+        self.folder = folder
+        self.mailbox = Mailbox()
+        self.said: list[Event] = []
+        self.answers: dict[type[Event], list[Command]] = {}
+
+    def emit(self, event: Event) -> None:
+        self.said.append(event)
+        for command in self.answers.get(type(event), []):
+            self.mailbox.post(command)
+
+
+class Training:
+    """One rank's loop, and what a test wants to know of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.session = RecordingSession(folder)
+        self.trainer = CountingTrainer(Alone())
+
+    def post(self, moment: Moment, *commands: Command) -> None:
+        """Have commands come in while the trainer is busy with a batch."""
+
+        def after(now: Moment) -> None:
+            if now == moment:
+                for command in commands:
+                    self.session.mailbox.post(command)
+
+        self.trainer.after = after
+
+    def run(self, position: Position | None = None) -> list[Event]:
+        Loop(self.trainer, self.session, position or Position()).run()
+        return self.session.said
+
+    def said(self, *kinds: type[Event]) -> list[Event]:
+        return [event for event in self.session.said if isinstance(event, kinds)]
+
+    def curve(self, series: str) -> list[tuple[int, float]]:
+        return [
+            pair
+            for event in self.session.said
+            if isinstance(event, Metrics)
+            for points in event.points
+            if points.series == series
+            for pair in zip(points.steps, points.values, strict=True)
+        ]
+
+    def saved(self) -> list[Position]:
+        return [info.manifest.position for info in checkpoint.checkpoints(self.session.folder)]
+
+
+def everything(first_epoch: int = 0) -> list[Moment]:
+    """Every batch of a training, in order."""
+    return [
+        (what, epoch, batch)
+        for epoch in range(first_epoch, EPOCHS)
+        for what, count in (("train", STEPS), ("validate", VALIDATIONS))
+        for batch in range(count)
+    ]
