@@ -135,7 +135,7 @@ def connect(folder: Path, hello: Hello) -> Channel:
     try:
         control = json.loads((folder / CONTROL_FILE).read_text())
         connection = Client(control["address"], authkey=bytes.fromhex(control["key"]))
-    except (AuthenticationError, EOFError, ValueError, KeyError) as error:
+    except (AuthenticationError, EOFError, ValueError, KeyError, TypeError) as error:
         raise OSError(f"The supervisor of {folder} does not answer: {error}") from error
     channel = Channel(connection)
     channel.send(hello)
@@ -146,5 +146,5 @@ def supervisor_pid(folder: Path) -> int:
     """The process that listens for the run in `folder`; 0 where none does."""
     try:
         return int(json.loads((folder / CONTROL_FILE).read_text())["pid"])
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError):
         return 0

@@ -190,7 +190,7 @@ def send(run_id: str, command: Command) -> int:
     try:
         channel.send(command)
         answer = channel.receive(LONGEST_ANSWER)
-    except (*CLOSED, TimeoutError):
+    except (*CLOSED, TimeoutError, msgspec.DecodeError):
         raise CommandFailed(f"Run {run_id} did not answer: it may have just ended.") from None
     finally:
         channel.close()

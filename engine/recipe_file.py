@@ -226,13 +226,16 @@ def _literal_choices(annotation: ast.expr | None) -> tuple[Setting, ...]:
 def _defaults(tree: ast.Module, path: str) -> dict[str, int | float]:
     """The literal `DEFAULTS = {"epochs": ..., "batch_size": ..., "learning_rate": ...}`."""
     for node in tree.body:
-        if not isinstance(node, ast.Assign) or len(node.targets) != 1:
-            continue
-        target = node.targets[0]
-        if not isinstance(target, ast.Name) or target.id != "DEFAULTS":
-            continue
+        match node:
+            case (
+                ast.Assign(targets=[ast.Name(id="DEFAULTS")], value=written)
+                | ast.AnnAssign(target=ast.Name(id="DEFAULTS"), value=ast.expr() as written)
+            ):
+                pass
+            case _:
+                continue
         try:
-            value = ast.literal_eval(node.value)
+            value = ast.literal_eval(written)
             return {
                 key: kind(value[key])
                 for key, kind in (("epochs", int), ("batch_size", int), ("learning_rate", float))

@@ -19,7 +19,7 @@ Setting = bool | int | float | str
 LARGEST = 2**31 - 1
 """Seeds up to here suit torch, TensorFlow and numpy; no count of a run has any use beyond it."""
 
-_LOGICAL_CPU = re.compile(r"cpu:(\d{1,3})")
+_LOGICAL_CPU = re.compile(r"cpu:(0|[1-9]\d{0,2})")
 MOST_LOGICAL_CPUS = 64
 
 

@@ -238,3 +238,9 @@ def test_a_value_that_fits(field: str, value: Setting) -> None:
 )
 def test_a_value_that_does_not_fit(field: str, value: Setting) -> None:
     assert FIELDS[field].problem(value).startswith(f"{field} must be ")
+
+
+def test_defaults_may_be_annotated(tmp_path: Path) -> None:
+    recipe = tmp_path / "annotated.py"
+    recipe.write_text(MINIMAL + "DEFAULTS: dict[str, int] = {'epochs': 3}\n")
+    assert read_recipe(recipe).epochs == 3

@@ -117,7 +117,10 @@ def test_logical_cpus(device: str) -> None:
     assert is_logical_cpu(device)
 
 
-@pytest.mark.parametrize("device", ["cpu", "cpu:", "cpu:64", "cpu:-1", "cpu:0 ", "CPU:0", GPU, ""])
+NO_CPUS = ["cpu", "cpu:", "cpu:64", "cpu:-1", "cpu:00", "cpu:0 ", "CPU:0", GPU, ""]
+
+
+@pytest.mark.parametrize("device", NO_CPUS)
 def test_what_is_no_logical_cpu(device: str) -> None:
     assert not is_logical_cpu(device)
 
