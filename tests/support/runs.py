@@ -23,13 +23,18 @@ LONGEST = 120.0
 """Seconds; only a test that hangs gets there."""
 
 
-def spec(recipe: str, strategy: str, devices: int = 1, **changes: Any) -> RunSpec:
-    """A spec for `devices` CPU devices; `recipe` is a path, a file in tests/recipes or built in."""
+def spec(recipe: str, strategy: str, devices: int | tuple[str, ...] = 1, **changes: Any) -> RunSpec:
+    """A spec; `recipe` is a path, a file in tests/recipes or built in.
+
+    `devices` are names, or a number of logical CPU devices.
+    """
+    if isinstance(devices, int):
+        devices = tuple(f"cpu:{k}" for k in range(devices))
     path = RECIPES / f"{recipe}.py"
     settings: dict[str, Any] = {
         "recipe": str(path) if path.exists() else recipe,
         "strategy": strategy,
-        "devices": tuple(f"cpu:{k}" for k in range(devices)),
+        "devices": devices,
         "batch_size": 32,
         "epochs": 2,
         "learning_rate": 0.2,
