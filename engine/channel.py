@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -87,12 +88,18 @@ class Server:
         self._on_connection = on_connection
         self._control_file = folder / CONTROL_FILE
         self._write_control_file()
-        threading.Thread(target=self._accept, daemon=True, name="accept").start()
+        self._closing = threading.Event()
+        self._acceptor = threading.Thread(target=self._accept, daemon=True, name="accept")
+        self._acceptor.start()
 
     def close(self) -> None:
         """Stop listening; connections that exist stay."""
+        self._closing.set()
         self._control_file.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            Client(self._listener.address).close()  # wakes the thread that waits for a caller
         self._listener.close()
+        self._acceptor.join(LONGEST_HANDSHAKE)
 
     def _write_control_file(self) -> None:
         temporary = self._control_file.with_suffix(".tmp")
@@ -108,11 +115,12 @@ class Server:
         temporary.replace(self._control_file)
 
     def _accept(self) -> None:
-        while True:
+        while not self._closing.is_set():
             try:
                 connection = self._listener.accept()
-            except OSError:  # closed
-                return
+            except OSError:  # a caller that was gone at once, or too many open files
+                self._closing.wait(0.1)
+                continue
             threading.Thread(target=self._greet, args=(connection,), daemon=True).start()
 
     def _greet(self, connection: Connection) -> None:

@@ -7,6 +7,7 @@ import os
 import queue
 import socket
 import stat
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from multiprocessing.connection import Client, Pipe
@@ -194,7 +195,7 @@ def test_the_control_file_names_the_supervisor_until_it_closes(tmp_path: Path) -
     assert supervisor_pid(tmp_path) == 0
 
 
-@pytest.mark.parametrize("text", ["", "{", "{}", '{"pid": "x"}'])
+@pytest.mark.parametrize("text", ["", "{", "{}", "[1]", '{"pid": "x"}'])
 def test_a_damaged_control_file_names_nobody_and_cannot_be_called(
     text: str, tmp_path: Path
 ) -> None:
@@ -215,6 +216,13 @@ def test_calling_a_supervisor_that_was_killed_is_an_os_error(tmp_path: Path) -> 
     (tmp_path / CONTROL_FILE).write_text(left_behind)
     with pytest.raises(OSError, match=r"."):
         connect(tmp_path, Hello(-1))
+
+
+def test_a_closed_server_leaves_no_thread(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
+    with closing(Answering(tmp_path)):
+        (acceptor,) = set(threading.enumerate()) - before
+    assert not acceptor.is_alive()
 
 
 def test_connections_outlive_the_listening(tmp_path: Path) -> None:
