@@ -15,10 +15,12 @@ from engine import catalog, paths
 from engine.channel import CLOSED, CommandAccepted, Hello, connect, supervisor_pid
 from engine.checkpoint import CheckpointInfo, checkpoints
 from engine.commands import Command
+from engine.device_names import is_logical_cpu
 from engine.events import CommandRefused
+from engine.problems import Problem, problems
 from engine.process import is_alive, start_module
 from engine.run_state import RunState, RunStatus
-from engine.spec import Problem, RunSpec, is_logical_cpu, problems
+from engine.spec import RunSpec
 from engine.spec_file import UnreadableSpec, read_spec, write_spec
 from engine.store_reader import RunReader
 from engine.telemetry.probe import gpu_uuids

@@ -16,6 +16,9 @@ class EmptyCache(msgspec.Struct, frozen=True, tag="empty_cache"):
 class Pause(msgspec.Struct, frozen=True, tag="pause"):
     """Hold at the next step boundary; the processes stay. Answered by `Paused`."""
 
+    free_devices: bool = False
+    """Move model and optimizer to the host's memory meanwhile, so that the GPUs are free."""
+
 
 class Resume(msgspec.Struct, frozen=True, tag="resume"):
     """Go on after a pause. Answered by `Resumed`."""

@@ -89,6 +89,8 @@ class Paused(msgspec.Struct, frozen=True, tag="paused"):
     """All ranks hold after step `step`."""
 
     step: int
+    freed_devices: bool = False
+    """Model and optimizer lie in the host's memory until the run goes on."""
 
 
 class Resumed(msgspec.Struct, frozen=True, tag="resumed"):

@@ -8,78 +8,16 @@ from typing import Any
 
 import msgspec
 
-from engine.spec import Setting
+from engine.field_info import FieldInfo, Setting
 
-FUNCTIONS = ("model", "datasets", "loss", "metrics", "optimizer")
+FUNCTIONS = ("model", "datasets", "loss", "metrics", "optimizer", "stages")
 """The functions of a recipe; the first two are required."""
 
-_GIVEN = {"outputs", "targets", "parameters", "learning_rate"}
+_GIVEN = {"outputs", "targets", "parameters", "learning_rate", "model", "count"}
 """Arguments that the engine passes; they are no settings."""
 
 _FRAMEWORKS = ("keras", "torch")
-
-
-class RecipeField(msgspec.Struct, frozen=True):
-    """A keyword argument of a recipe's function that the user may set."""
-
-    name: str
-    type: str
-    """`bool`, `int`, `float`, `str` or `choice`."""
-
-    default: Setting
-    choices: tuple[Setting, ...] = ()
-    doc: str = ""
-
-    def problem(self, value: Setting) -> str:
-        """Why `value` does not fit, in a sentence; empty when it does."""
-        if self.type == "choice":
-            if value in self.choices:
-                return ""
-            return f"{self.name} must be one of {', '.join(map(str, self.choices))}."
-        wanted: dict[str, tuple[type, ...]] = {
-            "bool": (bool,),
-            "int": (int,),
-            "float": (int, float),
-            "str": (str,),
-        }
-        fits = isinstance(value, wanted[self.type])
-        if isinstance(value, bool) and self.type != "bool":
-            fits = False
-        return "" if fits else f"{self.name} must be {_SPOKEN[self.type]}, not {value!r}."
-
-    def parse(self, text: str) -> Setting:
-        """The value that `text` (from `--set` or from the form) stands for.
-
-        Raises ValueError with a sentence when it stands for none.
-        """
-        text = text.strip()
-        try:
-            value: Setting
-            match self.type:
-                case "bool":
-                    value = _BOOLEANS[text.lower()]
-                case "int":
-                    value = int(text)
-                case "float":
-                    value = float(text)
-                case "choice":
-                    value = next(choice for choice in self.choices if str(choice) == text)
-                case _:
-                    value = text
-        except (KeyError, ValueError, StopIteration):
-            wanted = (
-                f"one of {', '.join(map(str, self.choices))}"
-                if self.type == "choice"
-                else _SPOKEN[self.type]
-            )
-            raise ValueError(f"{self.name} must be {wanted}, not {text!r}.") from None
-        return value
-
-
-_SPOKEN = {"bool": "true or false", "int": "a whole number", "float": "a number", "str": "text"}
-_BOOLEANS = {"true": True, "yes": True, "on": True, "1": True} | dict.fromkeys(
-    ("false", "no", "off", "0"), False
-)
+_SETTABLE = frozenset({"bool", "int", "float", "str"})
 
 
 class RecipeInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,7 +32,10 @@ class RecipeInfo(msgspec.Struct, frozen=True, kw_only=True):
     """`torch` or `keras`."""
 
     doc: str = ""
-    fields: tuple[RecipeField, ...] = ()
+    fields: tuple[FieldInfo, ...] = ()
+    can_be_cut: bool = False
+    """Whether its model may be cut into stages: it has `stages()` or mentions a Sequential."""
+
     epochs: int = 5
     batch_size: int = 128
     learning_rate: float = 1e-3
@@ -141,7 +82,7 @@ def _describe(tree: ast.Module, info: RecipeInfo) -> RecipeInfo:
                 f"The recipe {info.path} has no function {required}(): "
                 "a recipe defines model() and datasets()."
             )
-    fields: dict[str, RecipeField] = {}
+    fields: dict[str, FieldInfo] = {}
     for function in functions.values():
         for field in _fields_of(function):
             first = fields.setdefault(field.name, field)
@@ -156,6 +97,7 @@ def _describe(tree: ast.Module, info: RecipeInfo) -> RecipeInfo:
         framework=_framework(tree, info.path),
         doc=(ast.get_docstring(tree) or "").partition("\n\n")[0].replace("\n", " "),
         fields=tuple(fields.values()),
+        can_be_cut="stages" in functions or _mentions_sequential(tree),
         **defaults,
     )
 
@@ -175,7 +117,15 @@ def _framework(tree: ast.Module, path: str) -> str:
     raise _Unusable(f"The recipe {path} imports neither torch nor keras: its model needs one.")
 
 
-def _fields_of(function: ast.FunctionDef) -> list[RecipeField]:
+def _mentions_sequential(tree: ast.Module) -> bool:
+    return any(
+        (isinstance(node, ast.Attribute) and node.attr == "Sequential")
+        or (isinstance(node, ast.Name) and node.id == "Sequential")
+        for node in ast.walk(tree)
+    )
+
+
+def _fields_of(function: ast.FunctionDef) -> list[FieldInfo]:
     arguments = function.args
     positional = arguments.posonlyargs + arguments.args
     pairs = list(
@@ -199,19 +149,19 @@ def _fields_of(function: ast.FunctionDef) -> list[RecipeField]:
     return found
 
 
-def _field(argument: ast.arg, default: ast.expr, doc: str) -> RecipeField | None:
+def _field(argument: ast.arg, default: ast.expr, doc: str) -> FieldInfo | None:
     try:
         value: Any = ast.literal_eval(default)
     except (ValueError, TypeError):
         return None  # computed defaults stay the recipe's own business
     choices = _literal_choices(argument.annotation)
     if choices:
-        return RecipeField(argument.arg, "choice", value, choices, doc)
+        return FieldInfo(argument.arg, "choice", value, choices, doc)
     annotation = ast.unparse(argument.annotation) if argument.annotation else ""
-    kind = annotation if annotation in _SPOKEN else type(value).__name__
-    if kind not in _SPOKEN:
+    kind = annotation if annotation in _SETTABLE else type(value).__name__
+    if kind not in _SETTABLE:
         return None
-    return RecipeField(argument.arg, kind, value, (), doc)
+    return FieldInfo(argument.arg, kind, value, (), doc)
 
 
 def _literal_choices(annotation: ast.expr | None) -> tuple[Setting, ...]:

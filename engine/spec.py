@@ -1,30 +1,29 @@
-"""What a run was asked to be: `RunSpec`, and the sentences that say what is wrong with one."""
+"""What a run was asked to be: `RunSpec`, and what is known about each of its fields."""
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
-if TYPE_CHECKING:
-    from engine.recipe_file import RecipeInfo
-    from engine.strategy import Strategy
-
-Setting = bool | int | float | str
-"""A value that a recipe's keyword argument can take."""
+from engine.field_info import FieldInfo, Setting, fields_of
 
 LARGEST = 2**31 - 1
 """Seeds up to here suit torch, TensorFlow and numpy; no count of a run has any use beyond it."""
 
-_LOGICAL_CPU = re.compile(r"cpu:(0|[1-9]\d{0,2})")
-MOST_LOGICAL_CPUS = 64
+GROUPS = ("Training", "Optimizer", "Precision and speed", "Checkpoints", "Safety")
+"""The headings under which a form shows the fields of a spec, in their order."""
+
+_TRAINING, _OPTIMIZER, _SPEED, _CHECKPOINTS, _SAFETY = ({"group": name} for name in GROUPS)
 
 
 class RunSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Everything that decides what a run computes. Stored as `spec.toml` in the run folder."""
+    """Everything that decides what a run computes. Stored as `spec.toml` in the run folder.
+
+    A field with a title can be set in the form and on the command line: `engine.spec.FIELDS`.
+    """
 
     recipe: str
     """Name of a built-in recipe, or the absolute path of a recipe file."""
@@ -35,129 +34,277 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     devices: tuple[str, ...]
     """One entry per device: `cpu:0`, `cpu:1`, ... (logical CPU devices) or full GPU UUIDs."""
 
-    batch_size: int = 128
-    """Global batch size: samples per optimizer step over all replicas together."""
-
-    epochs: int = 5
-    """Passes over the training data."""
-
-    learning_rate: float = 1e-3
-    """Passed to the recipe's optimizer."""
-
-    seed: int = 0
-    """Decides the initial weights, the order of the samples and every random draw."""
-
     settings: dict[str, Setting] = {}
     """Values for keyword arguments of the recipe's functions."""
 
     name: str = ""
     """What the user calls the run; empty means: named after the recipe."""
 
+    batch_size: Annotated[
+        int,
+        Meta(
+            title="Batch size",
+            description="The global batch: samples per optimizer step, over all replicas and all "
+            "accumulation steps together.",
+            ge=1,
+            le=LARGEST,
+            extra=_TRAINING,
+        ),
+    ] = 128
+    epochs: Annotated[
+        int,
+        Meta(
+            title="Epochs",
+            description="Passes over the training data.",
+            ge=1,
+            le=LARGEST,
+            extra=_TRAINING,
+        ),
+    ] = 5
+    learning_rate: Annotated[
+        float,
+        Meta(
+            title="Learning rate",
+            description="Passed to the optimizer; the schedule starts from it.",
+            gt=0,
+            extra=_TRAINING,
+        ),
+    ] = 1e-3
+    seed: Annotated[
+        int,
+        Meta(
+            title="Seed",
+            description="Decides the initial weights, the order of the samples and every random "
+            "draw.",
+            ge=0,
+            le=LARGEST,
+            extra=_TRAINING,
+        ),
+    ] = 0
 
-class Problem(msgspec.Struct, frozen=True):
-    """One reason why a spec cannot be started, in words, beside the field that it is about."""
+    optimizer: Annotated[
+        Literal["recipe", "sgd", "adam", "adamw", "rmsprop"],
+        Meta(
+            title="Optimizer",
+            description="recipe: the one that the recipe makes (AdamW if it makes none).",
+            extra=_OPTIMIZER,
+        ),
+    ] = "recipe"
+    momentum: Annotated[
+        float,
+        Meta(title="Momentum", description="Of sgd and rmsprop.", ge=0, le=1, extra=_OPTIMIZER),
+    ] = 0.0
+    weight_decay: Annotated[
+        float,
+        Meta(
+            title="Weight decay",
+            description="Of the optimizer chosen here; adamw applies it to the weights, the "
+            "others add it to the gradient.",
+            ge=0,
+            extra=_OPTIMIZER,
+        ),
+    ] = 0.0
+    schedule: Annotated[
+        Literal["constant", "cosine", "one_cycle"],
+        Meta(
+            title="Schedule",
+            description="How the learning rate changes from step to step: constant; cosine: down "
+            "to 0; one_cycle: up from 1/25 for 30 % of the steps, then down to almost 0.",
+            extra=_OPTIMIZER,
+        ),
+    ] = "constant"
+    warmup_steps: Annotated[
+        int,
+        Meta(
+            title="Warm-up steps",
+            description="Steps over which the learning rate first rises linearly.",
+            ge=0,
+            le=LARGEST,
+            extra=_OPTIMIZER,
+        ),
+    ] = 0
+    accumulation: Annotated[
+        int,
+        Meta(
+            title="Accumulation",
+            description="Gradient accumulation: the global batch is computed in this many parts, "
+            "one after the other, before one optimizer step. Needs less memory; the result is "
+            "the same.",
+            ge=1,
+            le=LARGEST,
+            extra=_OPTIMIZER,
+        ),
+    ] = 1
+    clip_norm: Annotated[
+        float,
+        Meta(
+            title="Clip norm",
+            description="Gradient clipping: the norm of all gradients together is held to this. "
+            "0: no clipping.",
+            ge=0,
+            extra=_OPTIMIZER,
+        ),
+    ] = 0.0
 
-    field: str
-    """Name of a `RunSpec` field, or `settings.<name>`."""
+    precision: Annotated[
+        Literal["fp32", "tf32", "bf16", "fp16"],
+        Meta(
+            title="Precision",
+            description="fp32: full. tf32: faster multiplications on NVIDIA GPUs since Ampere. "
+            "bf16, fp16: mixed precision, fp16 with a gradient scaler.",
+            extra=_SPEED,
+        ),
+    ] = "fp32"
+    compile: Annotated[
+        bool,
+        Meta(
+            title="Compile",
+            description="torch.compile: a slow start, then faster steps.",
+            extra=_SPEED,
+        ),
+    ] = False
+    loader_workers: Annotated[
+        int,
+        Meta(
+            title="Loader workers",
+            description="Processes per rank that fetch samples of a Dataset ahead. 0: the "
+            "training process fetches them itself. Arrays need none.",
+            ge=0,
+            le=256,
+            extra=_SPEED,
+        ),
+    ] = 0
+    backend: Annotated[
+        Literal["auto", "nccl", "gloo"],
+        Meta(
+            title="Backend",
+            description="How ranks exchange gradients. auto: nccl on GPUs, gloo on CPUs.",
+            extra=_SPEED,
+        ),
+    ] = "auto"
+    workers_per_device: Annotated[
+        int,
+        Meta(
+            title="Workers per device",
+            description="Splits every device among this many workers, to try several ranks out "
+            "on one GPU (over gloo). Slower than one worker.",
+            ge=1,
+            le=64,
+            extra=_SPEED,
+        ),
+    ] = 1
+    microbatches: Annotated[
+        int,
+        Meta(
+            title="Micro-batches",
+            description="Parts of the batch that are in the pipeline at once. 0: twice the number "
+            "of stages.",
+            ge=0,
+            le=4096,
+            extra=_SPEED,
+        ),
+    ] = 0
 
-    text: str
+    checkpoint_minutes: Annotated[
+        float,
+        Meta(
+            title="Every minutes",
+            description="Minutes between two automatic checkpoints. 0: none by the clock.",
+            ge=0,
+            extra=_CHECKPOINTS,
+        ),
+    ] = 10.0
+    checkpoint_steps: Annotated[
+        int,
+        Meta(
+            title="Every steps",
+            description="Optimizer steps between two automatic checkpoints. 0: none by steps.",
+            ge=0,
+            le=LARGEST,
+            extra=_CHECKPOINTS,
+        ),
+    ] = 0
+    checkpoint_epochs: Annotated[
+        int,
+        Meta(
+            title="Every epochs",
+            description="Epochs between two automatic checkpoints. 0: none by epochs.",
+            ge=0,
+            le=LARGEST,
+            extra=_CHECKPOINTS,
+        ),
+    ] = 0
+    checkpoint_best: Annotated[
+        str,
+        Meta(
+            title="Best by",
+            description="A validation metric, such as loss or accuracy: a checkpoint is saved "
+            "whenever it is better than ever. Lower is better for names that hold loss, error or "
+            "perplexity, higher for all others. Empty: none.",
+            extra=_CHECKPOINTS,
+        ),
+    ] = ""
+    keep_checkpoints: Annotated[
+        int,
+        Meta(
+            title="Keep",
+            description="How many automatic checkpoints are kept; older ones are deleted. Those "
+            "that were asked for, the last and the best one are always kept.",
+            ge=1,
+            le=LARGEST,
+            extra=_CHECKPOINTS,
+        ),
+    ] = 3
+
+    stop_on_nan: Annotated[
+        bool,
+        Meta(
+            title="Stop on NaN",
+            description="End the run when the loss is no finite number; the last checkpoint stays.",
+            extra=_SAFETY,
+        ),
+    ] = False
+    gradient_norm: Annotated[
+        bool,
+        Meta(
+            title="Record gradient norm",
+            description="The norm of all gradients together, at every step.",
+            extra=_SAFETY,
+        ),
+    ] = False
+    deterministic: Annotated[
+        bool,
+        Meta(
+            title="Deterministic",
+            description="Only algorithms that give the same bits each time; slower on GPUs.",
+            extra=_SAFETY,
+        ),
+    ] = False
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        """The devices, each as often as workers share it."""
+        return tuple(
+            device for device in self.devices for _ in range(max(1, self.workers_per_device))
+        )
 
 
-def is_logical_cpu(device: str) -> bool:
-    """Whether `device` names a logical CPU device (`cpu:0` ... `cpu:63`)."""
-    match = _LOGICAL_CPU.fullmatch(device)
-    return match is not None and int(match[1]) < MOST_LOGICAL_CPUS
-
-
-def batch_arithmetic(batch_size: int, replicas: int) -> str:
+def batch_arithmetic(batch_size: int, replicas: int, accumulation: int = 1) -> str:
     """The sentence that shows how a global batch is shared, such as `128 = 64 per replica × 2`."""
-    if replicas < 1 or batch_size < 1:
+    parts = replicas * accumulation
+    if parts < 1 or batch_size < 1:
         return ""
-    share, rest = divmod(batch_size, replicas)
+    share, rest = divmod(batch_size, parts)
+    steps = f" × {accumulation} accumulation steps" if accumulation > 1 else ""
     if rest:
-        parts = f"{rest} × {share + 1} + {replicas - rest} × {share}"
-        return f"{batch_size} = {parts} over {replicas} replicas"
-    return f"{batch_size} = {share} per replica × {replicas} replica{'s' if replicas > 1 else ''}"
+        sizes = f"{rest} × {share + 1} + {parts - rest} × {share}"
+        return f"{batch_size} = {sizes} over {replicas} replica{_s(replicas)}{steps}"
+    return f"{batch_size} = {share} per replica × {replicas} replica{_s(replicas)}{steps}"
 
 
-def problems(
-    spec: RunSpec, recipe: RecipeInfo, strategy: Strategy, known_devices: Collection[str]
-) -> list[Problem]:
-    """Every reason why `spec` cannot run, empty when it can. Reads nothing, imports nothing.
-
-    `known_devices` holds the GPU UUIDs that this machine has now; logical CPU devices are always
-    known.
-    """
-    found = [Problem("recipe", recipe.problem)] if recipe.problem else []
-    if not recipe.problem and recipe.framework not in strategy.recipe_frameworks:
-        found.append(
-            Problem(
-                "strategy",
-                f"{strategy.name} trains {' and '.join(sorted(strategy.recipe_frameworks))} "
-                f"recipes; {recipe.name} is a {recipe.framework} recipe. Choose another strategy.",
-            )
-        )
-    found += [Problem("devices", text) for text in _device_problems(spec.devices, known_devices)]
-    if spec.devices:
-        found += [Problem("devices", text) for text in strategy.problems(spec.devices)]
-    found += _number_problems(spec, strategy.replicas(spec.devices) if spec.devices else 1)
-    found += _setting_problems(spec.settings, recipe)
-    return found
+def _s(count: int) -> str:
+    return "s" if count > 1 else ""
 
 
-def _device_problems(devices: Sequence[str], known: Collection[str]) -> list[str]:
-    if not devices:
-        return ["No device is chosen: choose at least one."]
-    found = []
-    for device in dict.fromkeys(devices):
-        if devices.count(device) > 1:
-            found.append(f"{device} is chosen {devices.count(device)} times: choose it once.")
-        if not is_logical_cpu(device) and device not in known:
-            found.append(
-                f"{device} is not on this machine (any more): choose one that "
-                "`python main.py devices` lists."
-            )
-    if len({is_logical_cpu(device) for device in devices}) > 1:
-        found.append("CPU and GPU devices cannot train together: choose one kind.")
-    return found
-
-
-def _number_problems(spec: RunSpec, replicas: int) -> list[Problem]:
-    found = []
-    if spec.batch_size < 1:
-        found.append(Problem("batch_size", "The global batch size must be at least 1."))
-    elif spec.batch_size < replicas:
-        found.append(
-            Problem(
-                "batch_size",
-                f"A global batch of {spec.batch_size} cannot be shared by {replicas} replicas: "
-                f"choose at least {replicas}.",
-            )
-        )
-    elif spec.batch_size > LARGEST:
-        found.append(Problem("batch_size", f"The global batch size must be at most {LARGEST}."))
-    if spec.epochs < 1:
-        found.append(Problem("epochs", "At least 1 epoch is needed."))
-    elif spec.epochs > LARGEST:
-        found.append(Problem("epochs", f"At most {LARGEST} epochs are possible."))
-    if not (math.isfinite(spec.learning_rate) and spec.learning_rate > 0):
-        found.append(
-            Problem("learning_rate", "The learning rate must be a number above 0, such as 0.001.")
-        )
-    if not 0 <= spec.seed <= LARGEST:
-        found.append(Problem("seed", f"The seed must lie between 0 and {LARGEST}."))
-    return found
-
-
-def _setting_problems(settings: dict[str, Setting], recipe: RecipeInfo) -> list[Problem]:
-    fields = {field.name: field for field in recipe.fields}
-    found = []
-    for name, value in settings.items():
-        if name not in fields:
-            known = ", ".join(sorted(fields)) or "none"
-            text = f"{recipe.name} has no setting {name!r}. Its settings: {known}."
-        else:
-            text = fields[name].problem(value)
-        if text:
-            found.append(Problem(f"settings.{name}", text))
-    return found
+FIELDS: Mapping[str, FieldInfo] = fields_of(RunSpec)
+"""Every field of `RunSpec` that a form or a command line shows, by its name, in its order."""

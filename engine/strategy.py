@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
+
+if TYPE_CHECKING:
+    from engine.recipe_file import RecipeInfo
+    from engine.spec import RunSpec
 
 
 class WorkerPlan(msgspec.Struct, frozen=True):
@@ -40,6 +44,12 @@ class Strategy(ABC):
     needs: ClassVar[str]
     """What it needs to run, in words, such as `1 device`."""
 
+    can_free_devices: ClassVar[bool] = False
+    """Whether a pause can move model and optimizer to the host's memory."""
+
+    refusals: ClassVar[Mapping[str, str]] = {}
+    """Fields of a spec that must keep their default here, each with the reason in a sentence."""
+
     @property
     def framework(self) -> str:
         """`torch` or `tf`: which framework its workers import."""
@@ -53,6 +63,22 @@ class Strategy(ABC):
     @abstractmethod
     def problems(self, devices: Sequence[str]) -> list[str]:
         """Why it cannot run on `devices` (at least one), each in a sentence that names the fix."""
+
+    def recipe_problem(self, recipe: RecipeInfo) -> str:
+        """Why it cannot train `recipe`, in a sentence that names the fix; empty when it can."""
+        if recipe.framework in self.recipe_frameworks:
+            return ""
+        return (
+            f"{self.name} trains {' and '.join(sorted(self.recipe_frameworks))} recipes; "
+            f"{recipe.name} is a {recipe.framework} recipe. Choose another strategy."
+        )
+
+    def refusal(self, field: str, spec: RunSpec) -> str:
+        """Why the spec's `field` cannot be changed from its default, in a sentence; or empty.
+
+        It may depend on the rest of `spec`, and on the value: some values may do.
+        """
+        return self.refusals.get(field, "")
 
     @abstractmethod
     def pool(self, devices: Sequence[str]) -> tuple[WorkerPlan, ...]:

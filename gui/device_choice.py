@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QSpinBox, QVBoxLayout, QWidget
 
-from engine.spec import MOST_LOGICAL_CPUS, is_logical_cpu
+from engine.device_names import MOST_LOGICAL_CPUS, is_logical_cpu
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
 from gui.fields import Below
 

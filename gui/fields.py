@@ -8,8 +8,7 @@ from typing import NamedTuple
 from PySide6.QtCore import Qt, Signal, SignalInstance
 from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel, QLineEdit, QVBoxLayout, QWidget
 
-from engine.recipe_file import RecipeField
-from engine.spec import Setting
+from engine.field_info import FieldInfo, Setting
 
 
 class Editor(NamedTuple):
@@ -23,7 +22,7 @@ class Editor(NamedTuple):
     changed: SignalInstance
 
 
-def _line(field: RecipeField) -> Editor:
+def _line(field: FieldInfo) -> Editor:
     line = QLineEdit()
     line.setClearButtonEnabled(False)
     return Editor(
@@ -34,12 +33,12 @@ def _line(field: RecipeField) -> Editor:
     )
 
 
-def _check(field: RecipeField) -> Editor:
+def _check(field: FieldInfo) -> Editor:
     box = QCheckBox()
     return Editor(box, box.isChecked, lambda value: box.setChecked(bool(value)), box.toggled)
 
 
-def _combo(field: RecipeField) -> Editor:
+def _combo(field: FieldInfo) -> Editor:
     combo = QComboBox()
     let_shrink(combo)
     combo.addItems([str(choice) for choice in field.choices])
@@ -51,7 +50,7 @@ def _combo(field: RecipeField) -> Editor:
     )
 
 
-_EDITORS: dict[str, Callable[[RecipeField], Editor]] = {
+_EDITORS: dict[str, Callable[[FieldInfo], Editor]] = {
     "bool": _check,
     "int": _line,
     "float": _line,
@@ -65,7 +64,7 @@ class Field(QWidget):
 
     changed = Signal()
 
-    def __init__(self, field: RecipeField, parent: QWidget | None = None) -> None:
+    def __init__(self, field: FieldInfo, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._editor = _EDITORS[field.type](field)
         self._editor.widget.setAccessibleName(field.name)

@@ -16,8 +16,9 @@ from PySide6.QtWidgets import (
 )
 
 from engine import catalog
-from engine.recipe_file import RecipeField
-from engine.spec import Problem, RunSpec, Setting, batch_arithmetic, problems
+from engine.field_info import FieldInfo, Setting
+from engine.problems import Problem, problems
+from engine.spec import RunSpec, batch_arithmetic
 from engine.telemetry.snapshot import Snapshot
 from gui.choices import RecipeChoice, StrategyChoice
 from gui.device_choice import DeviceChoice
@@ -25,22 +26,22 @@ from gui.fields import Below, Field
 
 _DEFAULTS = RunSpec(recipe="", strategy="", devices=())
 _NUMBERS = {
-    "batch_size": RecipeField(
+    "batch_size": FieldInfo(
         "The batch size",
         "int",
         _DEFAULTS.batch_size,
         doc="Global: samples per optimizer step over all devices together.",
     ),
-    "epochs": RecipeField(
+    "epochs": FieldInfo(
         "The number of epochs", "int", _DEFAULTS.epochs, doc="Passes over the training data."
     ),
-    "learning_rate": RecipeField(
+    "learning_rate": FieldInfo(
         "The learning rate",
         "float",
         _DEFAULTS.learning_rate,
         doc="Passed to the recipe's optimizer.",
     ),
-    "seed": RecipeField(
+    "seed": FieldInfo(
         "The seed",
         "int",
         _DEFAULTS.seed,

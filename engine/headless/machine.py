@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Sequence
 from functools import cache
 
+from engine.device_names import is_logical_cpu
 from engine.headless.output import Refused
-from engine.spec import is_logical_cpu
 from engine.strategy import Strategy
 from engine.telemetry.probe import snapshot_once
 from engine.telemetry.snapshot import Snapshot

@@ -7,13 +7,14 @@ from typing import NamedTuple
 from engine import catalog, client, commands
 from engine.client import RunInfo
 from engine.events import Resumed
+from engine.field_info import Setting
 from engine.headless.follow import CtrlC, follow_own
 from engine.headless.machine import default_devices, resolve_devices
 from engine.headless.output import Exit, Refused, err, out, print_json, run_object
 from engine.headless.watch import answer, last_seq
 from engine.recipe_file import RecipeInfo
 from engine.run_state import RunState
-from engine.spec import RunSpec, Setting
+from engine.spec import RunSpec
 
 
 class Wishes(NamedTuple):

@@ -15,11 +15,11 @@ import torch
 from torch import nn
 
 from engine import sample_order
+from engine.device_names import is_logical_cpu
 from engine.process import resident_bytes, trim_heap
 from engine.pytorch import checkpoint
 from engine.pytorch.data import samples, to_device
 from engine.pytorch.strategy import TorchStrategy
-from engine.spec import is_logical_cpu
 from engine.worker.session import WorkerSession
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from engine.device_names import is_logical_cpu
 from engine.events import Metrics, Points
-from engine.spec import is_logical_cpu
 from engine.telemetry.snapshot import Snapshot
 
 

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import psutil
 
+from engine.device_names import is_logical_cpu
 from engine.process import end_group, start_module
 from engine.recipe_file import RecipeInfo
-from engine.spec import RunSpec, is_logical_cpu
+from engine.spec import RunSpec
 from engine.strategy import WorkerPlan
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from engine.spec import is_logical_cpu
+from engine.device_names import is_logical_cpu
 
 
 def configure(devices: Sequence[str]) -> list[str]:

@@ -18,8 +18,8 @@ from engine import catalog
 from engine.channel import CLOSED, Channel, Hello, connect
 from engine.commands import Command
 from engine.events import Event
+from engine.field_info import Setting
 from engine.recipe_file import RecipeInfo
-from engine.spec import Setting
 from engine.spec_file import read_spec
 from engine.worker.mailbox import Mailbox
 from engine.worker.outbox import Outbox

@@ -8,8 +8,8 @@ from textwrap import dedent
 
 import pytest
 
-from engine.recipe_file import RecipeField, RecipeInfo, read_recipe
-from engine.spec import Setting
+from engine.field_info import FieldInfo, Setting
+from engine.recipe_file import RecipeInfo, read_recipe
 
 MINIMAL = """
 import torch
@@ -61,11 +61,11 @@ def test_everything_that_a_recipe_says_about_itself(folder: Path) -> None:
         framework="torch",
         doc="A network for pictures.",
         fields=(
-            RecipeField("width", "int", 8, (), "Width is the number of channels."),
-            RecipeField(
+            FieldInfo("width", "int", 8, (), "Width is the number of channels."),
+            FieldInfo(
                 "activation", "choice", "relu", ("relu", "tanh"), "Width is the number of channels."
             ),
-            RecipeField("share", "float", 0.2),
+            FieldInfo("share", "float", 0.2),
         ),
         epochs=7,
         batch_size=32,
@@ -171,11 +171,11 @@ def test_a_built_in_recipe_is_referred_to_by_name_and_another_by_path(folder: Pa
 
 
 FIELDS = {
-    "flag": RecipeField("flag", "bool", True),
-    "count": RecipeField("count", "int", 1),
-    "rate": RecipeField("rate", "float", 0.5),
-    "text": RecipeField("text", "str", ""),
-    "pick": RecipeField("pick", "choice", 1, (1, 2, "many")),
+    "flag": FieldInfo("flag", "bool", True),
+    "count": FieldInfo("count", "int", 1),
+    "rate": FieldInfo("rate", "float", 0.5),
+    "text": FieldInfo("text", "str", ""),
+    "pick": FieldInfo("pick", "choice", 1, (1, 2, "many")),
 }
 
 

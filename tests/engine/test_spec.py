@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 from engine import catalog
-from engine.recipe_file import RecipeField, RecipeInfo
-from engine.spec import LARGEST, RunSpec, batch_arithmetic, is_logical_cpu, problems
+from engine.device_names import is_logical_cpu
+from engine.field_info import FieldInfo
+from engine.problems import problems
+from engine.recipe_file import RecipeInfo
+from engine.spec import LARGEST, RunSpec, batch_arithmetic
 
 GPU = "GPU-11111111-2222-3333-4444-555555555555"
 RECIPE = RecipeInfo(
@@ -18,8 +21,8 @@ RECIPE = RecipeInfo(
     builtin=False,
     framework="torch",
     fields=(
-        RecipeField("width", "int", 32),
-        RecipeField("activation", "choice", "relu", ("relu", "tanh")),
+        FieldInfo("width", "int", 32),
+        FieldInfo("activation", "choice", "relu", ("relu", "tanh")),
     ),
 )
 
@@ -68,13 +71,15 @@ def test_a_spec_that_can_run_has_no_problems(changes: dict[str, Any]) -> None:
         ({"batch_size": 0}, "batch_size", "at least 1"),
         ({"batch_size": -5}, "batch_size", "at least 1"),
         ({"batch_size": 1}, "batch_size", "cannot be shared by 2 replicas: choose at least 2"),
-        ({"epochs": 0}, "epochs", "At least 1 epoch"),
+        ({"epochs": 0}, "epochs", "at least 1"),
         ({"learning_rate": 0.0}, "learning_rate", "above 0"),
         ({"learning_rate": -1.0}, "learning_rate", "above 0"),
-        ({"learning_rate": math.nan}, "learning_rate", "above 0"),
-        ({"learning_rate": math.inf}, "learning_rate", "above 0"),
-        ({"seed": -1}, "seed", "between 0 and 2147483647"),
-        ({"seed": LARGEST + 1}, "seed", "between 0 and 2147483647"),
+        ({"learning_rate": math.nan}, "learning_rate", "finite number"),
+        ({"learning_rate": math.inf}, "learning_rate", "finite number"),
+        ({"seed": -1}, "seed", "at least 0"),
+        ({"seed": LARGEST + 1}, "seed", "at most 2147483647"),
+        ({"precision": "fp64"}, "precision", "one of fp32, tf32, bf16, fp16"),
+        ({"accumulation": 65}, "batch_size", "choose at least 130"),
         ({"settings": {"depth": 3}}, "settings.depth", "no setting 'depth'"),
         ({"settings": {"width": "wide"}}, "settings.width", "must be a whole number"),
         ({"settings": {"activation": "gelu"}}, "settings.activation", "one of relu, tanh"),

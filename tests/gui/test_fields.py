@@ -7,25 +7,24 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QCheckBox, QComboBox, QLineEdit
 from pytestqt.qtbot import QtBot
 
-from engine.recipe_file import RecipeField
-from engine.spec import Setting
+from engine.field_info import FieldInfo, Setting
 from gui.fields import Field
 
 
 @pytest.mark.parametrize(
     ("field", "widget", "value"),
     [
-        (RecipeField("width", "int", 32), QLineEdit, 64),
-        (RecipeField("rate", "float", 0.1), QLineEdit, 3e-4),
-        (RecipeField("rate", "float", 0.1), QLineEdit, 0.30000000000000004),
-        (RecipeField("deep", "bool", False), QCheckBox, True),
-        (RecipeField("name", "str", "a"), QLineEdit, "b c"),
-        (RecipeField("act", "choice", "relu", ("relu", "gelu")), QComboBox, "gelu"),
-        (RecipeField("size", "choice", 8, (8, 16)), QComboBox, 16),
+        (FieldInfo("width", "int", 32), QLineEdit, 64),
+        (FieldInfo("rate", "float", 0.1), QLineEdit, 3e-4),
+        (FieldInfo("rate", "float", 0.1), QLineEdit, 0.30000000000000004),
+        (FieldInfo("deep", "bool", False), QCheckBox, True),
+        (FieldInfo("name", "str", "a"), QLineEdit, "b c"),
+        (FieldInfo("act", "choice", "relu", ("relu", "gelu")), QComboBox, "gelu"),
+        (FieldInfo("size", "choice", 8, (8, 16)), QComboBox, 16),
     ],
 )
 def test_a_value_comes_back_as_it_went_in(
-    qtbot: QtBot, field: RecipeField, widget: type, value: Setting
+    qtbot: QtBot, field: FieldInfo, widget: type, value: Setting
 ) -> None:
     entry = Field(field)
     qtbot.addWidget(entry)
@@ -39,7 +38,7 @@ def test_a_value_comes_back_as_it_went_in(
 
 @pytest.mark.parametrize("text", ["3e-4", " 0.0003 ", "3E-4"])
 def test_a_number_may_be_typed_in_scientific_notation(qtbot: QtBot, text: str) -> None:
-    entry = Field(RecipeField("rate", "float", 0.1))
+    entry = Field(FieldInfo("rate", "float", 0.1))
     qtbot.addWidget(entry)
     QTest.keyClicks(_cleared(entry), text)
     assert entry.value() == 3e-4
@@ -47,7 +46,7 @@ def test_a_number_may_be_typed_in_scientific_notation(qtbot: QtBot, text: str) -
 
 @pytest.mark.parametrize("text", ["", "abc", "1,5", "--", "1e", "😀"])
 def test_nonsense_is_said_in_a_sentence(qtbot: QtBot, text: str) -> None:
-    entry = Field(RecipeField("width", "int", 32))
+    entry = Field(FieldInfo("width", "int", 32))
     qtbot.addWidget(entry)
     _cleared(entry).setText(text)
     with pytest.raises(ValueError, match="width must be a whole number"):
@@ -55,7 +54,7 @@ def test_nonsense_is_said_in_a_sentence(qtbot: QtBot, text: str) -> None:
 
 
 def test_a_problem_takes_the_place_of_the_note(qtbot: QtBot) -> None:
-    entry = Field(RecipeField("width", "int", 32))
+    entry = Field(FieldInfo("width", "int", 32))
     qtbot.addWidget(entry)
     entry.show()
     entry.set_note("64 = 32 × 2")

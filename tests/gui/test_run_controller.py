@@ -12,8 +12,9 @@ from pytestqt.qtbot import QtBot
 
 from engine.client import CannotStart, CommandFailed, RunInfo
 from engine.commands import Command, Stop
+from engine.problems import Problem
 from engine.run_state import RunState, RunStatus
-from engine.spec import Problem, RunSpec
+from engine.spec import RunSpec
 from gui.background import Background
 from gui.run_controller import RunController
 

@@ -11,7 +11,8 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLineEdit
 from pytestqt.qtbot import QtBot
 
-from engine.spec import Problem, RunSpec
+from engine.problems import Problem
+from engine.spec import RunSpec
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
 from gui.run_form import RunForm
 

@@ -1,0 +1,14 @@
+"""How a spec names devices: logical CPU devices by number, GPUs by their full UUID."""
+
+from __future__ import annotations
+
+import re
+
+_LOGICAL_CPU = re.compile(r"cpu:(0|[1-9]\d{0,2})")
+MOST_LOGICAL_CPUS = 64
+
+
+def is_logical_cpu(device: str) -> bool:
+    """Whether `device` names a logical CPU device (`cpu:0` ... `cpu:63`)."""
+    match = _LOGICAL_CPU.fullmatch(device)
+    return match is not None and int(match[1]) < MOST_LOGICAL_CPUS

@@ -1,0 +1,139 @@
+"""One value that a person may set: its type, its limits, and the sentences about what is wrong."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+import msgspec
+
+Setting = bool | int | float | str
+"""A value that a person can set."""
+
+
+class FieldInfo(msgspec.Struct, frozen=True):
+    """What the form, the command line and the checks know about one value."""
+
+    name: str
+    type: str
+    """`bool`, `int`, `float`, `str` or `choice`."""
+
+    default: Setting
+    choices: tuple[Setting, ...] = ()
+    doc: str = ""
+    label: str = ""
+    """What a form writes beside it; empty: made from the name."""
+
+    group: str = ""
+    """Heading under which a form shows it."""
+
+    least: float | None = None
+    most: float | None = None
+    above: float | None = None
+    """It must be greater than this."""
+
+    @property
+    def title(self) -> str:
+        """The label, or one made from the name."""
+        return self.label or self.name.replace("_", " ").capitalize()
+
+    def problem(self, value: Setting) -> str:
+        """Why `value` does not fit, in a sentence; empty when it does."""
+        if self.type == "choice":
+            if value in self.choices:
+                return ""
+            return f"{self._spoken} must be {self._wanted}, not {value!r}."
+        fits = isinstance(value, _TYPES[self.type])
+        if isinstance(value, bool) and self.type != "bool":
+            fits = False
+        if not fits:
+            return f"{self._spoken} must be {self._wanted}, not {value!r}."
+        return "" if isinstance(value, str) else self._range_problem(value)
+
+    def parse(self, text: str) -> Setting:
+        """The value that `text` (from the command line or from the form) stands for.
+
+        Raises ValueError with a sentence when it stands for none.
+        """
+        text = text.strip()
+        try:
+            value: Setting
+            match self.type:
+                case "bool":
+                    value = _BOOLEANS[text.lower()]
+                case "int":
+                    value = int(text)
+                case "float":
+                    value = float(text)
+                case "choice":
+                    value = next(choice for choice in self.choices if str(choice) == text)
+                case _:
+                    value = text
+        except (KeyError, ValueError, StopIteration):
+            raise ValueError(f"{self._spoken} must be {self._wanted}, not {text!r}.") from None
+        return value
+
+    @property
+    def _spoken(self) -> str:
+        """How a sentence begins that is about this value."""
+        return f"{self.label} ({self.name})" if self.label else self.name
+
+    @property
+    def _wanted(self) -> str:
+        if self.type == "choice":
+            return f"one of {', '.join(map(str, self.choices))}"
+        return _WORDS[self.type]
+
+    def _range_problem(self, value: float) -> str:
+        if self.least is None and self.most is None and self.above is None:
+            return ""
+        if not math.isfinite(value):
+            return f"{self._spoken} must be a finite number, not {value}."
+        if self.above is not None and value <= self.above:
+            return f"{self._spoken} must be above {self.above:g}, not {value:g}."
+        if self.least is not None and value < self.least:
+            return f"{self._spoken} must be at least {self.least:.10g}, not {value:.10g}."
+        if self.most is not None and value > self.most:
+            return f"{self._spoken} must be at most {self.most:.10g}, not {value:.10g}."
+        return ""
+
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    "bool": (bool,),
+    "int": (int,),
+    "float": (int, float),
+    "str": (str,),
+}
+_WORDS = {"bool": "true or false", "int": "a whole number", "float": "a number", "str": "text"}
+_BOOLEANS = {"true": True, "yes": True, "on": True, "1": True} | dict.fromkeys(
+    ("false", "no", "off", "0"), False
+)
+
+
+def fields_of(struct: type[msgspec.Struct]) -> Mapping[str, FieldInfo]:
+    """What the annotations of `struct` say of its fields that have a title, by name, in order."""
+    defaults = {field.name: field.default for field in msgspec.structs.fields(struct)}
+    found = {}
+    for name, hint in get_type_hints(struct, include_extras=True).items():
+        if get_origin(hint) is Annotated:
+            kind, meta = get_args(hint)
+            found[name] = _described(name, kind, meta, defaults[name])
+    return MappingProxyType(found)
+
+
+def _described(name: str, kind: Any, meta: msgspec.Meta, default: Any) -> FieldInfo:
+    is_choice = get_origin(kind) is Literal
+    return FieldInfo(
+        name=name,
+        type="choice" if is_choice else kind.__name__,
+        default=default,
+        choices=get_args(kind) if is_choice else (),
+        doc=meta.description or "",
+        label=meta.title or "",
+        group=(meta.extra or {}).get("group", ""),
+        least=meta.ge,
+        most=meta.le,
+        above=meta.gt,
+    )
