@@ -25,6 +25,7 @@ from gui.failure_banner import FailureBanner
 from gui.log_view import LogView
 from gui.main_window import MainWindow, Parts
 from gui.plots.plot_grid import PlotGrid
+from gui.resume_desk import ResumeDesk
 from gui.run_controller import RunController
 from gui.run_controls import RunControls
 from gui.run_figures import RunFigures
@@ -116,6 +117,7 @@ class Deck(QObject):
             self.events,
         )
         self.window = MainWindow(parts, self.settings)
+        self.resume_desk = ResumeDesk(self.controller, self.form, self.window)
         self._connect_run()
         self._connect_commands()
         self._connect_telemetry()
@@ -180,7 +182,7 @@ class Deck(QObject):
         controls.pause_clicked.connect(controller.pause)
         controls.resume_paused_clicked.connect(controller.resume_paused)
         controls.stop_clicked.connect(controller.stop)
-        controls.resume_clicked.connect(controller.resume)
+        controls.pause_and_free_clicked.connect(controller.pause_and_free)
         controls.checkpoint_clicked.connect(controller.save_checkpoint)
         controls.empty_cache_clicked.connect(controller.empty_cache)
         controller.started.connect(self._started)
@@ -189,6 +191,17 @@ class Deck(QObject):
         controller.runs_listed.connect(self.history.show_runs)
         self.history.opened.connect(self.open)
         self.history.copy_requested.connect(self.form.load)
+        self._connect_resume()
+
+    def _connect_resume(self) -> None:
+        desk, history = self.resume_desk, self.history
+        self.controls.resume_clicked.connect(desk.resume)
+        history.resume_requested.connect(desk.resume)
+        history.resume_from_older_requested.connect(desk.resume_from_older)
+        history.resume_as_form_requested.connect(desk.resume_as_form)
+        # The watched run is the current one of the list.
+        more = (history.resume_from_older, history.resume_as_form)
+        self.controls.resume_more.menu().addActions(more)
 
     def _connect_telemetry(self) -> None:
         self.telemetry.snapshot.connect(self.devices.show_snapshot)

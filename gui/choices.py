@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QStandardItemModel
-from PySide6.QtWidgets import QComboBox, QFileDialog, QWidget
+from PySide6.QtWidgets import QFileDialog, QWidget
 
 from engine import catalog
 from engine.recipe_file import RecipeInfo
 from engine.strategy import Strategy
-from gui.fields import let_shrink
+from gui.fields import Combo, wrapped
 
 OPEN_FILE = "Open file…"
 FIRST_RECIPE = "digits"
@@ -20,15 +19,16 @@ FIRST_STRATEGY = "single"
 POPUP_MARGIN = 40
 """Pixels beside the longest entry of a list that drops down, for its frame and scroll bar."""
 
+_FRAMEWORKS = {"torch": "PyTorch", "tf": "TensorFlow"}
 
-class RecipeChoice(QComboBox):
+
+class RecipeChoice(Combo):
     """The built-in recipes, the user's own files, and a way to open one more."""
 
     chosen = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        let_shrink(self)
         self._recipes = {recipe.reference: recipe for recipe in catalog.builtin_recipes()}
         for recipe in self._recipes.values():
             self._insert(recipe)
@@ -76,49 +76,82 @@ class RecipeChoice(QComboBox):
             self.choose(reference)
 
 
-class StrategyChoice(QComboBox):
-    """The strategies for a recipe; one that cannot run now stays visible, with the reason."""
+class StrategyChoice(Combo):
+    """Every strategy there is; one that cannot run now stays visible, with the reason."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        let_shrink(self)
+        self._fill(list(catalog.strategies()), [])
 
     def offer(self, recipe: RecipeInfo, devices: Sequence[str]) -> None:
-        """List the strategies that train `recipe`, disabled where they cannot run on `devices`."""
-        offered = catalog.strategies_for(recipe)
-        if [strategy.name for strategy in offered] != self.names():
-            self._fill(offered)
-        model = self.model()
-        assert isinstance(model, QStandardItemModel)
-        for row, strategy in enumerate(offered):
-            reasons = strategy.problems(devices) if devices else []
-            model.item(row).setEnabled(not reasons)
-            model.item(row).setToolTip("\n".join(reasons) or strategy.summary)
-        self.setToolTip(self.itemData(self.currentIndex(), Qt.ItemDataRole.ToolTipRole) or "")
+        """List those that can train `recipe` on `devices`, then the others, disabled. The choice
+        stays, unless it takes another strategy to train this recipe."""
+        reasons = {
+            strategy.name: _why_not(strategy, recipe, devices) for strategy in catalog.strategies()
+        }
+        usable = [strategy for strategy in catalog.strategies() if not reasons[strategy.name]]
+        others = [strategy for strategy in catalog.strategies() if reasons[strategy.name]]
+        if [strategy.name for strategy in usable + others] != self.names() or (
+            len(usable) != self._separator
+        ):
+            self._fill(usable, others)
+        for strategy in catalog.strategies():
+            row = self.findData(strategy.name)
+            self.set_entry(row, reason=reasons[strategy.name], tip=strategy.summary)
+        if _cannot_train(self.strategy(), recipe):
+            self._choose_another(recipe, usable)
+        self.setToolTip(wrapped(self.strategy().summary))
 
     def names(self) -> list[str]:
-        """Full names of the strategies on offer, in their order."""
-        return [self.itemData(row) for row in range(self.count())]
+        """Full names of the strategies, in their order."""
+        return [name for row in range(self.count()) if (name := self.itemData(row))]
 
-    def name(self) -> str:
-        """Full name of the chosen strategy; empty where there is none."""
-        return self.currentData() or ""
+    def strategy(self) -> Strategy:
+        """The chosen strategy."""
+        return catalog.strategy(self.currentData())
 
     def choose(self, name: str) -> None:
-        """Choose the strategy with the full name `name`, if it is on offer."""
+        """Choose the strategy with the full name `name`, if there is one."""
         row = self.findData(name)
         if row >= 0:
             self.setCurrentIndex(row)
 
-    def _fill(self, offered: Sequence[Strategy]) -> None:
-        before = self.name()
-        short_names = [strategy.short_name for strategy in offered]
+    def _choose_another(self, recipe: RecipeInfo, usable: Sequence[Strategy]) -> None:
+        fitting = usable or [
+            each for each in catalog.strategies() if not _cannot_train(each, recipe)
+        ]
+        simplest = sorted(fitting, key=lambda strategy: strategy.short_name != FIRST_STRATEGY)
+        for strategy in simplest[:1]:
+            self._choose_silently(strategy.name)
+
+    def _choose_silently(self, name: str) -> None:
+        self.blockSignals(True)
+        self.choose(name)
+        self.blockSignals(False)
+
+    def _fill(self, usable: Sequence[Strategy], others: Sequence[Strategy]) -> None:
+        before = self.currentData()
         self.blockSignals(True)
         self.clear()
-        for strategy in offered:
-            self.addItem(strategy.title, strategy.name)
+        for strategy in (*usable, *others):
+            framework = _FRAMEWORKS.get(strategy.framework, strategy.framework)
+            self.addItem(f"{strategy.title} · {framework}", strategy.name)
+        if usable and others:
+            self.insertSeparator(len(usable))
+        self._separator = len(usable)
         self.view().setMinimumWidth(self.view().sizeHintForColumn(0) + POPUP_MARGIN)
-        first = short_names.index(FIRST_STRATEGY) if FIRST_STRATEGY in short_names else 0
-        kept = self.findData(before)
-        self.setCurrentIndex(kept if kept >= 0 else first)
+        self.setMaxVisibleItems(self.count())
         self.blockSignals(False)
+        self._choose_silently(before)
+
+
+def _cannot_train(strategy: Strategy, recipe: RecipeInfo) -> str:
+    """Why `strategy` cannot train `recipe`; nothing is held against it while no strategy could."""
+    return "" if recipe.problem else strategy.recipe_problem(recipe)
+
+
+def _why_not(strategy: Strategy, recipe: RecipeInfo, devices: Sequence[str]) -> str:
+    """Why `strategy` cannot train `recipe` on `devices`, in sentences; empty when it can."""
+    unfit = _cannot_train(strategy, recipe)
+    reasons = ([unfit] if unfit else []) + (strategy.problems(devices) if devices else [])
+    return "\n".join(reasons)

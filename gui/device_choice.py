@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Signal
+from PySide6.QtGui import QWheelEvent
 from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QSpinBox, QVBoxLayout, QWidget
 
 from engine.device_names import MOST_LOGICAL_CPUS, is_logical_cpu
@@ -24,7 +25,7 @@ class DeviceChoice(QWidget):
         self.cpu.setChecked(True)
         self.cpu.setToolTip("Train without a GPU, on this many workers.")
         self.cpu.clicked.connect(self._cpu_clicked)
-        self._workers = QSpinBox()
+        self._workers = _Count()
         self._workers.setRange(1, MOST_LOGICAL_CPUS)
         self._workers.setSuffix(" worker")
         self._workers.setAccessibleName("CPU workers")
@@ -120,6 +121,13 @@ class DeviceChoice(QWidget):
         if self.cpu.isChecked():
             self._touched = True
             self.changed.emit()
+
+
+class _Count(QSpinBox):
+    """A number in a panel that scrolls: the wheel is left to the panel."""
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        event.ignore()
 
 
 def _spoken(gpu: DeviceSnapshot) -> str:

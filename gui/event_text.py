@@ -85,8 +85,9 @@ def event_text(event: Event) -> EventText:
             )
         case CacheEmptied(rank, device, freed):
             return _info(f"Cache of {device} emptied: {wording.size(freed)} given back.", rank)
-        case Paused(step):
-            return _info(f"Paused after step {step}.")
+        case Paused(step, freed_devices):
+            where = "; model and optimizer lie in the host's memory" if freed_devices else ""
+            return _info(f"Paused after step {step}{where}.")
         case Resumed(step):
             return _info(f"Goes on after step {step}.")
         case TrainingEnded(step, completed):

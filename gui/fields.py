@@ -2,13 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from html import escape
 from typing import NamedTuple
 
 from PySide6.QtCore import Qt, Signal, SignalInstance
+from PySide6.QtGui import QStandardItemModel, QWheelEvent
 from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel, QLineEdit, QVBoxLayout, QWidget
 
 from engine.field_info import FieldInfo, Setting
+
+
+class Combo(QComboBox):
+    """A combo box for the narrow side of the window, which scrolls: so the wheel is left to it."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.setMinimumContentsLength(8)
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        """Leave the choice as it is: whoever turns the wheel means the panel behind."""
+        event.ignore()
+
+    def set_entry(self, row: int, *, reason: str, tip: str = "") -> None:
+        """Let the entry in `row` be chosen, with `tip` as its tooltip, unless there is a `reason`
+        why not."""
+        model = self.model()
+        assert isinstance(model, QStandardItemModel)
+        model.item(row).setEnabled(not reason)
+        model.item(row).setToolTip(wrapped(reason or tip))
 
 
 class Editor(NamedTuple):
@@ -39,8 +62,7 @@ def _check(field: FieldInfo) -> Editor:
 
 
 def _combo(field: FieldInfo) -> Editor:
-    combo = QComboBox()
-    let_shrink(combo)
+    combo = Combo()
     combo.addItems([str(choice) for choice in field.choices])
     return Editor(
         combo,
@@ -66,9 +88,16 @@ class Field(QWidget):
 
     def __init__(self, field: FieldInfo, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self.info = field
+        self._refusal = ""
+        self._kept = field.default
         self._editor = _EDITORS[field.type](field)
-        self._editor.widget.setAccessibleName(field.name)
-        self._editor.widget.setToolTip(field.doc)
+        self._editor.widget.setAccessibleName(field.title)
+        self.label = QLabel(field.title)
+        """What to write beside it."""
+
+        self.label.setBuddy(self._editor.widget)
+        self._set_tip(field.doc)
         self._editor.changed.connect(lambda *_: self.changed.emit())
         self._below = Below()
         self.setFocusProxy(self._editor.widget)
@@ -90,6 +119,19 @@ class Field(QWidget):
         return self._below.problem
 
     @property
+    def refusal(self) -> str:
+        """Why the value cannot be changed now, or empty."""
+        return self._refusal
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether something other than the default stands here."""
+        try:
+            return self.value() != self.info.default
+        except ValueError:
+            return True
+
+    @property
     def below(self) -> str:
         """The line below the field: its problem or its note."""
         return self._below.text()
@@ -98,9 +140,42 @@ class Field(QWidget):
         """What was entered. Raises ValueError with a sentence when it stands for no value."""
         return self._editor.get()
 
+    def value_or_default(self) -> Setting:
+        """What was entered, or the default where that stands for no value."""
+        try:
+            return self.value()
+        except ValueError:
+            return self.info.default
+
     def set_value(self, value: Setting) -> None:
-        """Show `value`."""
-        self._editor.set(value)
+        """Show `value`, while the field is refused: as soon as it no longer is."""
+        if self._refusal:
+            self._kept = value
+        else:
+            self._editor.set(value)
+
+    def set_refusal(self, reason: str) -> None:
+        """Show the default and take no other value, with the reason as the tooltip; with an empty
+        reason show what was there before. Does not emit `changed`."""
+        if reason == self._refusal:
+            return
+        self._editor.widget.blockSignals(True)
+        if not self._refusal:
+            self._kept = self.value_or_default()
+            self._editor.set(self.info.default)
+        elif not reason:
+            self._editor.set(self._kept)
+        self._editor.widget.blockSignals(False)
+        self._refusal = reason
+        for widget in (self._editor.widget, self.label):
+            widget.setEnabled(not reason)
+        self._set_tip(reason or self.info.doc)
+
+    def set_choice_refusals(self, reasons: Mapping[Setting, str]) -> None:
+        """Let no choice be made that has a reason against it; of a field of type `choice`."""
+        assert isinstance(self._editor.widget, Combo)
+        for row, choice in enumerate(self.info.choices):
+            self._editor.widget.set_entry(row, reason=reasons.get(choice, ""))
 
     def set_note(self, text: str) -> None:
         """Show a quiet line below the field while there is no problem."""
@@ -109,6 +184,10 @@ class Field(QWidget):
     def set_problem(self, text: str) -> None:
         """Show what is wrong with the value, in words; empty when nothing is."""
         self._below.set_problem(text)
+
+    def _set_tip(self, text: str) -> None:
+        for widget in (self._editor.widget, self.label):
+            widget.setToolTip(wrapped(text))
 
 
 class Below(QLabel):
@@ -140,10 +219,9 @@ class Below(QLabel):
         self.style().polish(self)  # the style sheet goes by the name
 
 
-def let_shrink(combo: QComboBox) -> None:
-    """Let a combo box be narrower than its longest entry: the side of the window is narrow."""
-    combo.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-    combo.setMinimumContentsLength(8)
+def wrapped(tip: str) -> str:
+    """`tip` as rich text: only that is broken into lines, where a tooltip is long."""
+    return f"<p>{escape(tip).replace(chr(10), '<br>')}</p>" if tip else ""
 
 
 def _as_text(value: Setting) -> str:

@@ -147,7 +147,7 @@ class MainWindow(QMainWindow):
         inside = QVBoxLayout(runs)
         inside.setContentsMargins(10, 8, 6, 8)
         inside.addWidget(_heading("RUNS"))
-        parts.history.setMinimumHeight(130)
+        parts.history.setMinimumHeight(110)
         inside.addWidget(parts.history)
         column.addWidget(runs, 1)
         scroll = QScrollArea()

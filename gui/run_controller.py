@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
+from typing import NamedTuple
 
 from PySide6.QtCore import QObject, Signal
 
@@ -16,6 +18,20 @@ from gui.background import Background
 from gui.run_index import RunIndex
 
 
+class ResumeRequest(NamedTuple):
+    """How a run that is over should go on."""
+
+    run_id: str
+    checkpoint: Path | None = None
+    """None: from its newest."""
+
+    strategy: str | None = None
+    """Full name; None: as before."""
+
+    devices: tuple[str, ...] | None = None
+    """None: as before."""
+
+
 class RunController(QObject):
     """Starts runs and asks things of the watched one; nothing here blocks the window."""
 
@@ -24,6 +40,16 @@ class RunController(QObject):
 
     problems = Signal(list)
     """list[engine.spec.Problem]: why a run could not be started."""
+
+    resume_refused = Signal(str, str)
+    """Id of a run, and the sentences why it cannot go on."""
+
+    checkpoint_unusable = Signal(object, str, object)
+    """The ResumeRequest that met a damaged checkpoint, the name of that, and the Path of the intact
+    one before it."""
+
+    checkpoints_listed = Signal(str, list)
+    """Id of a run and list[CheckpointInfo], oldest first: the answer to `list_checkpoints`."""
 
     failed = Signal(str)
     """A sentence about something asked for that did not happen."""
@@ -54,20 +80,33 @@ class RunController(QObject):
 
     def start(self, spec: RunSpec) -> None:
         """Start a run: answered by `started`, or by `problems`."""
-        self._take_off(lambda: client.start(spec))
+        self._take_off(lambda: client.start(spec), self._fail)
 
-    def resume(self, run_id: str) -> None:
-        """Let a run that is over go on from its newest checkpoint: as with `start`."""
+    def resume(self, request: ResumeRequest) -> None:
+        """Let a run that is over go on: answered by `started`, by `resume_refused` or by
+        `checkpoint_unusable`."""
+        run_id, checkpoint, strategy, devices = request
 
         def work() -> str:
-            client.resume(run_id)
+            client.resume(run_id, checkpoint, strategy=strategy, devices=devices)
             return run_id
 
-        self._take_off(work)
+        self._take_off(work, partial(self._resume_failed, request))
+
+    def list_checkpoints(self, run_id: str) -> None:
+        """Look for the checkpoints of a run: answered by `checkpoints_listed`."""
+        work = partial(client.run_checkpoints, run_id)
+        self._background.run(
+            work, lambda found: self.checkpoints_listed.emit(run_id, found), self._fail
+        )
 
     def pause(self) -> None:
         """Ask the watched run to hold at the next step."""
         self._send(Pause())
+
+    def pause_and_free(self) -> None:
+        """Ask the watched run to hold, with its model off the GPUs meanwhile."""
+        self._send(Pause(free_devices=True))
 
     def resume_paused(self) -> None:
         """Ask the watched run to go on after a pause."""
@@ -96,20 +135,30 @@ class RunController(QObject):
         """Every run there is, newest first, read on this thread: for the window's opening."""
         return self._index.runs()
 
-    def _take_off(self, work: Callable[[], str]) -> None:
+    def _take_off(self, work: Callable[[], str], failure: Callable[[Exception], None]) -> None:
         if self._starting:
             return  # the second click of a double click
         self._starting = True
-        self._background.run(work, self._took_off, self._did_not_take_off)
+
+        def failed(error: Exception) -> None:
+            self._starting = False
+            failure(error)
+
+        self._background.run(work, self._took_off, failed)
 
     def _took_off(self, run_id: str) -> None:
         self._starting = False
         self._stop_asked = False
         self.started.emit(run_id)
 
-    def _did_not_take_off(self, error: Exception) -> None:
-        self._starting = False
-        self._fail(error)
+    def _resume_failed(self, request: ResumeRequest, error: Exception) -> None:
+        match error:
+            case client.CheckpointUnusable(damaged=damaged, previous=Path() as previous):
+                self.checkpoint_unusable.emit(request, damaged, previous)
+            case CannotStart() | NoSuchRun():
+                self.resume_refused.emit(request.run_id, str(error))
+            case _:
+                self._fail(error)
 
     def _send(self, command: Command) -> None:
         if self._run_id is None:

@@ -6,10 +6,12 @@ import time
 from typing import NamedTuple
 
 from PySide6.QtCore import QSize, Qt, QTimer, Signal
+from PySide6.QtGui import QAction
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
     QLabel,
+    QMenu,
     QProgressBar,
     QPushButton,
     QSizePolicy,
@@ -18,9 +20,13 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from engine import catalog
 from engine.client import RunInfo
+from engine.device_names import is_logical_cpu
 from engine.run_state import RunState, RunStatus
+from engine.spec import RunSpec
 from gui import wording
+from gui.fields import wrapped
 from gui.state_look import dot, state_colour
 from gui.theme import Theme, icon
 
@@ -46,12 +52,17 @@ _OFFERS = {
     RunState.STOPPING: Offer(stop="Stop now"),
 }
 _NOTHING = Offer()
+_FREE_TIP = (
+    "Hold after the current step, with model and optimizer in the host's memory meanwhile: "
+    "others may use the GPUs."
+)
 
 
 class RunControls(QFrame):
     """Shows the watched run and offers what its state allows."""
 
     pause_clicked = Signal()
+    pause_and_free_clicked = Signal()
     resume_paused_clicked = Signal()
     stop_clicked = Signal()
     resume_clicked = Signal(str)
@@ -75,16 +86,21 @@ class RunControls(QFrame):
         self.progress.setTextVisible(False)
         self.progress.setAccessibleName("Progress of the run")
         self.pause = _button("Pause", "Hold after the current step; the processes stay")
+        self.pause_and_free = QAction("Pause and free the GPUs", self)
+        self.pause_more = MoreButton("More ways to pause")
+        self.pause_more.menu().addAction(self.pause_and_free)
         self.stop = _button("Stop", "Save a checkpoint and end the run (Ctrl+.)")
         self.checkpoint = _button("Checkpoint", "Save a checkpoint now (Ctrl+S)")
         self.empty_cache = _button("Empty cache", "Let every worker give unused memory back")
         self.resume = _button("Resume", "Go on from the newest checkpoint")
+        self.resume_more = MoreButton("More ways to resume")
         self._theme_button = QToolButton()
         self._theme_button.setToolTip("Dark or light (Ctrl+Shift+L)")
         self._theme_button.setAccessibleName("Theme")
         self._theme_button.setIconSize(QSize(18, 18))
         self._lay_out()
         self.pause.clicked.connect(self._pause_or_go_on)
+        self.pause_and_free.triggered.connect(self.pause_and_free_clicked)
         self.stop.clicked.connect(self.stop_clicked)
         self.checkpoint.clicked.connect(self.checkpoint_clicked)
         self.empty_cache.clicked.connect(self.empty_cache_clicked)
@@ -103,6 +119,10 @@ class RunControls(QFrame):
         self.pause.setText("Resume" if offer.go_on else "Pause")
         self.pause.setIcon(icon("play-fill" if offer.go_on else "pause", self._theme))
         self.pause.setEnabled(offer.pause or offer.go_on)
+        reason = _why_not_free(info.spec) if info else ""
+        self.pause_and_free.setEnabled(offer.pause and not reason)
+        self.pause_and_free.setToolTip(wrapped(reason or _FREE_TIP))
+        self.pause_more.setEnabled(offer.pause)
         self.stop.setText(offer.stop or "Stop")
         self.stop.setEnabled(bool(offer.stop))
         self.checkpoint.setEnabled(offer.ask)
@@ -110,7 +130,9 @@ class RunControls(QFrame):
         resumable = bool(info and info.state.can_resume and info.status.checkpoint)
         over = bool(info and info.state.is_over)
         self.resume.setVisible(resumable)
+        self.resume_more.setVisible(resumable)
         self.pause.setVisible(not resumable)
+        self.pause_more.setVisible(not resumable)
         self._progress_label.setText(_progress_text(info.status) if info else "")
         total = info.status.total_steps if info else 0
         self.progress.setRange(0, total or 1)
@@ -143,6 +165,8 @@ class RunControls(QFrame):
             (self.resume, "arrow-clockwise"),
         ):
             button.setIcon(icon(name, theme))
+        for more in (self.pause_more, self.resume_more):
+            more.setIcon(icon("caret-down", theme))
         self._theme_button.setIcon(icon("sun" if theme.name == "dark" else "moon", theme))
         self.show_info(self._info)
 
@@ -200,15 +224,47 @@ class RunControls(QFrame):
         layout.addLayout(run, 1)
         layout.addLayout(progress)
         layout.addSpacing(8)
-        for button in (self.resume, self.pause, self.stop, self.checkpoint, self.empty_cache):
+        for button, more in ((self.resume, self.resume_more), (self.pause, self.pause_more)):
+            pair = QHBoxLayout()
+            pair.setSpacing(2)
+            pair.addWidget(button)
+            pair.addWidget(more)
+            layout.addLayout(pair)
+        for button in (self.stop, self.checkpoint, self.empty_cache):
             layout.addWidget(button)
         layout.addWidget(self._theme_button)
+
+
+class MoreButton(QToolButton):
+    """A narrow button beside another one, with a menu of further ways to do the same."""
+
+    def __init__(self, tip: str) -> None:
+        super().__init__()
+        self.setObjectName("more")
+        self.setToolTip(tip)
+        self.setAccessibleName(tip)
+        self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.setIconSize(QSize(12, 12))
+        menu = QMenu(self)
+        menu.setToolTipsVisible(True)
+        self.setMenu(menu)
 
 
 def _button(text: str, tip: str) -> QPushButton:
     button = QPushButton(text)
     button.setToolTip(tip)
     return button
+
+
+def _why_not_free(spec: RunSpec) -> str:
+    """Why a pause of this run cannot free its devices, in a sentence; empty when it can."""
+    if all(is_logical_cpu(device) for device in spec.devices):
+        return "This run trains on the CPU: there is no GPU to free."
+    try:
+        can_free = catalog.strategy(spec.strategy).can_free_devices
+    except catalog.UnknownName as error:
+        return str(error)
+    return "" if can_free else f"{spec.strategy} keeps its model on the GPUs during a pause."
 
 
 def _progress_text(status: RunStatus) -> str:

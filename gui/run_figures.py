@@ -14,6 +14,9 @@ from engine.store_reader import StoredEvent
 from gui import wording
 
 TRAIN_LOSS = "train/loss"
+_SHARES = {"rank/0/data_share": "data", "rank/0/communication_share": "comm."}
+"""What a step should spend little time on; the rest is computing."""
+
 _LESS_IS_BETTER = ("loss", "error", "mae", "mse", "rmse", "perplexity")
 _UNKNOWN = "–"
 
@@ -39,6 +42,7 @@ class RunFigures(QObject):
         self._loss: list[tuple[Array, Array]] = []
         self._epochs: dict[int, dict[str, float]] = {}
         self._memory: dict[str, float] = {}
+        self._shares: dict[str, float] = {}
         self.metric_named.emit("VALIDATION")
         for key in ("loss", "metric", "throughput", "step_time", "memory"):
             self.figure.emit(key, _UNKNOWN, "", "")
@@ -63,7 +67,13 @@ class RunFigures(QObject):
             speed = f"{status.samples_per_second:,.0f} samples/s"
             self.figure.emit("throughput", speed, note, "")
         if status.step_seconds:
-            self.figure.emit("step_time", f"{status.step_seconds * 1000:.3g} ms", "per step", "")
+            spent = " · ".join(
+                f"{name} {100 * self._shares[series]:.0f} %"
+                for series, name in _SHARES.items()
+                if series in self._shares
+            )
+            step_time = f"{status.step_seconds * 1000:.3g} ms"
+            self.figure.emit("step_time", step_time, spent or "per step", "")
 
     def take_events(self, events: list[StoredEvent]) -> None:
         """Take the results of epochs; a rewound run has lost the later ones."""
@@ -96,6 +106,8 @@ class RunFigures(QObject):
         elif _is_memory(series) and np.isfinite(values).any():
             self._memory[series] = max(float(np.nanmax(values)), self._memory.get(series, 0.0))
             self._show_memory()
+        elif series in _SHARES and np.isfinite(values[-1:]).any():
+            self._shares[series] = float(values[-1])
 
     def _show_memory(self) -> None:
         """The device that has had most memory in use."""

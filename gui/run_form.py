@@ -4,56 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from msgspec.structs import replace
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import (
-    QFormLayout,
-    QFrame,
-    QHBoxLayout,
-    QLabel,
-    QPushButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
-from engine import catalog
-from engine.field_info import FieldInfo, Setting
+from engine.field_info import Setting
 from engine.problems import Problem, problems
-from engine.spec import RunSpec, batch_arithmetic
+from engine.recipe_file import RecipeInfo
+from engine.spec import FIELDS, RunSpec, batch_arithmetic
+from engine.strategy import Strategy
 from engine.telemetry.snapshot import Snapshot
+from gui.advanced_fields import AdvancedFields, form_rows
 from gui.choices import RecipeChoice, StrategyChoice
 from gui.device_choice import DeviceChoice
-from gui.fields import Below, Field
+from gui.fields import Below, Field, wrapped
 
-_DEFAULTS = RunSpec(recipe="", strategy="", devices=())
-_NUMBERS = {
-    "batch_size": FieldInfo(
-        "The batch size",
-        "int",
-        _DEFAULTS.batch_size,
-        doc="Global: samples per optimizer step over all devices together.",
-    ),
-    "epochs": FieldInfo(
-        "The number of epochs", "int", _DEFAULTS.epochs, doc="Passes over the training data."
-    ),
-    "learning_rate": FieldInfo(
-        "The learning rate",
-        "float",
-        _DEFAULTS.learning_rate,
-        doc="Passed to the recipe's optimizer.",
-    ),
-    "seed": FieldInfo(
-        "The seed",
-        "int",
-        _DEFAULTS.seed,
-        doc="Decides the initial weights, the order of the samples and every random draw.",
-    ),
-}
-_LABELS = {
-    "batch_size": "&Batch size",
-    "epochs": "&Epochs",
-    "learning_rate": "&Learning rate",
-    "seed": "See&d",
-}
+_ON_TOP = ("batch_size", "epochs", "learning_rate")
+"""The fields of a spec that every run is about; a recipe brings defaults for them."""
 
 
 class RunForm(QFrame):
@@ -70,24 +37,24 @@ class RunForm(QFrame):
         self.strategy = StrategyChoice()
         self._strategy_below = Below()
         self.devices = DeviceChoice()
-        self._numbers = {name: Field(field) for name, field in _NUMBERS.items()}
-        self._settings: dict[str, Field] = {}
+        self.advanced = AdvancedFields(info for name, info in FIELDS.items() if name not in _ON_TOP)
+        self._on_top = {name: Field(FIELDS[name]) for name in _ON_TOP}
         self._below = Below()
         self.start_button = QPushButton("Start run")
         self.start_button.setObjectName("go")
         self._advanced_button = QPushButton("Advanced")
         self._advanced_button.setCheckable(True)
-        self._advanced = QWidget()
-        self._advanced.setVisible(False)
+        self.advanced.setVisible(False)
         self._spec: RunSpec | None = None
         self._lay_out()
         self.recipe.chosen.connect(self._recipe_chosen)
         self.strategy.currentIndexChanged.connect(self._check)
         self.devices.changed.connect(self._check)
-        for field in self._numbers.values():
+        for field in self._on_top.values():
             field.changed.connect(self._check)
+        self.advanced.changed.connect(self._check)
         self.start_button.clicked.connect(self.start)
-        self._advanced_button.toggled.connect(self._advanced.setVisible)
+        self._advanced_button.toggled.connect(self.advanced.setVisible)
         self._recipe_chosen()
 
     def spec(self) -> RunSpec | None:
@@ -100,14 +67,19 @@ class RunForm(QFrame):
         return self._recipe_below.problem
 
     @property
+    def strategy_note(self) -> str:
+        """The line below the strategy: what is wrong with it, or what it needs."""
+        return self._strategy_below.text()
+
+    @property
     def problem(self) -> str:
         """What is wrong with the run as a whole, or empty."""
         return self._below.problem
 
     def field(self, name: str) -> Field:
-        """The field of a number in the spec, or of `settings.<name>` of the recipe."""
+        """The entry field of `name` in the spec, or of `settings.<name>` of the recipe."""
         prefix, dot, setting = name.partition(".")
-        return self._settings[setting] if dot else self._numbers[prefix]
+        return self.advanced.settings[setting] if dot else self._fields()[prefix]
 
     def open_recipe(self) -> None:
         """Let the user choose a recipe file of their own."""
@@ -118,11 +90,11 @@ class RunForm(QFrame):
         self.recipe.choose(spec.recipe)
         self.devices.set_devices(spec.devices)
         self.strategy.choose(spec.strategy)
-        for name, field in self._numbers.items():
+        for name, field in self._fields().items():
             field.set_value(getattr(spec, name))
         for name, value in spec.settings.items():
-            if name in self._settings:
-                self._settings[name].set_value(value)
+            if name in self.advanced.settings:
+                self.advanced.settings[name].set_value(value)
 
     def show_snapshot(self, snapshot: Snapshot) -> None:
         """Offer the GPUs that this machine has now."""
@@ -138,7 +110,7 @@ class RunForm(QFrame):
             place.set_problem("\n".join(texts.pop(name, [])))
         rest = [text for group in texts.values() for text in group]
         self._below.set_problem("\n".join(rest))
-        if any(place.problem for place in (self._numbers["seed"], *self._settings.values())):
+        if self.advanced.open_problems():
             self._advanced_button.setChecked(True)
 
     def start(self) -> None:
@@ -147,74 +119,87 @@ class RunForm(QFrame):
         if self._spec is not None:
             self.start_requested.emit(self._spec)
 
+    def _fields(self) -> Mapping[str, Field]:
+        """Every field of the spec, in its order."""
+        return {name: self._on_top.get(name) or self.advanced.fields[name] for name in FIELDS}
+
     def _places(self) -> Mapping[str, Field | Below | DeviceChoice]:
         """Where the problems of each field of a spec are shown."""
+        settings = {f"settings.{name}": field for name, field in self.advanced.settings.items()}
         return {
             "recipe": self._recipe_below,
             "strategy": self._strategy_below,
             "devices": self.devices,
-            **self._numbers,
-            **{f"settings.{name}": field for name, field in self._settings.items()},
+            **self._fields(),
+            **settings,
         }
 
     def _recipe_chosen(self) -> None:
         recipe = self.recipe.recipe()
         self.recipe.setToolTip(recipe.doc or recipe.path)
-        for name in ("epochs", "batch_size", "learning_rate"):
-            self._numbers[name].set_value(getattr(recipe, name))
-        while self._advanced_rows.rowCount() > 1:  # the seed stays
-            self._advanced_rows.removeRow(1)
-        self._settings = {field.name: Field(field) for field in recipe.fields}
-        for name, field in self._settings.items():
-            self._advanced_rows.addRow(name.replace("_", " ").capitalize(), field)
-            field.changed.connect(self._check)
+        for name, field in self._on_top.items():
+            field.set_value(getattr(recipe, name))
+        self.advanced.show_settings(recipe.fields)
         self._check()
 
     def _check(self) -> None:
         """Find what is wrong now, say it beside the fields, and make the spec if nothing is."""
         recipe, devices = self.recipe.recipe(), self.devices.devices()
         self.strategy.offer(recipe, devices)
+        strategy = self.strategy.strategy()
+        self._refuse(strategy, self._read(recipe, strategy, []))
         found: list[Problem] = []
-        numbers = _values(self._numbers, "", found)
-        settings = _values(self._settings, "settings.", found)
-        changed = {
-            field.name: settings[field.name]
-            for field in recipe.fields
-            if settings.get(field.name, field.default) != field.default
-        }
-        spec = RunSpec(
-            recipe=recipe.reference,
-            strategy=self.strategy.name(),
-            devices=devices,
-            settings=changed,
-            **numbers,  # type: ignore[arg-type]  # each field parses to its own type
-        )
-        if spec.strategy:
-            strategy = catalog.strategy(spec.strategy)
-            found += problems(spec, recipe, strategy, self.devices.known_gpus)
-            replicas = strategy.replicas(devices) if devices else 0
-            self._numbers["batch_size"].set_note(batch_arithmetic(spec.batch_size, replicas))
-        elif recipe.problem:
-            found.append(Problem("recipe", recipe.problem))
-        else:
-            text = f"No strategy of this installation trains {recipe.framework} recipes."
-            found.append(Problem("strategy", text))
+        spec = self._read(recipe, strategy, found)
+        found += problems(spec, recipe, strategy, self.devices.known_gpus)
+        replicas = strategy.replicas(spec.slots) if devices else 0
+        arithmetic = batch_arithmetic(spec.batch_size, replicas, spec.accumulation)
+        self._on_top["batch_size"].set_note(arithmetic)
+        self._strategy_below.set_note(f"Needs {strategy.needs}.")
+        self._strategy_below.setToolTip(wrapped(strategy.summary))
         self._spec = None if found else spec
         self.start_button.setEnabled(not found)
+        self.advanced.show_changes()
         self.show_problems(found)
+
+    def _refuse(self, strategy: Strategy, spec: RunSpec) -> None:
+        """Hold the fields that `strategy` refuses to their defaults. What it refuses may depend on
+        the fields before: `spec` is what is entered."""
+        for name, field in self._fields().items():
+            info = FIELDS[name]
+            spec = replace(spec, **{name: info.default})
+            field.set_refusal(strategy.refusal(name, spec))
+            if info.choices and not field.refusal:
+                others = {choice: replace(spec, **{name: choice}) for choice in info.choices}
+                field.set_choice_refusals(
+                    {choice: strategy.refusal(name, other) for choice, other in others.items()}
+                )
+            spec = replace(spec, **{name: field.value_or_default()})
+
+    def _read(self, recipe: RecipeInfo, strategy: Strategy, found: list[Problem]) -> RunSpec:
+        """What is entered; a field that holds no value has its default and is added to `found`."""
+        settings = _values(self.advanced.settings, "settings.", found)
+        return RunSpec(
+            recipe=recipe.reference,
+            strategy=strategy.name,
+            devices=self.devices.devices(),
+            settings={
+                info.name: settings[info.name]
+                for info in recipe.fields
+                if settings.get(info.name, info.default) != info.default
+            },
+            **_values(self._fields(), "", found),  # type: ignore[arg-type]  # each to its own type
+        )
 
     def _lay_out(self) -> None:
         heading = QLabel("NEW RUN")
         heading.setObjectName("h")
-        rows = _rows()
+        rows = form_rows()
         rows.addRow("&Recipe", _stack(self.recipe, self._recipe_below))
         rows.addRow("&Strategy", _stack(self.strategy, self._strategy_below))
         rows.addRow("De&vices", self.devices)
-        for name in ("batch_size", "epochs", "learning_rate"):
-            rows.addRow(_LABELS[name], self._numbers[name])
-        self._advanced_rows = _rows()
-        self._advanced_rows.addRow(_LABELS["seed"], self._numbers["seed"])
-        self._advanced.setLayout(self._advanced_rows)
+        for field in self._on_top.values():
+            field.label.setText(f"&{field.info.title}")
+            rows.addRow(field.label, field)
         buttons = QHBoxLayout()
         buttons.addWidget(self.start_button, 1)
         buttons.addWidget(self._advanced_button)
@@ -225,7 +210,7 @@ class RunForm(QFrame):
         layout.addLayout(rows)
         layout.addWidget(self._below)
         layout.addLayout(buttons)
-        layout.addWidget(self._advanced)
+        layout.addWidget(self.advanced)
 
 
 def _values(fields: Mapping[str, Field], prefix: str, found: list[Problem]) -> dict[str, Setting]:
@@ -237,15 +222,6 @@ def _values(fields: Mapping[str, Field], prefix: str, found: list[Problem]) -> d
         except ValueError as error:
             found.append(Problem(prefix + name, str(error)))
     return values
-
-
-def _rows() -> QFormLayout:
-    rows = QFormLayout()
-    rows.setContentsMargins(0, 0, 0, 0)
-    rows.setVerticalSpacing(6)
-    rows.setHorizontalSpacing(10)
-    rows.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
-    return rows
 
 
 def _stack(*widgets: QWidget) -> QWidget:

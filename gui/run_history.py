@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QSize, Qt, Signal
+from PySide6.QtCore import (
+    QModelIndex,
+    QPersistentModelIndex,
+    QRect,
+    QSize,
+    Qt,
+    Signal,
+    SignalInstance,
+)
 from PySide6.QtGui import QAction, QColor, QFontMetrics, QPainter
 from PySide6.QtWidgets import (
     QListWidget,
@@ -30,6 +38,15 @@ class RunHistory(QListWidget):
     opened = Signal(str)
     """Id of the run that the user wants to see."""
 
+    resume_requested = Signal(str)
+    """Id of a run that should go on from its newest checkpoint."""
+
+    resume_from_older_requested = Signal(str)
+    """Id of a run that should go on from a checkpoint that is yet to be chosen."""
+
+    resume_as_form_requested = Signal(str)
+    """Id of a run that should go on with the strategy and the devices that the form shows."""
+
     copy_requested = Signal(object)
     """RunSpec of a run whose settings should be filled into the form."""
 
@@ -46,10 +63,18 @@ class RunHistory(QListWidget):
         self.setAccessibleName("Runs")
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.currentItemChanged.connect(self._current_changed)
+        self.resume = self._ask("Resume from the newest checkpoint", self.resume_requested)
+        self.resume_from_older = self._ask(
+            "Resume from an older checkpoint…", self.resume_from_older_requested
+        )
+        self.resume_as_form = self._ask(
+            "Resume with the form's strategy and devices", self.resume_as_form_requested
+        )
         self.copy_settings = QAction("Use these settings for a new run", self)
         self.copy_settings.triggered.connect(self._copy_settings)
         self.addAction(self.copy_settings)
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
+        self._offer()
 
     def show_runs(self, infos: list[RunInfo]) -> None:
         """List `infos`, newest first; the watched run stays selected."""
@@ -76,6 +101,7 @@ class RunHistory(QListWidget):
         row = next((row for row, info in enumerate(self._infos) if info.id == run_id), -1)
         self.setCurrentRow(row)
         self._filling = False
+        self._offer()
 
     def set_theme(self, theme: Theme) -> None:
         """Colour the dots and the details for `theme`."""
@@ -93,11 +119,34 @@ class RunHistory(QListWidget):
     def _current_changed(self, item: QListWidgetItem | None) -> None:
         if item is not None and not self._filling:
             self.watched = item.data(_ID)
+            self._offer()
             self.opened.emit(self.watched)
 
+    def _current(self) -> RunInfo | None:
+        return self._infos[self.currentRow()] if self.currentRow() >= 0 else None
+
+    def _ask(self, text: str, signal: SignalInstance) -> QAction:
+        """An action that asks for something with the current run."""
+        action = QAction(text, self)
+        action.triggered.connect(lambda: self._emit_current(signal))
+        self.addAction(action)
+        return action
+
+    def _emit_current(self, signal: SignalInstance) -> None:
+        if info := self._current():
+            signal.emit(info.id)
+
+    def _offer(self) -> None:
+        """Enable the actions that the current run allows."""
+        info = self._current()
+        resumable = bool(info and info.state.can_resume and info.status.checkpoint)
+        for action in (self.resume, self.resume_from_older, self.resume_as_form):
+            action.setEnabled(resumable)
+        self.copy_settings.setEnabled(info is not None)
+
     def _copy_settings(self) -> None:
-        if self.currentRow() >= 0:
-            self.copy_requested.emit(self._infos[self.currentRow()].spec)
+        if info := self._current():
+            self.copy_requested.emit(info.spec)
 
 
 def detail(info: RunInfo) -> str:

@@ -150,10 +150,13 @@ def palette(theme: Theme) -> QPalette:
 def style_sheet(theme: Theme) -> str:
     """resources/style.qss with the tokens and icons of `theme` filled in."""
     template = (RESOURCES / "style.qss").read_text(encoding="utf-8")
-    with_icons = re.sub(
-        "@([a-z-]+)@", lambda match: _icon_file(match[1], theme.muted).as_posix(), template
-    )
-    return string.Template(with_icons).substitute(asdict(theme))
+    tokens = asdict(theme)
+
+    def icon_path(match: re.Match[str]) -> str:
+        return _icon_file(match[1], tokens[match[2] or "muted"]).as_posix()
+
+    with_icons = re.sub("@([a-z-]+)(?::([a-z_]+))?@", icon_path, template)
+    return string.Template(with_icons).substitute(tokens)
 
 
 def load_fonts() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 import pyqtgraph as pg
-from PySide6.QtCore import QEvent, Signal
+from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtGui import QWheelEvent
 from PySide6.QtWidgets import QWidget
 
 from gui.plots.axes import Axis, PlotArea
@@ -64,6 +65,13 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         self.area.sigResized.connect(self.stale)
         self.area.fit_requested.connect(self.fit_requested)
         self.scene().sigMouseMoved.connect(self._mouse_moved)
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        """Zoom with Ctrl held; else leave the wheel to the panel of plots, which scrolls."""
+        if event.modifiers() & Qt.KeyboardModifier.ControlModifier:
+            super().wheelEvent(event)
+        else:
+            event.ignore()
 
     def set_theme(self, theme: Theme) -> None:
         """Take the colours of `theme`."""

@@ -16,6 +16,8 @@ _GAP = 10
 """Logical pixels between the line and the box."""
 
 _MOST_ROWS = 5
+_MOST_READINGS = 10
+"""More would hide the plot: the last place says how many were left out."""
 
 
 class Reading(NamedTuple):
@@ -56,6 +58,11 @@ class Crosshair:
         self._line.setPos(step)
         self._line.setVisible(True)
         cells = [_cell(reading) for reading in readings]
+        if len(cells) > _MOST_READINGS:
+            rest = len(cells) - _MOST_READINGS + 1
+            cells[_MOST_READINGS - 1 :] = [
+                f'<td colspan="2" style="color:{self._muted}">and {rest} more</td>'
+            ]
         self.box.setVisible(bool(cells))
         if not cells:
             return

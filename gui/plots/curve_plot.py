@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QStackedWidget, QVBox
 from gui.plots.canvas import Canvas
 from gui.plots.crosshair import Reading
 from gui.plots.curve import Curve
-from gui.plots.legend import Legend
+from gui.plots.legend import MOST_NAMED, MOST_NAMED_ALONE, Legend
 from gui.plots.pyramid import Array
 from gui.plots.ranges import Range, union
 from gui.theme import Theme
@@ -40,11 +40,13 @@ class CurvePlot(QFrame):
         unit: str = "",
         value_format: str = ".4g",
         y_range: tuple[float | None, float | None] | None = None,
+        wide_legend: bool = False,
         theme: Theme,
         parent: QWidget | None = None,
     ) -> None:
         """`value_format` is a format specification. `y_range` fixes the lowest or the highest value
-        in sight while following; None leaves an end to the points."""
+        in sight while following; None leaves an end to the points. A `wide_legend` has a line of
+        its own."""
         super().__init__(parent)
         self.setObjectName("card")
         self.setAccessibleName(f"Plot of {title}")
@@ -65,9 +67,9 @@ class CurvePlot(QFrame):
         self._headline_text = ""
         self._dirty = True
         self.canvas = Canvas(theme)
-        self.legend = Legend()
+        self.legend = Legend(MOST_NAMED_ALONE if wide_legend else MOST_NAMED)
         self.headline = QLabel()
-        self._lay_out()
+        self._lay_out(wide_legend=wide_legend)
         self.canvas.hovered.connect(self.hovered)
         self.canvas.moved.connect(self._moved_by_hand)
         self.canvas.fit_requested.connect(self._fit_by_hand)
@@ -268,7 +270,7 @@ class CurvePlot(QFrame):
         self.fit()
         self.fitted.emit()
 
-    def _lay_out(self) -> None:
+    def _lay_out(self, *, wide_legend: bool) -> None:
         title = QLabel(self.title)
         for label in (title, self.headline):
             label.setObjectName("ttl")
@@ -281,10 +283,15 @@ class CurvePlot(QFrame):
         top = QHBoxLayout()
         top.setSpacing(8)
         top.addWidget(title)
-        top.addWidget(self.legend, 1)
+        if wide_legend:
+            top.addStretch(1)
+        else:
+            top.addWidget(self.legend, 1)
         top.addWidget(self.headline)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(10, 6, 10, 4)
         layout.setSpacing(2)
         layout.addLayout(top)
+        if wide_legend:
+            layout.addWidget(self.legend)
         layout.addWidget(self._pages, 1)

@@ -1,34 +1,55 @@
-"""The one figure that stands for all devices in the corner of their plot."""
+"""The one figure that stands for all devices, or all ranks, in the corner of their plot."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from gui.plots.pyramid import Array
-from gui.plots.routes import DEVICE_UTILISATION, PlotKind
+from gui.plots.routes import (
+    DEVICE_MEMORY,
+    DEVICE_UTILISATION,
+    STEP_TIME,
+    WORKER_MEMORY,
+    PlotKind,
+    Route,
+)
+
+_NEWEST = {DEVICE_UTILISATION: "mean", STEP_TIME: "compute"}
+"""Plots that say the mean of the newest values, and what that is called."""
+
+_HIGHEST = (DEVICE_MEMORY, WORKER_MEMORY)
+"""Plots that say the highest value of all."""
 
 
-class DeviceHeadlines:
-    """Remembers each device's newest utilisation and its highest memory."""
+class Headlines:
+    """Remembers the newest or the highest value of each curve."""
 
     def __init__(self) -> None:
         self._figures: dict[PlotKind, dict[str, float]] = {}
 
     def clear(self) -> None:
-        """Forget the devices."""
+        """Forget the curves."""
         self._figures.clear()
 
-    def take(self, kind: PlotKind, device: str, values: Array, *, replace: bool) -> str:
-        """Take new values of a device, in the plot's unit; what to say of all devices now."""
+    def take(self, place: Route, values: Array, *, replace: bool) -> str:
+        """Take new values of a curve, in the plot's unit; what to say of all of them now, empty
+        where the plot has nothing to say of all."""
+        kind, name = place.plot, place.curve_name
         figures = self._figures.setdefault(kind, {})
         if replace:
-            figures.pop(device, None)
+            figures.pop(name, None)
         known = values[np.isfinite(values)]
-        if kind is DEVICE_UTILISATION:
+        if kind in _HIGHEST:
             if len(known):
-                figures[device] = float(known[-1])
-            mean = f"{sum(figures.values()) / max(len(figures), 1):.0f} %"
-            return (f"{mean} mean" if len(figures) > 1 else mean) if figures else ""
-        if len(known):
-            figures[device] = max(float(known.max()), figures.get(device, 0.0))
-        return f"{max(figures.values()):.1f} GiB peak" if figures else ""
+                figures[name] = max(float(known.max()), figures.get(name, 0.0))
+            return (
+                f"{max(figures.values()):{kind.value_format}} {kind.unit} peak" if figures else ""
+            )
+        if kind not in _NEWEST:
+            return ""
+        if len(known) and (kind is not STEP_TIME or place.label == _NEWEST[STEP_TIME]):
+            figures[name] = float(known[-1])
+        if not figures:
+            return ""
+        mean = f"{sum(figures.values()) / len(figures):.0f} %"
+        return f"{mean} {_NEWEST[kind]}" if len(figures) > 1 or kind is STEP_TIME else mean

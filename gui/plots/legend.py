@@ -7,8 +7,11 @@ from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QToolButton, QWidget
 
 from gui.state_look import dot_icon
 
-_MOST_NAMED = 4
+MOST_NAMED = 4
 """More chips than these show their dots only; the names are in the tooltips."""
+
+MOST_NAMED_ALONE = 6
+"""The same, where the legend has a line of its own."""
 
 
 class Legend(QWidget):
@@ -17,8 +20,9 @@ class Legend(QWidget):
     toggled = Signal(str, bool)
     """Name of a curve, and whether it is to be seen."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, most_named: int = MOST_NAMED, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self._most_named = most_named
         # Many chips must not make a narrow card wide: those at the end are cut off.
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self._chips: dict[str, QToolButton] = {}
@@ -57,7 +61,7 @@ class Legend(QWidget):
         chip.toggled.connect(lambda visible: self.toggled.emit(name, visible))
         self._row.insertWidget(len(self._chips), chip)
         self._chips[name] = chip
-        named = len(self._chips) <= _MOST_NAMED
+        named = len(self._chips) <= self._most_named
         style = Qt.ToolButtonStyle
         for each in self._chips.values():
             each.setToolButtonStyle(

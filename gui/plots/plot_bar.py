@@ -29,7 +29,10 @@ class PlotBar(QWidget):
         self.log_y = _toggle("Log y", "Logarithmic values")
         self.raw = _toggle("Raw", "Show the values behind the smoothed lines")
         self.link_x = _toggle("Link x", "All plots show the same steps")
-        self.follow = _toggle("Follow", "Go on showing everything; a zoom by hand ends it")
+        self.follow = _toggle(
+            "Follow",
+            "Go on showing everything; a zoom by hand (a drag, or Ctrl and the wheel) ends it",
+        )
         self.fit = _toggle("Fit", "Show everything now (F, or a double click in a plot)")
         self.fit.setCheckable(False)
         for button in (self.raw, self.link_x, self.follow):

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Mapping
 
 import numpy as np
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QFrame, QGridLayout, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
+from gui.plots.arrangement import Arrangement
 from gui.plots.curve_plot import CurvePlot
-from gui.plots.headlines import DeviceHeadlines
+from gui.plots.headlines import Headlines
 from gui.plots.plot_bar import PlotBar
 from gui.plots.pyramid import Array
 from gui.plots.ranges import union
@@ -25,12 +25,6 @@ from gui.plots.routes import (
     route,
 )
 from gui.theme import Theme
-
-WIDE = 1920
-"""Logical pixels of the window from which on three plots stand beside each other."""
-
-_SIXTHS = 6
-"""Columns of the grid behind: rows of one, two and three plots divide it."""
 
 _ALWAYS = (LOSS, DEVICE_UTILISATION, DEVICE_MEMORY)
 
@@ -47,27 +41,17 @@ class PlotGrid(QWidget):
         self._throughput = throughput
         self._plots: dict[PlotKind, CurvePlot] = {}
         self._device_labels: dict[str, str] = {}
-        self._headlines = DeviceHeadlines()
+        self._headlines = Headlines()
         self._best: dict[str, float] = {}
         self._next = 0
-        self._arrangement: tuple[int, list[PlotKind]] = (0, [])
+        self._ranks: set[int] = set()
         self.bar = PlotBar(theme)
-        self._content = QWidget()
-        self._content.setObjectName("content")
-        self._grid = QGridLayout(self._content)
-        self._grid.setContentsMargins(0, 0, 0, 0)
-        self._grid.setSpacing(8)
-        for column in range(_SIXTHS):
-            self._grid.setColumnStretch(column, 1)
-        scroll = QScrollArea()
-        scroll.setWidgetResizable(True)
-        scroll.setFrameShape(QFrame.Shape.NoFrame)
-        scroll.setWidget(self._content)
+        self._arrangement = Arrangement()
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(8)
         layout.addWidget(self.bar)
-        layout.addWidget(scroll, 1)
+        layout.addWidget(self._arrangement, 1)
         for kind in _ALWAYS:
             self._plot(kind)
         self.bar.smoothing_changed.connect(self._set_smoothing)
@@ -97,12 +81,12 @@ class PlotGrid(QWidget):
         for kind, plot in list(self._plots.items()):
             plot.clear()
             if kind not in _ALWAYS:
-                self._grid.removeWidget(plot)
-                plot.deleteLater()
+                self._arrangement.remove(plot)
                 del self._plots[kind]
         self._headlines.clear()
         self._best.clear()
-        self._arrange()
+        self._ranks.clear()
+        self._arrangement.show_plots(self._plots)
 
     def set_device_labels(self, labels: Mapping[str, str]) -> None:
         """Name the devices; their order decides their colours, as in the list of devices."""
@@ -146,25 +130,26 @@ class PlotGrid(QWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Use two columns or three."""
         super().resizeEvent(event)
-        self._arrange()
+        self._arrangement.show_plots(self._plots)
 
     def _take(self, series: str, steps: Array, values: Array, *, replace: bool) -> None:
         place = route(series)
         if place is None or (series == THROUGHPUT and not self._throughput):
             return
         plot = self._plot(place.plot)
-        name = place.label
+        name = place.curve_name
         if name not in plot.curve_names():
             plot.set_curve(name, colour_index=place.colour_index, smooth=place.smooth)
             if place.is_device:
                 self._dress_device(plot, name)
+            elif place.rank is not None:
+                self._dress_ranks(place.rank)
         scaled = np.asarray(values, dtype=np.float64) * place.factor
         (plot.set_points if replace else plot.add_points)(name, steps, scaled)
         if place.best:
             self._mark_best(series, place, steps, scaled, replace=replace)
-        if place.is_device:
-            text = self._headlines.take(place.plot, name, scaled, replace=replace)
-            plot.set_headline(text)
+        if place.is_device or place.rank is not None:
+            plot.set_headline(self._headlines.take(place, scaled, replace=replace))
 
     def _mark_best(
         self, series: str, place: Route, steps: Array, values: Array, *, replace: bool
@@ -184,6 +169,14 @@ class PlotGrid(QWidget):
         index = order.index(device) if device in order else None
         plot.set_curve(device, colour_index=index, label=self._device_labels.get(device))
 
+    def _dress_ranks(self, rank: int) -> None:
+        """Name the curves of the ranks: as soon as there are several, with the rank's number."""
+        self._ranks.add(rank)
+        for kind, plot in self._plots.items():
+            for name in plot.curve_names() if kind.per_rank else ():
+                label, _, number = name.rpartition(" ")
+                plot.set_curve(name, label=f"r{number} {label}" if len(self._ranks) > 1 else label)
+
     def _plot(self, kind: PlotKind) -> CurvePlot:
         if kind not in self._plots:
             plot = self._plots[kind] = CurvePlot(
@@ -191,6 +184,7 @@ class PlotGrid(QWidget):
                 unit=kind.unit,
                 value_format=kind.value_format,
                 y_range=kind.y_range,
+                wide_legend=kind.per_rank,
                 theme=self._theme,
             )
             plot.set_smoothing(self.bar.smoothing)
@@ -202,22 +196,8 @@ class PlotGrid(QWidget):
             plot.followed.connect(self._followed)
             plot.fitted.connect(lambda: self._fitted(plot))
             self._plots = dict(sorted(self._plots.items(), key=lambda item: _place(item[0])))
-            self._arrange()
+            self._arrangement.show_plots(self._plots)
         return self._plots[kind]
-
-    def _arrange(self) -> None:
-        """In rows of equally many plots, or one less; every row is as wide as the others."""
-        columns = 3 if self.window().width() >= WIDE else 2
-        arrangement = columns, list(self._plots)
-        if arrangement == self._arrangement:
-            return
-        self._arrangement = arrangement
-        for plot in self._plots.values():
-            self._grid.removeWidget(plot)
-        for row, plots in enumerate(rows(self.plots(), columns)):
-            span = _SIXTHS // len(plots)
-            for number, plot in enumerate(plots):
-                self._grid.addWidget(plot, row, number * span, 1, span)
 
     def _set_smoothing(self, smoothing: float) -> None:
         for plot in self._plots.values():
@@ -254,14 +234,6 @@ class PlotGrid(QWidget):
     def _fit(self, plot: CurvePlot) -> None:
         plot.set_follow(self.bar.follow.isChecked())
         plot.fit()
-
-
-def rows(plots: Sequence[CurvePlot], columns: int) -> list[Sequence[CurvePlot]]:
-    """`plots` in as few rows as `columns` allow, the longer rows first."""
-    count = -(-len(plots) // columns)
-    short, longer = divmod(len(plots), count)
-    ends = [short * row + min(row, longer) for row in range(count + 1)]
-    return [plots[start:end] for start, end in pairwise(ends)]
 
 
 def _place(kind: PlotKind) -> tuple[int, str]:

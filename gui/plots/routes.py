@@ -16,6 +16,11 @@ class PlotKind(NamedTuple):
     unit: str = ""
     value_format: str = ".4g"
     y_range: tuple[float | None, float | None] | None = None
+    is_detail: bool = False
+    """Whether it stands below the others and smaller: there for whoever looks closer."""
+
+    per_rank: bool = False
+    """Whether every rank has curves of its own: then the legend takes a line for itself."""
 
     @property
     def may_be_log(self) -> bool:
@@ -40,16 +45,40 @@ class Route(NamedTuple):
     best: int = 0
     """-1: the lowest value is the best and gets a star; 1: the highest; 0: no star."""
 
+    rank: int | None = None
+    """The rank that reports it, where each does."""
+
     @property
     def is_device(self) -> bool:
         """Whether the curve stands for a device."""
         return self.plot in (DEVICE_UTILISATION, DEVICE_MEMORY)
+
+    @property
+    def curve_name(self) -> str:
+        """What tells the curve from the others of its plot."""
+        return self.label if self.rank is None else f"{self.label} {self.rank}"
 
 
 LOSS = PlotKind("Loss", 0)
 DEVICE_UTILISATION = PlotKind("Device utilisation", 3, "%", ".0f", (0.0, 100.0))
 DEVICE_MEMORY = PlotKind("Device memory", 4, "GiB", ".1f", (0.0, None))
 
+LEARNING_RATE = PlotKind("Learning rate", 5, is_detail=True)
+GRADIENT_NORM = PlotKind("Gradient norm", 6, is_detail=True)
+STEP_TIME = PlotKind("Step time", 7, "%", ".0f", (0.0, 100.0), is_detail=True, per_rank=True)
+WORKER_MEMORY = PlotKind(
+    "Worker memory", 8, "GiB", ".2f", (0.0, None), is_detail=True, per_rank=True
+)
+
+_RANK_ROUTES = {
+    "data_share": Route(STEP_TIME, "data", 0, 100.0),
+    "compute_share": Route(STEP_TIME, "compute", 1, 100.0),
+    "communication_share": Route(STEP_TIME, "comm.", 2, 100.0),
+    "memory_allocated": Route(WORKER_MEMORY, "alloc.", 0, 1 / _GIB, smooth=False),
+    "memory_reserved": Route(WORKER_MEMORY, "reserved", 1, 1 / _GIB, smooth=False),
+    "memory_resident": Route(WORKER_MEMORY, "resident", 2, 1 / _GIB, smooth=False),
+}
+_COLOURS_PER_RANK = 3
 _DEVICE_ROUTES = {
     "utilisation": Route(DEVICE_UTILISATION, ""),
     "memory": Route(DEVICE_MEMORY, "", factor=1 / _GIB, smooth=False),
@@ -69,6 +98,10 @@ def route(series: str) -> Route | None:
             return Route(LOSS, "val", 1, smooth=False, best=-1)
         case "train" if series == THROUGHPUT:
             return Route(PlotKind("Throughput", 2, "samples/s", ",.0f", (0.0, None)), "train", 0)
+        case "train" if name == "learning_rate":
+            return Route(LEARNING_RATE, "train", 0, smooth=False)
+        case "train" if name == "gradient_norm":
+            return Route(GRADIENT_NORM, "train", 0)
         case "train" if name:
             return Route(_metric(name, 2), "train", 0, _factor(name))
         case "validation" if name:
@@ -78,8 +111,18 @@ def route(series: str) -> Route | None:
             device, _, figure = name.rpartition("/")
             found = _DEVICE_ROUTES.get(figure)
             return found._replace(label=device) if found and device else None
+        case "rank":
+            rank, _, figure = name.partition("/")
+            return _of_rank(_RANK_ROUTES.get(figure), rank)
         case _:
             return None
+
+
+def _of_rank(found: Route | None, rank: str) -> Route | None:
+    if found is None or found.colour_index is None or not rank.isdecimal():
+        return None
+    colour = found.colour_index + _COLOURS_PER_RANK * int(rank)
+    return found._replace(rank=int(rank), colour_index=colour)
 
 
 def _metric(name: str, rank: int) -> PlotKind:

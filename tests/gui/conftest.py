@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from engine.process import created
 from engine.spec import RunSpec
 from engine.spec_file import write_spec
 from engine.store import RunStore
+from engine.strategy import Strategy, WorkerPlan, one_process_per_device
 
 SPEC = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",), epochs=2)
 
@@ -66,3 +67,45 @@ def record(traindeck_home: Path) -> Iterable[Record]:
     yield make
     for recording in made:
         recording.store.close()
+
+
+class FakeStrategy(Strategy):
+    """A strategy that is what the test says; it runs nowhere."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        recipes: frozenset[str] = frozenset({"torch"}),
+        least_devices: int = 1,
+        refusals: Mapping[str, str] | None = None,
+        can_free_devices: bool = False,
+    ) -> None:
+        self.name = name  # type: ignore[misc]  # a class variable of real strategies
+        self.title = name.title()  # type: ignore[misc]
+        self.summary = f"The summary of {name}."  # type: ignore[misc]
+        self.needs = f"{least_devices} or more devices"  # type: ignore[misc]
+        self.recipe_frameworks = recipes  # type: ignore[misc]
+        self.refusals = refusals or {}  # type: ignore[misc]
+        self.can_free_devices = can_free_devices  # type: ignore[misc]
+        self._least = least_devices
+
+    def problems(self, devices: Sequence[str]) -> list[str]:
+        few = len(devices) < self._least
+        return [f"{self.name} needs {self._least} devices: choose more."] if few else []
+
+    def pool(self, devices: Sequence[str]) -> tuple[WorkerPlan, ...]:
+        return one_process_per_device(devices)
+
+
+UseStrategies = Callable[..., None]
+
+
+@pytest.fixture
+def use_strategies(monkeypatch: pytest.MonkeyPatch) -> UseStrategies:
+    """Makes the strategies of the test all there are."""
+
+    def use(*strategies: Strategy) -> None:
+        monkeypatch.setattr("engine.catalog.strategies", lambda: strategies)
+
+    return use

@@ -55,6 +55,8 @@ def test_every_event_has_a_sentence_with_its_figures(event: Event) -> None:
         (EXAMPLES[15], Level.WARN, "refused: pause. It is paused."),
         (EXAMPLES[11], Level.ERROR, "in recipe.py:3: ValueError: no"),
         (EXAMPLES[18], Level.ERROR, "Rank 1 died."),
+        (events.Paused(5), Level.INFO, "Paused after step 5."),
+        (events.Paused(5, freed_devices=True), Level.INFO, "in the host's memory"),
         (RunEnded("finished", ""), Level.INFO, "Run finished."),
         (RunEnded("stopped", "You stopped it."), Level.WARN, "You stopped it."),
     ],

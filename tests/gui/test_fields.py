@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtGui import QStandardItemModel, QWheelEvent
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QCheckBox, QComboBox, QLineEdit
+from PySide6.QtWidgets import QApplication, QCheckBox, QLineEdit
 from pytestqt.qtbot import QtBot
 
 from engine.field_info import FieldInfo, Setting
-from gui.fields import Field
+from gui.fields import Combo, Field
 
 
 @pytest.mark.parametrize(
@@ -19,8 +21,8 @@ from gui.fields import Field
         (FieldInfo("rate", "float", 0.1), QLineEdit, 0.30000000000000004),
         (FieldInfo("deep", "bool", False), QCheckBox, True),
         (FieldInfo("name", "str", "a"), QLineEdit, "b c"),
-        (FieldInfo("act", "choice", "relu", ("relu", "gelu")), QComboBox, "gelu"),
-        (FieldInfo("size", "choice", 8, (8, 16)), QComboBox, 16),
+        (FieldInfo("act", "choice", "relu", ("relu", "gelu")), Combo, "gelu"),
+        (FieldInfo("size", "choice", 8, (8, 16)), Combo, 16),
     ],
 )
 def test_a_value_comes_back_as_it_went_in(
@@ -63,6 +65,64 @@ def test_a_problem_takes_the_place_of_the_note(qtbot: QtBot) -> None:
     assert entry.below == "⚠ Too wide."
     entry.set_problem("")
     assert entry.below == "64 = 32 × 2"
+
+
+def test_a_refused_field_shows_its_default_and_then_what_was_there(qtbot: QtBot) -> None:
+    entry = Field(FieldInfo("size", "int", 32, doc="How big."))
+    qtbot.addWidget(entry)
+    entry.set_value(64)
+    assert entry.is_changed
+    with qtbot.assertNotEmitted(entry.changed):
+        entry.set_refusal("Not <here>.")
+    assert (entry.value(), entry.is_changed) == (32, False)
+    assert not entry.widget.isEnabled()
+    assert not entry.label.isEnabled()
+    assert "Not &lt;here&gt;." in entry.widget.toolTip()
+    entry.set_value(128)
+    assert entry.value() == 32
+    with qtbot.assertNotEmitted(entry.changed):
+        entry.set_refusal("")
+    assert entry.value() == 128
+    assert entry.widget.isEnabled()
+    assert "How big." in entry.widget.toolTip()
+    _cleared(entry).setText("nonsense")
+    entry.set_refusal("No.")
+    assert entry.value() == 32
+
+
+def test_some_choices_may_be_refused(qtbot: QtBot) -> None:
+    entry = Field(FieldInfo("act", "choice", "relu", ("relu", "gelu")))
+    qtbot.addWidget(entry)
+    entry.set_choice_refusals({"gelu": "Too smooth."})
+    assert isinstance(entry.widget, Combo)
+    model = entry.widget.model()
+    assert isinstance(model, QStandardItemModel)
+    assert model.item(0).isEnabled()
+    assert not model.item(1).isEnabled()
+    assert "Too smooth." in model.item(1).toolTip()
+    entry.set_choice_refusals({})
+    assert model.item(1).isEnabled()
+
+
+def test_scrolling_past_a_choice_leaves_it_alone(qtbot: QtBot) -> None:
+    entry = Field(FieldInfo("act", "choice", "relu", ("relu", "gelu")))
+    qtbot.addWidget(entry)
+    entry.show()
+    entry.widget.setFocus()
+    middle = QPointF(entry.widget.rect().center())
+    event = QWheelEvent(
+        middle,
+        QPointF(entry.widget.mapToGlobal(middle)),
+        QPoint(),
+        QPoint(0, -120),
+        Qt.MouseButton.NoButton,
+        Qt.KeyboardModifier.NoModifier,
+        Qt.ScrollPhase.NoScrollPhase,
+        False,
+    )
+    QApplication.sendEvent(entry.widget, event)
+    assert entry.value() == "relu"
+    assert not event.isAccepted()
 
 
 def _cleared(entry: Field) -> QLineEdit:

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 from pytestqt.qtbot import QtBot
 
-from engine.client import CannotStart, CommandFailed, RunInfo
-from engine.commands import Command, Stop
+from engine import client
+from engine.client import CannotStart, CommandFailed, NoSuchRun, RunInfo
+from engine.commands import Command, Pause, Stop
 from engine.problems import Problem
 from engine.run_state import RunState, RunStatus
 from engine.spec import RunSpec
 from gui.background import Background
-from gui.run_controller import RunController
+from gui.run_controller import ResumeRequest, RunController
 
 SPEC = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",))
 
@@ -38,6 +39,12 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Command]]:
 
     monkeypatch.setattr("engine.client.send", send)
     return commands
+
+
+def unusable(damaged: str, previous: Path | None) -> client.CheckpointUnusable:
+    error = client.CheckpointUnusable.__new__(client.CheckpointUnusable, "It is damaged.")
+    error.damaged, error.previous = damaged, previous
+    return error
 
 
 def info(state: RunState) -> RunInfo:
@@ -123,6 +130,7 @@ def test_a_refused_command_is_said_in_its_sentence(
     controller.watch("7")
     for ask in (
         controller.pause,
+        controller.pause_and_free,
         controller.resume_paused,
         controller.save_checkpoint,
         controller.empty_cache,
@@ -131,6 +139,75 @@ def test_a_refused_command_is_said_in_its_sentence(
         with qtbot.waitSignal(controller.failed) as said:
             ask()
         assert said.args == ["The run is over."]
+
+
+def test_a_pause_may_free_the_gpus(
+    controller: RunController, qtbot: QtBot, sent: list[tuple[str, Command]]
+) -> None:
+    controller.watch("7")
+    controller.pause_and_free()
+    qtbot.waitUntil(lambda: sent == [("7", Pause(free_devices=True))])
+
+
+ASKED = ResumeRequest("7", Path("step-20"), "torch/ddp", ("cpu:0", "cpu:1"))
+
+
+@pytest.fixture
+def resumed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What the engine was asked to resume; what a test appends first is raised instead."""
+    calls: list[Any] = []
+
+    def resume(run_id: str, checkpoint: Path | None = None, **options: Any) -> None:
+        if calls and isinstance(calls[0], Exception):
+            raise calls.pop(0)
+        calls.append((run_id, checkpoint, options))
+
+    monkeypatch.setattr("engine.client.resume", resume)
+    return calls
+
+
+def test_a_run_goes_on_as_it_was_asked_to(
+    controller: RunController, qtbot: QtBot, resumed: list[Any]
+) -> None:
+    with qtbot.waitSignal(controller.started) as said:
+        controller.resume(ASKED)
+    assert said.args == ["7"]
+    options = {"strategy": "torch/ddp", "devices": ("cpu:0", "cpu:1")}
+    assert resumed == [("7", Path("step-20"), options)]
+
+
+def test_a_damaged_checkpoint_is_named_with_the_one_before_it(
+    controller: RunController, qtbot: QtBot, resumed: list[Any]
+) -> None:
+    resumed.append(unusable("step-20", Path("step-10")))
+    with qtbot.waitSignal(controller.checkpoint_unusable) as said:
+        controller.resume(ASKED)
+    assert said.args == [ASKED, "step-20", Path("step-10")]
+    with qtbot.waitSignal(controller.started):
+        controller.resume(ASKED._replace(checkpoint=Path("step-10")))
+
+
+def test_why_a_run_cannot_go_on_is_said_in_sentences(
+    controller: RunController, qtbot: QtBot, resumed: list[Any]
+) -> None:
+    for error in (
+        unusable("step-20", None),
+        CannotStart([Problem("", "It is damaged.")]),
+        NoSuchRun("It is damaged."),
+    ):
+        resumed.append(error)
+        with qtbot.waitSignal(controller.resume_refused) as said:
+            controller.resume(ASKED)
+        assert said.args == ["7", "It is damaged."]
+
+
+def test_the_checkpoints_of_a_run_are_listed(
+    controller: RunController, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.client.run_checkpoints", lambda run_id: [run_id])
+    with qtbot.waitSignal(controller.checkpoints_listed) as said:
+        controller.list_checkpoints("7")
+    assert said.args == ["7", ["7"]]
 
 
 def test_without_a_run_nothing_is_asked(

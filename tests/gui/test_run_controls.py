@@ -15,6 +15,7 @@ from engine.run_state import RunState, RunStatus
 from engine.spec import RunSpec
 from gui.run_controls import RunControls
 from gui.theme import ThemeController
+from tests.gui.conftest import FakeStrategy, UseStrategies
 
 SPEC = RunSpec(recipe="digits", strategy="torch/ddp", devices=("cpu:0", "cpu:1"))
 
@@ -85,6 +86,51 @@ def test_clicks_say_what_is_wanted(controls: RunControls, qtbot: QtBot) -> None:
     with qtbot.waitSignal(controls.resume_clicked) as asked:
         QTest.mouseClick(controls.resume, left)
     assert asked.args == ["7"]
+
+
+GPUS = ("GPU-aaaa", "GPU-bbbb")
+
+
+@pytest.mark.parametrize(
+    ("state", "devices", "can_free", "reason"),
+    [
+        (RunState.RUNNING, GPUS, True, ""),
+        (RunState.RUNNING, GPUS, False, "torch/fake keeps its model"),
+        (RunState.RUNNING, ("cpu:0",), True, "no GPU to free"),
+        (RunState.STARTING, GPUS, True, None),
+        (RunState.PAUSED, GPUS, True, None),
+    ],
+)
+def test_a_pause_frees_the_gpus_where_the_strategy_can(
+    controls: RunControls,
+    qtbot: QtBot,
+    use_strategies: UseStrategies,
+    state: RunState,
+    devices: tuple[str, ...],
+    can_free: bool,
+    reason: str | None,
+) -> None:
+    use_strategies(FakeStrategy("torch/fake", can_free_devices=can_free))
+    spec = RunSpec(recipe="digits", strategy="torch/fake", devices=devices)
+    controls.show_info(RunInfo("7", Path("runs/7"), spec, RunStatus(state=state), state, ""))
+    action = controls.pause_and_free
+    assert action.isEnabled() == (reason == "")
+    assert (reason or "") in action.toolTip()
+    assert controls.pause_more.isEnabled() == (state is RunState.RUNNING)
+    if action.isEnabled():
+        with (
+            qtbot.waitSignal(controls.pause_and_free_clicked),
+            qtbot.assertNotEmitted(controls.pause_clicked),
+        ):
+            action.trigger()
+
+
+def test_a_run_of_a_strategy_that_is_gone_frees_nothing(controls: RunControls) -> None:
+    spec = RunSpec(recipe="digits", strategy="torch/gone", devices=GPUS)
+    state = RunState.RUNNING
+    controls.show_info(RunInfo("7", Path("runs/7"), spec, RunStatus(state=state), state, ""))
+    assert "no strategy" in controls.pause_and_free.toolTip()
+    assert not controls.pause_and_free.isEnabled()
 
 
 def test_how_far_it_is_in_words_and_in_the_bar(controls: RunControls) -> None:

@@ -93,6 +93,21 @@ def test_speed_and_the_fullest_device(figures: RunFigures) -> None:
     assert cards.shown["memory"][:2] == ("1.5 GiB", "GPU 3")
 
 
+def test_the_step_time_says_what_was_no_computing(figures: RunFigures) -> None:
+    cards = Cards(figures)
+    figures.show_info(info(step_seconds=0.0649))
+    assert cards.shown["step_time"][1] == "per step"
+    figures.take_points("rank/0/communication_share", np.arange(2.0), np.array([0.5, 0.08]))
+    figures.take_curve("rank/0/data_share", np.arange(2.0), np.array([0.5, 0.03]))
+    figures.take_points("rank/1/data_share", np.arange(1.0), np.array([0.9]))
+    figures.take_points("rank/0/data_share", np.arange(1.0), np.array([np.nan]))
+    figures.show_info(info(step_seconds=0.0649))
+    assert cards.shown["step_time"][1] == "data 3 % · comm. 8 %"
+    figures.clear()
+    figures.show_info(info(step_seconds=0.0649))
+    assert cards.shown["step_time"][1] == "per step"
+
+
 def test_another_run_begins_with_unknown_figures(figures: RunFigures) -> None:
     cards = Cards(figures)
     figures.take_events(stored(EpochEnded(1, 10, {"validation/loss": 0.25})))

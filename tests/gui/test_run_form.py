@@ -15,6 +15,7 @@ from engine.problems import Problem
 from engine.spec import RunSpec
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
 from gui.run_form import RunForm
+from tests.gui.conftest import FakeStrategy, UseStrategies
 
 GPUS = ("GPU-aaaa", "GPU-bbbb")
 
@@ -62,12 +63,13 @@ def test_the_first_run_is_one_click_away(form: RunForm, qtbot: QtBot) -> None:
         ("batch_size", "0", "at least 1"),
         ("batch_size", "-5", "at least 1"),
         ("epochs", "1.5", "must be a whole number"),
-        ("epochs", "0", "At least 1 epoch"),
+        ("epochs", "0", "at least 1"),
         ("learning_rate", "0,1", "must be a number"),
-        ("learning_rate", "nan", "above 0"),
+        ("learning_rate", "nan", "must be a finite number"),
         ("learning_rate", "-1", "above 0"),
-        ("learning_rate", "inf", "above 0"),
-        ("seed", "99999999999999999999", "between 0 and"),
+        ("learning_rate", "inf", "must be a finite number"),
+        ("seed", "99999999999999999999", "at most 2147483647"),
+        ("keep_checkpoints", "0", "at least 1"),
         ("settings.width", "wide", "width must be a whole number"),
     ],
 )
@@ -102,11 +104,25 @@ def test_the_arithmetic_of_the_batch_is_always_in_sight(form: RunForm) -> None:
     assert form.field("batch_size").below == "64 = 32 per replica × 2 replicas"
 
 
+def test_the_arithmetic_knows_accumulation_and_workers_that_share_a_device(
+    use_strategies: UseStrategies, qtbot: QtBot
+) -> None:
+    use_strategies(FakeStrategy("torch/fake"))
+    form = RunForm()
+    qtbot.addWidget(form)
+    line(form, "batch_size").setText("64")
+    line(form, "accumulation").setText("4")
+    line(form, "workers_per_device").setText("2")
+    assert (
+        form.field("batch_size").below == "64 = 8 per replica × 2 replicas × 4 accumulation steps"
+    )
+
+
 def test_a_strategy_that_cannot_run_is_visible_disabled_and_says_why(form: RunForm) -> None:
     form.devices.set_devices(("cpu:0", "cpu:1"))
     model = form.strategy.model()
     assert isinstance(model, QStandardItemModel)
-    item = model.item(form.strategy.names().index("torch/single"))
+    item = model.item(form.strategy.findData("torch/single"))
     assert not item.isEnabled()
     assert "1 device" in item.toolTip()
     assert "1 device" in form.devices.problem

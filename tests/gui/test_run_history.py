@@ -11,7 +11,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from engine.events import EpochEnded, RunEnded
+from engine.events import CheckpointSaved, EpochEnded, RunEnded
 from gui.run_history import RunHistory, detail
 from gui.run_index import RunIndex
 from gui.theme import ThemeController
@@ -79,6 +79,50 @@ def test_the_settings_of_a_run_can_be_used_again(
     with qtbot.waitSignal(history.copy_requested) as asked:
         history.copy_settings.trigger()
     assert asked.args[0].recipe == "digits"
+
+
+def test_only_a_run_that_is_over_and_has_a_checkpoint_can_go_on(
+    history: RunHistory, record: Callable[..., Any], qtbot: QtBot
+) -> None:
+    active, over, finished, bare = record(), record(), record(), record()
+    for run, state in ((active, ""), (over, "stopped"), (finished, "finished"), (bare, "failed")):
+        run.begin()
+        if run is not bare:
+            run.add(CheckpointSaved("checkpoints/step-5", 5, 0, 100, 0.1))
+        if state:
+            run.add(RunEnded(state, ""))
+    history.show_runs(RunIndex().runs())
+    asks = {
+        history.resume: history.resume_requested,
+        history.resume_from_older: history.resume_from_older_requested,
+        history.resume_as_form: history.resume_as_form_requested,
+    }
+    for action, signal in asks.items():
+        enabled = []
+        for run in (active, over, finished, bare):
+            history.watch(run.id)
+            enabled.append(action.isEnabled())
+        assert enabled == [False, True, False, False]
+        history.watch(over.id)
+        with qtbot.waitSignal(signal) as asked:
+            action.trigger()
+        assert asked.args == [over.id]
+    history.watch(None)
+    assert not any(action.isEnabled() for action in history.actions())
+
+
+def test_what_a_run_allows_changes_with_its_state(
+    history: RunHistory, record: Callable[..., Any]
+) -> None:
+    run = record()
+    run.begin()
+    run.add(CheckpointSaved("checkpoints/step-5", 5, 0, 100, 0.1))
+    history.watch(run.id)
+    history.show_runs(RunIndex().runs())
+    assert not history.resume.isEnabled()
+    run.add(RunEnded("stopped", ""))
+    history.show_runs(RunIndex().runs())
+    assert history.resume.isEnabled()
 
 
 def test_runs_that_are_over_are_not_read_again(

@@ -59,7 +59,8 @@ def test_the_style_sheet_is_filled_in_and_its_pictures_exist(theme: Theme) -> No
     pictures = re.findall(r"url\(([^)]+)\)", sheet)
     assert pictures
     for picture in pictures:
-        assert theme.muted in Path(picture).read_text(encoding="utf-8")
+        ink = theme.on_accent if Path(picture).name.startswith("check") else theme.muted
+        assert ink in Path(picture).read_text(encoding="utf-8")
 
 
 @BOTH

@@ -41,7 +41,7 @@ def place_of(plot: CurvePlot, step: float, value: float) -> QPoint:
     return position
 
 
-def wheel(plot: CurvePlot, at: QPoint) -> None:
+def wheel(plot: CurvePlot, at: QPoint, key: Qt.KeyboardModifier) -> QWheelEvent:
     canvas = plot.canvas.viewport()
     event = QWheelEvent(
         QPointF(at),
@@ -49,11 +49,12 @@ def wheel(plot: CurvePlot, at: QPoint) -> None:
         QPoint(),
         QPoint(0, 120),
         Qt.MouseButton.NoButton,
-        Qt.KeyboardModifier.NoModifier,
+        key,
         Qt.ScrollPhase.NoScrollPhase,
         False,
     )
     QApplication.sendEvent(canvas, event)
+    return event
 
 
 def drag(plot: CurvePlot, start: QPoint, end: QPoint) -> None:
@@ -177,7 +178,7 @@ def test_it_follows_until_the_wheel_moves_the_view(plot: CurvePlot, qtbot: QtBot
     told: list[bool] = []
     plot.followed.connect(told.append)
     with qtbot.waitSignal(plot.zoomed) as zoomed:
-        wheel(plot, place_of(plot, 50, 50))
+        wheel(plot, place_of(plot, 50, 50), Qt.KeyboardModifier.ControlModifier)
     assert told == [False]
     assert zoomed.args == list(in_sight(plot)[:2])
     assert plot.refresh()
@@ -189,6 +190,15 @@ def test_it_follows_until_the_wheel_moves_the_view(plot: CurvePlot, qtbot: QtBot
     plot.set_follow(True)
     plot.refresh()
     assert in_sight(plot)[1] > 299
+
+
+def test_the_wheel_alone_is_left_to_the_panel_behind(plot: CurvePlot) -> None:
+    plot.add_points("train", STEPS, STEPS)
+    plot.refresh()
+    before = in_sight(plot)
+    event = wheel(plot, place_of(plot, 50, 50), Qt.KeyboardModifier.NoModifier)
+    assert in_sight(plot) == before
+    assert not event.isAccepted()
 
 
 def test_a_drag_zooms_and_a_double_click_shows_everything(plot: CurvePlot, qtbot: QtBot) -> None:

@@ -9,8 +9,9 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
+from gui.plots.arrangement import rows
 from gui.plots.curve_plot import CurvePlot
-from gui.plots.plot_grid import PlotGrid, rows
+from gui.plots.plot_grid import PlotGrid
 from gui.theme import DARK, LIGHT
 
 STEPS = np.arange(1.0, 101.0)

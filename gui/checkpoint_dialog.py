@@ -1,0 +1,90 @@
+"""The dialog in which a run's checkpoint is chosen, to go on from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QDialog,
+    QDialogButtonBox,
+    QHeaderView,
+    QLabel,
+    QTreeWidget,
+    QTreeWidgetItem,
+    QVBoxLayout,
+    QWidget,
+)
+
+from engine.checkpoint import CheckpointInfo
+from gui import wording
+
+_SIZE = (620, 320)
+_FACTS = ("Step", "Epochs done", "Kind", "Saved", "Size")
+
+
+class CheckpointDialog(QDialog):
+    """Lists the checkpoints of a run, newest first, with what was measured at each."""
+
+    chosen = Signal(object)
+    """Path of the checkpoint's folder."""
+
+    def __init__(
+        self, run_id: str, checkpoints: Sequence[CheckpointInfo], parent: QWidget | None = None
+    ) -> None:
+        """`checkpoints` are in the order of their steps, at least one."""
+        super().__init__(parent)
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.setWindowTitle(f"Resume run {run_id}")
+        self.resize(*_SIZE)
+        self._checkpoints = list(reversed(checkpoints))
+        metrics = sorted({name for each in checkpoints for name in each.manifest.metrics})
+        self.table = QTreeWidget()
+        self.table.setRootIsDecorated(False)
+        self.table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self.table.setAccessibleName("Checkpoints")
+        captions = [*_FACTS, *(wording.metric_name(name).capitalize() for name in metrics)]
+        self.table.setHeaderLabels(captions)
+        for each in self._checkpoints:
+            item = QTreeWidgetItem([*_facts(each), *_figures(each, metrics)])
+            item.setToolTip(0, str(each.folder))
+            self.table.addTopLevelItem(item)
+        header = self.table.header()
+        header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        header.setStretchLastSection(False)
+        self.table.setCurrentIndex(self.table.model().index(0, 0))
+        note = QLabel("The run goes on from the chosen checkpoint; later points leave the plots.")
+        note.setObjectName("mut")
+        self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
+        resume = self.buttons.addButton("Resume", QDialogButtonBox.ButtonRole.AcceptRole)
+        resume.setObjectName("go")
+        resume.setDefault(True)
+        layout = QVBoxLayout(self)
+        layout.addWidget(note)
+        layout.addWidget(self.table, 1)
+        layout.addWidget(self.buttons)
+        self.buttons.accepted.connect(self.accept)
+        self.buttons.rejected.connect(self.reject)
+        self.table.itemDoubleClicked.connect(self.accept)
+        self.accepted.connect(self._choose)
+        self.table.setFocus()
+
+    def _choose(self) -> None:
+        self.chosen.emit(self._checkpoints[self.table.currentIndex().row()].folder)
+
+
+def _facts(info: CheckpointInfo) -> list[str]:
+    manifest = info.manifest
+    return [
+        f"{manifest.position.step:,}",
+        str(manifest.position.epoch),
+        ", ".join(manifest.kinds) or "–",
+        wording.day(manifest.saved),
+        wording.size(manifest.bytes),
+    ]
+
+
+def _figures(info: CheckpointInfo, metrics: Sequence[str]) -> list[str]:
+    known = info.manifest.metrics
+    return [wording.metric(name, known[name]) if name in known else "–" for name in metrics]

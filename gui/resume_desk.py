@@ -1,0 +1,75 @@
+"""How a run that is over goes on: from which checkpoint, on what, and what if that is damaged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Qt
+from PySide6.QtWidgets import QMessageBox, QWidget
+
+from engine.checkpoint import CheckpointInfo
+from gui.checkpoint_dialog import CheckpointDialog
+from gui.run_controller import ResumeRequest, RunController
+from gui.run_form import RunForm
+
+
+class ResumeDesk(QObject):
+    """Takes the wish to resume a run, asks back where there is something to decide."""
+
+    def __init__(self, controller: RunController, form: RunForm, window: QWidget) -> None:
+        super().__init__(window)
+        self._controller = controller
+        self._form = form
+        self._window = window
+        controller.checkpoints_listed.connect(self._offer_checkpoints)
+        controller.checkpoint_unusable.connect(self._ask_for_previous)
+        controller.resume_refused.connect(self._say_why_not)
+
+    def resume(self, run_id: str) -> None:
+        """Let the run go on from its newest checkpoint."""
+        self._controller.resume(ResumeRequest(run_id))
+
+    def resume_from_older(self, run_id: str) -> None:
+        """Let the user choose the checkpoint from which the run goes on."""
+        self._controller.list_checkpoints(run_id)
+
+    def resume_as_form(self, run_id: str) -> None:
+        """Let the run go on from its newest checkpoint, with what the form shows now: its strategy
+        on its devices."""
+        strategy = self._form.strategy.strategy().name
+        devices = self._form.devices.devices()
+        self._controller.resume(ResumeRequest(run_id, strategy=strategy, devices=devices))
+
+    def _offer_checkpoints(self, run_id: str, checkpoints: list[CheckpointInfo]) -> None:
+        if not checkpoints:
+            self._say_why_not(run_id, f"Run {run_id} has no checkpoint to resume from.")
+            return
+        dialog = CheckpointDialog(run_id, checkpoints, self._window)
+        dialog.chosen.connect(lambda folder: self._controller.resume(ResumeRequest(run_id, folder)))
+        dialog.open()
+
+    def _ask_for_previous(self, request: ResumeRequest, damaged: str, previous: Path) -> None:
+        buttons = QMessageBox.StandardButton
+        box = self._box(
+            QMessageBox.Icon.Question,
+            request.run_id,
+            f"The checkpoint {damaged} of run {request.run_id} is damaged: its files are not what "
+            f"was saved.\n\nResume from the intact checkpoint before it, {previous.name}?",
+        )
+        box.setStandardButtons(buttons.Yes | buttons.No)
+        box.setDefaultButton(buttons.Yes)
+        again = request._replace(checkpoint=previous)
+        box.accepted.connect(lambda: self._controller.resume(again))
+        box.open()
+
+    def _say_why_not(self, run_id: str, sentences: str) -> None:
+        self._box(QMessageBox.Icon.Warning, run_id, sentences).open()
+
+    def _box(self, icon: QMessageBox.Icon, run_id: str, text: str) -> QMessageBox:
+        box = QMessageBox(self._window)
+        box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        box.setIcon(icon)
+        box.setWindowTitle(f"Resume run {run_id}")
+        box.setTextFormat(Qt.TextFormat.PlainText)
+        box.setText(text)
+        return box

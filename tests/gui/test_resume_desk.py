@@ -1,0 +1,137 @@
+"""How a run goes on: asked back where there is something to decide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QMessageBox, QWidget
+from pytestqt.qtbot import QtBot
+
+from engine.checkpoint import CheckpointInfo, FileRecord, Manifest, Position
+from gui.background import Background
+from gui.checkpoint_dialog import CheckpointDialog
+from gui.resume_desk import ResumeDesk
+from gui.run_controller import ResumeRequest, RunController
+from gui.run_form import RunForm
+
+
+def checkpoint(step: int, kinds: tuple[str, ...] = (), **metrics: float) -> CheckpointInfo:
+    manifest = Manifest(
+        position=Position(epoch=step // 10, batch=0, step=step),
+        strategy="torch/single",
+        replicas=1,
+        saved=1.0,
+        files={"state": FileRecord(2048, "")},
+        kinds=kinds,
+        metrics={f"validation/{name}": value for name, value in metrics.items()},
+    )
+    return CheckpointInfo(Path(f"step-{step}"), manifest)
+
+
+CHECKPOINTS = [checkpoint(10, ("epoch",), accuracy=0.5), checkpoint(1200, ("epoch", "best"))]
+
+
+class Desk:
+    """A desk with its surroundings, and what it asks the engine for."""
+
+    def __init__(self, background: Background, qtbot: QtBot) -> None:
+        self.window = QWidget()
+        qtbot.addWidget(self.window)
+        self.window.show()
+        self.form = RunForm(self.window)
+        self.controller = RunController(background)
+        self.desk = ResumeDesk(self.controller, self.form, self.window)
+
+    def dialog(self) -> Any:
+        (found,) = self.window.findChildren(QDialog)
+        return found
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[ResumeRequest]:
+    requests: list[ResumeRequest] = []
+    monkeypatch.setattr(RunController, "resume", lambda _, request: requests.append(request))
+    return requests
+
+
+@pytest.fixture
+def desk(qtbot: QtBot, asked: list[ResumeRequest]) -> Iterator[Desk]:
+    background = Background()
+    yield Desk(background, qtbot)
+    background.finish()
+
+
+def test_by_itself_it_is_the_newest_checkpoint(desk: Desk, asked: list[ResumeRequest]) -> None:
+    desk.desk.resume("7")
+    assert asked == [ResumeRequest("7")]
+
+
+def test_it_may_be_what_the_form_shows(desk: Desk, asked: list[ResumeRequest]) -> None:
+    desk.form.devices.set_devices(("cpu:0", "cpu:1"))
+    desk.form.strategy.choose("torch/ddp")
+    desk.desk.resume_as_form("7")
+    wanted = ResumeRequest("7", strategy="torch/ddp", devices=("cpu:0", "cpu:1"))
+    assert asked == [wanted]
+
+
+@pytest.mark.parametrize("yes", [True, False])
+def test_a_damaged_checkpoint_is_named_and_the_previous_one_offered(
+    desk: Desk, asked: list[ResumeRequest], yes: bool
+) -> None:
+    request = ResumeRequest("7", strategy="torch/ddp")
+    desk.controller.checkpoint_unusable.emit(request, "step-20", Path("checkpoints/step-10"))
+    box = desk.dialog()
+    assert "step-20" in box.text()
+    assert "damaged" in box.text()
+    assert "step-10?" in box.text()
+    button = QMessageBox.StandardButton.Yes if yes else QMessageBox.StandardButton.No
+    QTest.mouseClick(box.button(button), Qt.MouseButton.LeftButton)
+    again = request._replace(checkpoint=Path("checkpoints/step-10"))
+    assert asked == ([again] if yes else [])
+
+
+def test_what_speaks_against_it_is_said(desk: Desk, asked: list[ResumeRequest]) -> None:
+    desk.controller.resume_refused.emit("7", "The recipe is gone.")
+    assert desk.dialog().text() == "The recipe is gone."
+    assert not asked
+
+
+def test_an_older_checkpoint_is_chosen_from_a_list(
+    desk: Desk, asked: list[ResumeRequest], qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.client.run_checkpoints", lambda _: CHECKPOINTS)
+    with qtbot.waitSignal(desk.controller.checkpoints_listed):
+        desk.desk.resume_from_older("7")
+    dialog = desk.dialog()
+    assert isinstance(dialog, CheckpointDialog)
+    table = dialog.table
+    captions = [table.headerItem().text(column) for column in range(table.columnCount())]
+    assert captions == ["Step", "Epochs done", "Kind", "Saved", "Size", "Accuracy"]
+    rows = [table.topLevelItem(row) for row in range(table.topLevelItemCount())]
+    texts = [[row.text(column) for column in (0, 1, 2, 4, 5)] for row in rows if row]
+    assert texts == [
+        ["1,200", "120", "epoch, best", "2.0 KiB", "–"],
+        ["10", "1", "epoch", "2.0 KiB", "50.0 %"],
+    ]
+    QTest.keyClick(table, Qt.Key.Key_Down)
+    QTest.keyClick(dialog, Qt.Key.Key_Return)
+    assert asked == [ResumeRequest("7", Path("step-10"))]
+
+
+def test_cancelling_the_list_asks_for_nothing(
+    qtbot: QtBot, desk: Desk, asked: list[ResumeRequest]
+) -> None:
+    desk.controller.checkpoints_listed.emit("7", CHECKPOINTS)
+    cancel = desk.dialog().buttons.button(QDialogButtonBox.StandardButton.Cancel)
+    QTest.mouseClick(cancel, Qt.MouseButton.LeftButton)
+    assert not asked
+
+
+def test_a_run_without_checkpoints_says_so(desk: Desk) -> None:
+    desk.controller.checkpoints_listed.emit("7", [])
+    assert "no checkpoint" in desk.dialog().text()
