@@ -1,15 +1,22 @@
-"""A recipe's data for PyTorch: any batch of samples by their indices."""
+"""A recipe's data for PyTorch: batches of samples, in the order in which they are asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 import torch
-from torch.utils.data import TensorDataset, default_collate
+from torch.utils.data import TensorDataset
 
+from engine.pytorch.loader import MapSamples
 from engine.sample_order import Indices
+
+Batch = tuple[Any, Any]
+"""Inputs and targets."""
+
+LARGEST_SHARE = 0.25
+"""Of the free memory of a GPU: a data set that needs less is kept there."""
 
 
 class Samples(Protocol):
@@ -18,8 +25,14 @@ class Samples(Protocol):
     def __len__(self) -> int:
         """How many samples there are."""
 
-    def batch(self, indices: Indices) -> tuple[Any, Any]:
-        """Inputs and targets of the samples with these indices, on the CPU."""
+    def batches(self, parts: Iterable[Indices], epoch: int) -> Iterator[Batch]:
+        """For each part the samples with these indices, on the CPU or on the data's device.
+
+        Whatever a data set draws at random depends on the epoch and the sample alone.
+        """
+
+    def close(self) -> None:
+        """End the processes that fetch samples, if there are any."""
 
 
 class TensorSamples:
@@ -36,37 +49,41 @@ class TensorSamples:
     def __len__(self) -> int:
         return len(self._tensors[0])
 
-    def batch(self, indices: Indices) -> tuple[Any, Any]:
-        chosen = torch.from_numpy(np.ascontiguousarray(indices))
-        return self._tensors[0][chosen], self._tensors[1][chosen]
+    @property
+    def bytes(self) -> int:
+        """Memory that the tensors take."""
+        return sum(tensor.nbytes for tensor in self._tensors)
+
+    def move(self, device: torch.device) -> None:
+        """Keep the tensors on `device`: no copy of samples per step."""
+        inputs, targets = self._tensors
+        self._tensors = inputs.to(device), targets.to(device)
+
+    def batches(self, parts: Iterable[Indices], epoch: int) -> Iterator[Batch]:
+        inputs, targets = self._tensors
+        for part in parts:
+            chosen = torch.from_numpy(np.ascontiguousarray(part))
+            chosen = chosen.to(inputs.device, non_blocking=True)
+            yield inputs[chosen], targets[chosen]
+
+    def close(self) -> None:
+        return
 
 
-class MapSamples:
-    """Samples of a map-style Dataset, fetched one by one and collated as a DataLoader does."""
-
-    def __init__(self, dataset: Any) -> None:
-        self._dataset = dataset
-
-    def __len__(self) -> int:
-        return len(self._dataset)
-
-    def batch(self, indices: Indices) -> tuple[Any, Any]:
-        inputs, targets = default_collate([self._dataset[int(index)] for index in indices])
-        return inputs, targets
-
-
-def samples(dataset: Any) -> Samples:
+def samples(dataset: Any, *, seed: int, loader_workers: int, device: torch.device) -> Samples:
     """What a recipe's `datasets()` gave, as Samples: a pair of arrays or tensors, or a Dataset.
 
-    Raises ValueError with a sentence for anything else, and for an empty data set.
+    Tensors are kept on `device` when they fit. Raises ValueError with a sentence for anything
+    else, and for an empty data set.
     """
     found: Samples
     if isinstance(dataset, TensorDataset) and len(dataset.tensors) == 2:
-        found = TensorSamples(*dataset.tensors)
+        found = _on_device(TensorSamples(*dataset.tensors), device)
     elif isinstance(dataset, Sequence) and len(dataset) == 2 and all(map(_is_array, dataset)):
-        found = TensorSamples(torch.as_tensor(dataset[0]), torch.as_tensor(dataset[1]))
+        inputs, targets = (torch.as_tensor(part) for part in dataset)
+        found = _on_device(TensorSamples(inputs, targets), device)
     elif hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__"):
-        found = MapSamples(dataset)
+        found = MapSamples(dataset, seed, loader_workers, pin_memory=device.type == "cuda")
     else:
         raise ValueError(
             f"datasets() gave a {type(dataset).__name__}: each of the two data sets must be a pair "
@@ -90,6 +107,14 @@ def to_device(batch: Any, device: torch.device) -> Any:
             return type(batch)(to_device(value, device) for value in batch)
         case _:
             return batch
+
+
+def _on_device(found: TensorSamples, device: torch.device) -> TensorSamples:
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        if found.bytes < LARGEST_SHARE * free:
+            found.move(device)
+    return found
 
 
 def _is_array(value: Any) -> bool:

@@ -1,42 +1,111 @@
-"""What every PyTorch strategy does in its workers."""
+"""What every PyTorch strategy says about itself, and what it does in its workers."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from engine.strategy import Strategy
+from engine.device_names import is_logical_cpu
+from engine.spec import RunSpec
+from engine.strategy import Strategy, WorkerPlan, one_process, one_process_per_device
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
 
+    from engine.pytorch.parallel import Parallel, Rank
+
+Cut = Callable[[Any, int], Sequence[Any]]
+"""A recipe's `stages(model, count)`."""
+
 
 class TorchStrategy(Strategy):
-    """A strategy whose workers run PyTorch. The methods here are called inside workers only."""
+    """A strategy whose workers run PyTorch."""
 
     recipe_frameworks: ClassVar[frozenset[str]] = frozenset({"torch"})
+    can_free_devices = True
 
     @abstractmethod
-    def connect(self, rank: int, world_size: int, device: torch.device) -> None:
-        """Find the other ranks; called first."""
+    def arrange(self, model: nn.Module, rank: Rank, cut: Cut | None) -> Parallel:
+        """This rank's part of `model`, moved to its devices; called in workers only.
 
-    @abstractmethod
-    def wrap(self, model: nn.Module, device: torch.device) -> nn.Module:
-        """The model that is called in training; `model` is on `device` already."""
+        `model` is on the CPU, alike on all ranks. `cut` is the recipe's `stages`, if it has that.
+        """
 
-    @abstractmethod
-    def add_up(self, values: torch.Tensor) -> torch.Tensor:
-        """The sum of `values` over all ranks, on every rank; `values` is on the CPU."""
+    def build(self, model: nn.Module, inputs: Any) -> None:
+        """Have `model` make the parameters that depend on its `inputs`, one sample on the CPU."""
+        from engine.pytorch.defaults import build_lazy
 
-    @abstractmethod
-    def agree(self, word: tuple[int, int]) -> tuple[int, int]:
-        """Rank 0's word (not negative), on every rank; the others pass zeros."""
+        build_lazy(model, inputs)
 
-    @abstractmethod
-    def barrier(self) -> None:
-        """Wait until all ranks are here."""
+    def default_loss(self) -> Callable[[Any, Any], Any]:
+        """The loss of a recipe that has none."""
+        from engine.pytorch.defaults import loss
 
-    @abstractmethod
-    def disconnect(self) -> None:
-        """Leave the other ranks; called last."""
+        return loss
+
+    def default_optimizer(self) -> Callable[[Any, float], Any]:
+        """What makes the optimizer of a recipe that has none."""
+        from engine.pytorch.defaults import optimizer
+
+        return optimizer
+
+    def optimizer_inputs(self, parallel: Parallel) -> Any:
+        """What the recipe's `optimizer(parameters, learning_rate)` gets as parameters."""
+        return parallel.parameters()
+
+    def as_torch_optimizer(self, made: Any, parallel: Parallel) -> torch.optim.Optimizer:
+        """What the recipe's `optimizer` made, as the trainer uses it."""
+        optimizer: torch.optim.Optimizer = made
+        return optimizer
+
+    def refusal(self, field: str, spec: RunSpec) -> str:
+        on_cpu = all(is_logical_cpu(device) for device in spec.devices)
+        match field:
+            case "momentum" if spec.optimizer not in ("sgd", "rmsprop"):
+                return "Momentum belongs to the optimizers sgd and rmsprop: choose one of them."
+            case "weight_decay" if spec.optimizer == "recipe":
+                return "The recipe's own optimizer decides this: choose an optimizer here."
+            case "warmup_steps" if spec.schedule == "one_cycle":
+                return "The schedule one_cycle warms up by itself: leave this at 0."
+            case "precision" if spec.precision == "tf32" and on_cpu:
+                return "tf32 is a format of NVIDIA GPUs: on a CPU choose fp32 or bf16."
+            case "microbatches":
+                return "Only torch/pipeline divides a batch into micro-batches."
+            case _:
+                return super().refusal(field, spec)
+
+
+class OneProcess(TorchStrategy):
+    """A PyTorch strategy with one worker for all devices."""
+
+    refusals = {
+        "backend": "There is one process: no ranks exchange anything.",
+        "workers_per_device": "There is one process: choose a strategy with one per device, "
+        "such as torch/ddp.",
+    }
+
+    def pool(self, devices: Sequence[str]) -> tuple[WorkerPlan, ...]:
+        return one_process(devices)
+
+
+class ProcessPerDevice(TorchStrategy):
+    """A PyTorch strategy whose ranks exchange gradients or activations."""
+
+    needs = "1 or more devices of one kind"
+
+    def problems(self, devices: Sequence[str]) -> list[str]:
+        return []
+
+    def pool(self, devices: Sequence[str]) -> tuple[WorkerPlan, ...]:
+        return one_process_per_device(devices)
+
+    def refusal(self, field: str, spec: RunSpec) -> str:
+        on_cpu = all(is_logical_cpu(device) for device in spec.devices)
+        if field == "backend" and spec.backend == "nccl":
+            if on_cpu:
+                return "nccl connects NVIDIA GPUs: on CPUs choose gloo or auto."
+            if spec.workers_per_device > 1:
+                return "nccl allows one rank per GPU: choose gloo or auto to split a GPU."
+        return super().refusal(field, spec)

@@ -3,39 +3,32 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import random
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 
 from engine import sample_order
 from engine.device_names import is_logical_cpu
-from engine.process import resident_bytes, trim_heap
-from engine.pytorch import checkpoint
-from engine.pytorch.data import samples, to_device
-from engine.pytorch.strategy import TorchStrategy
+from engine.pytorch import checkpoint, memory
+from engine.pytorch.data import samples
+from engine.pytorch.feed import Feed
+from engine.pytorch.group import Alone, Group, Ranks
+from engine.pytorch.parallel import Figures, Objective, Rank
+from engine.pytorch.precision import Precision
+from engine.pytorch.strategy import OneProcess, TorchStrategy
+from engine.pytorch.update import Update, chosen_optimizer
 from engine.worker.session import WorkerSession
 
 
-def default_loss(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """Cross-entropy from logits for integer targets, mean squared error otherwise."""
-    if targets.is_floating_point():
-        return nn.functional.mse_loss(outputs, targets)
-    return nn.functional.cross_entropy(outputs, targets)
-
-
-def default_optimizer(parameters: Any, learning_rate: float) -> torch.optim.Optimizer:
-    """AdamW."""
-    return torch.optim.AdamW(parameters, learning_rate)
-
-
-def no_metrics(outputs: torch.Tensor, targets: torch.Tensor) -> dict[str, torch.Tensor]:
+def no_metrics(outputs: torch.Tensor, targets: torch.Tensor) -> Figures:
     """For recipes that only care for the loss."""
     return {}
 
@@ -44,149 +37,217 @@ class TorchTrainer:
     """One rank's model, optimizer and data; see `engine.worker.loop.Trainer`."""
 
     def __init__(self, session: WorkerSession, strategy: TorchStrategy) -> None:
-        self._spec = session.spec
-        self._rank = session.rank
-        self._world_size = session.world_size
-        self._strategy = strategy
-        self._device_name = session.devices[0]
-        self._device = _device(session.spec.devices, self._device_name)
-        strategy.connect(session.rank, session.world_size, self._device)
-        _seed(session.spec.seed)
+        spec = session.spec
+        self._spec = spec
+        self._device_names = session.devices
+        self._rank = Rank(
+            session.rank, session.world_size, _devices(session), _group(session, strategy), spec
+        )
+        if spec.deterministic:
+            os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
+            torch.use_deterministic_algorithms(True)
         recipe = session.load_recipe()
+        _seed(spec.seed)  # after the imports: some of them draw
 
-        def bound(name: str, default: Callable[..., Any]) -> Callable[..., Any]:
+        def bound(name: str, default: Any) -> Callable[..., Any]:
             """A function of the recipe's, with the settings that it takes; looked up only once."""
             function = getattr(recipe, name, default)
-            settings = session.settings_for(function)
+            settings = session.settings_for(function) if function else {}
             return partial(function, **settings) if settings else function
 
-        self._model: nn.Module = recipe.model(**session.settings_for(recipe.model))
-        self._model.to(self._device)
-        self._replica = strategy.wrap(self._model, self._device)
-        train, validation = recipe.datasets(**session.settings_for(recipe.datasets))
-        self._train, self._validation = samples(train), samples(validation)
-        self._loss = bound("loss", default_loss)
-        self._metrics = bound("metrics", no_metrics)
-        self._optimizer: torch.optim.Optimizer = bound("optimizer", default_optimizer)(
-            [p for p in self._model.parameters() if p.requires_grad],
-            session.spec.learning_rate,
-        )
+        with self._explained():
+            model = bound("model", None)()
+            train, validation = (
+                samples(
+                    dataset,
+                    seed=spec.seed,
+                    loader_workers=spec.loader_workers,
+                    device=self._rank.device,
+                )
+                for dataset in bound("datasets", None)()
+            )
+            first, _ = next(iter(train.batches([np.zeros(1, np.int64)], 0)))
+            strategy.build(model, first)
+            self._parallel = strategy.arrange(model, self._rank, bound("stages", None))
+            precision = Precision(spec.precision, self._rank.device.type)
+            self._objective = Objective(
+                bound("loss", strategy.default_loss()), bound("metrics", no_metrics), precision
+            )
+            made: Any = chosen_optimizer(spec, self._parallel.parameters())
+            if made is None:
+                make = bound("optimizer", strategy.default_optimizer())
+                made = make(strategy.optimizer_inputs(self._parallel), spec.learning_rate)
+            optimizer = strategy.as_torch_optimizer(made, self._parallel)
         # From here on every rank draws its own numbers (dropout must differ between replicas).
-        _seed(session.spec.seed + session.rank)
-        self._order: tuple[int, sample_order.Indices] = (-1, np.empty(0, np.int64))
+        _seed(spec.seed + session.rank)
+        feed = partial(
+            Feed,
+            replica=self._parallel.replica,
+            replicas=self._parallel.replicas,
+            device=self._parallel.device,
+        )
+        self._train = feed(
+            train,
+            lambda epoch: sample_order.epoch_order(len(train), spec.seed, epoch),
+            spec.batch_size,
+            accumulation=spec.accumulation,
+        )
+        everything = np.arange(len(validation))
+        self._validation = feed(
+            validation, lambda epoch: everything, spec.batch_size, accumulation=spec.accumulation
+        )
+        self._validation_size = len(validation)
+        self.replicas = strategy.replicas(spec.slots)
+        self.steps_per_epoch = self._train.batches
+        self.validation_batches = self._validation.batches
+        self.parameters = self._parallel.count_parameters()
+        total_steps = self.steps_per_epoch * spec.epochs
+        self._update = Update(optimizer, self._parallel, precision, spec, total_steps)
+        self._precision = precision
         self._sums: dict[str, float] = {}
-        size = session.spec.batch_size
-        self.replicas = session.world_size
-        self.steps_per_epoch = sample_order.batches_per_epoch(len(self._train), size)
-        self.validation_batches = sample_order.batches_per_epoch(len(self._validation), size)
-        self.parameters = sum(p.numel() for p in self._model.parameters() if p.requires_grad)
+        self._away: memory.Homes | None = None
+        self._seconds = 0.0
 
-    def run_steps(self, epoch: int, batch: int, count: int) -> list[float]:
-        self._replica.train()
-        losses = torch.stack([self._step(epoch, b) for b in range(batch, batch + count)])
+    def run_steps(self, epoch: int, batch: int, count: int) -> dict[str, list[float]]:
+        begin = time.perf_counter()
+        self._parallel.train()
+        figures: dict[str, list[Any]] = {}
+        with self._explained():
+            for number in range(batch, batch + count):
+                for name, value in self._step(epoch, number).items():
+                    figures.setdefault(name, []).append(value)
         # One copy from the device and one sum over the ranks for the whole chunk.
-        summed: list[float] = self._strategy.add_up(losses.double().cpu()).tolist()
-        return summed
+        losses = self._rank.group.add_up(_to_host(figures.pop("loss")))
+        on_host = {name: _to_host(values).tolist() for name, values in figures.items()}
+        self._seconds += time.perf_counter() - begin
+        return {"loss": losses.tolist()} | on_host
+
+    def rank_figures(self) -> dict[str, float]:
+        seconds = self._seconds
+        data = min(1.0, self._train.seconds / seconds) if seconds else 0.0
+        communication = min(1 - data, self._parallel.communication_share(seconds))
+        self._train.seconds = self._seconds = 0.0
+        return {
+            "data_share": data,
+            "communication_share": communication,
+            "compute_share": 1 - data - communication,
+        } | memory.figures(self._rank.devices)
 
     def begin_validation(self) -> None:
         self._sums = {}
 
-    @torch.no_grad()
     def validate(self, batch: int, count: int) -> None:
-        # The bare model: a forward pass of DDP would wait for ranks that have no batch left.
-        self._model.eval()
-        everything = np.arange(len(self._validation))
-        for number in range(batch, batch + count):
-            whole = sample_order.global_batch(everything, number, self._spec.batch_size)
-            mine = sample_order.share(whole, self._rank, self._world_size)
-            if not len(mine):
-                continue
-            inputs, targets = to_device(self._validation.batch(mine), self._device)
-            outputs = self._model(inputs)
-            values = {"loss": self._loss(outputs, targets).mean()}
-            values |= self._metrics(outputs, targets)
-            for name, value in values.items():
-                self._sums[name] = self._sums.get(name, 0.0) + float(value) * len(mine)
+        self._parallel.evaluate()
+        with self._explained():
+            for number in range(batch, batch + count):
+                for share in self._validation.shares(0, number):
+                    values = self._parallel.validate_batch(
+                        share.inputs, share.targets, self._objective
+                    )
+                    for name, value in values.items():
+                        part = float(value) * share.samples
+                        self._sums[name] = self._sums.get(name, 0.0) + part
 
     def end_validation(self) -> dict[str, float]:
-        names = self._metric_names()
+        # In a pipeline only the last rank knows what there is to know.
+        own = self._parallel.replica == 0 and bool(self._sums)
+        names = json.loads(self._rank.group.share_text(json.dumps(list(self._sums)) if own else ""))
         sums = torch.tensor([self._sums.get(name, 0.0) for name in names], dtype=torch.float64)
-        means = self._strategy.add_up(sums) / len(self._validation)
+        means = self._rank.group.add_up(sums) / self._validation_size
         return dict(zip(names, means.tolist(), strict=True))
 
     def save(self, folder: Path) -> None:
-        checkpoint.save(folder, self._model, self._optimizer, self._rank)
+        self._parallel.align()
+        checkpoint.save(folder, self._parallel.module, self._update.optimizer, self._rank.group.cpu)
+        own = {"scaler": self._precision.scaler.state_dict(), **self._parallel.local_state()}
+        checkpoint.save_own(folder / f"rank{self._rank.number}.pt", own, self._rank.devices)
 
     def restore(self, folder: Path) -> None:
-        checkpoint.restore(folder, self._model, self._optimizer, self._rank, self._device)
+        checkpoint.restore(
+            folder, self._parallel.module, self._update.optimizer, self._rank.group.cpu
+        )
+        path = folder / f"rank{self._rank.number}.pt"
+        if path.exists():  # else this rank was not there then: its random state stays fresh
+            own = checkpoint.restore_own(path, self._rank.devices)
+            self._precision.scaler.load_state_dict(own.pop("scaler"))
+            self._parallel.load_local_state(own)
+
+    def free_devices(self) -> None:
+        self._parallel.leave_devices()
+        self._away = memory.Homes(self._parallel.module, self._update.optimizer)
+        self.empty_cache()
+
+    def take_devices_back(self) -> None:
+        if self._away:
+            self._away.bring_back()
+            self._away = None
+            self._parallel.return_to_devices()
 
     def empty_cache(self) -> dict[str, int]:
         gc.collect()
-        if self._device.type == "cuda":
-            before = torch.cuda.memory_reserved(self._device)
-            torch.cuda.empty_cache()
-            freed = before - torch.cuda.memory_reserved(self._device)
-        else:
-            before = resident_bytes()
-            trim_heap()
-            freed = before - resident_bytes()
-        return {self._device_name: max(0, freed)}
+        return memory.empty_cache(self._rank.devices, self._device_names)
 
     def agree(self, word: tuple[int, int]) -> tuple[int, int]:
-        return self._strategy.agree(word)
+        return self._rank.group.agree(word)
 
     def barrier(self) -> None:
-        self._strategy.barrier()
+        self._rank.group.barrier()
 
     def close(self) -> None:
-        """Leave the other ranks."""
-        self._strategy.disconnect()
+        self._train.close()
+        self._validation.close()
+        self._rank.group.close()
 
-    def _step(self, epoch: int, batch: int) -> torch.Tensor:
-        """One optimizer step; this rank's part of the loss over the global batch, on the device."""
-        whole = sample_order.global_batch(self._epoch_order(epoch), batch, self._spec.batch_size)
-        mine = sample_order.share(whole, self._rank, self._world_size)
-        part = len(mine) / len(whole)
-        # A rank without a sample still has to take part in the backward pass: one sample, weight 0.
-        inputs, targets = to_device(
-            self._train.batch(mine if len(mine) else whole[:1]), self._device
-        )
-        self._optimizer.zero_grad(set_to_none=True)
-        loss: torch.Tensor = self._loss(self._replica(inputs), targets).mean()
-        # DDP averages gradients over the ranks, so the weight holds their number: the result is
-        # the gradient of the mean over the global batch, however unevenly it is shared.
-        torch.autograd.backward(loss * (part * self._world_size))
-        self._optimizer.step()
-        return loss.detach() * part
+    def _step(self, epoch: int, batch: int) -> dict[str, Any]:
+        """One optimizer step; this rank's part of the loss and the figures of the update."""
+        self._update.begin()
+        loss: Any = 0.0
+        parts = self._spec.accumulation
+        for part, share in enumerate(self._train.shares(epoch, batch), start=1):
+            loss = loss + self._parallel.train_batch(
+                share.inputs, share.targets, share.weight, self._objective, sync=part == parts
+            )
+        return {"loss": loss} | self._update.apply(epoch * self.steps_per_epoch + batch)
 
-    def _epoch_order(self, epoch: int) -> sample_order.Indices:
-        if self._order[0] != epoch:
-            order = sample_order.epoch_order(len(self._train), self._spec.seed, epoch)
-            self._order = (epoch, order)
-        return self._order[1]
-
-    def _metric_names(self) -> list[str]:
-        """The same on every rank, also on one that had no validation sample at all."""
-        if self._world_size == 1:
-            return sorted(self._sums) or ["loss"]
-        inputs, targets = to_device(self._validation.batch(np.zeros(1, np.int64)), self._device)
-        with torch.no_grad():
-            return sorted({"loss", *self._metrics(self._model(inputs), targets)})
+    def _explained(self) -> Any:
+        """Out of memory in this context is said in sentences."""
+        spec = self._spec
+        parts = max(1, self._rank.world_size) * spec.accumulation
+        batch = -(-spec.batch_size // parts)
+        return memory.explained(self._rank.device, self._device_names[0], batch, spec.accumulation)
 
 
 def build(session: WorkerSession, strategy: TorchStrategy) -> TorchTrainer:
-    """The trainer of this rank; finds the other ranks on the way."""
-    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+    """The trainer of this process."""
     return TorchTrainer(session, strategy)
 
 
-def _device(chosen: Sequence[str], own: str) -> torch.device:
-    """CUDA_VISIBLE_DEVICES lists the chosen GPUs in the spec's order: place is ordinal."""
-    if is_logical_cpu(own):
-        return torch.device("cpu")
-    device = torch.device("cuda", chosen.index(own))
-    torch.cuda.set_device(device)
-    return device
+def _devices(session: WorkerSession) -> tuple[torch.device, ...]:
+    """This process' devices; the launcher made exactly the spec's GPUs visible, in its order."""
+    chosen = session.spec.devices
+    devices = tuple(
+        torch.device("cpu") if is_logical_cpu(name) else torch.device("cuda", chosen.index(name))
+        for name in session.devices
+    )
+    if devices[0].type == "cuda":
+        torch.cuda.set_device(devices[0])
+    return devices
+
+
+def _group(session: WorkerSession, strategy: TorchStrategy) -> Group:
+    if isinstance(strategy, OneProcess):
+        return Alone()
+    device = _devices(session)[0]
+    shared = session.spec.workers_per_device > 1  # which nccl does not allow
+    backend = "gloo" if shared else session.spec.backend
+    return Ranks(session.rank, session.world_size, device, backend)
+
+
+def _to_host(values: list[Any]) -> torch.Tensor:
+    """Numbers or 0-d tensors of any device as one float64 tensor on the CPU, in one copy."""
+    if isinstance(values[0], torch.Tensor):
+        return torch.stack(values).double().cpu()
+    return torch.tensor(values, dtype=torch.float64)
 
 
 def _seed(seed: int) -> None:

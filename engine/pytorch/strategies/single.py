@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from engine.pytorch.strategy import TorchStrategy
-from engine.strategy import WorkerPlan, one_process
+from engine.pytorch.strategy import Cut, OneProcess
 
 if TYPE_CHECKING:
-    import torch
     from torch import nn
 
+    from engine.pytorch.parallel import Parallel, Rank
 
-class Single(TorchStrategy):
+
+class Single(OneProcess):
     """The plain loop on one device."""
 
     name = "torch/single"
@@ -31,26 +31,13 @@ class Single(TorchStrategy):
             ]
         return []
 
-    def pool(self, devices: Sequence[str]) -> tuple[WorkerPlan, ...]:
-        return one_process(devices)
+    def arrange(self, model: nn.Module, rank: Rank, cut: Cut | None) -> Parallel:
+        from engine.pytorch.parallel import WholeModel
 
-    def connect(self, rank: int, world_size: int, device: torch.device) -> None:
-        pass  # there is nobody else
-
-    def wrap(self, model: nn.Module, device: torch.device) -> nn.Module:
-        return model
-
-    def add_up(self, values: torch.Tensor) -> torch.Tensor:
-        return values
-
-    def agree(self, word: tuple[int, int]) -> tuple[int, int]:
-        return word
-
-    def barrier(self) -> None:
-        pass  # there is nobody else
-
-    def disconnect(self) -> None:
-        pass  # there is nobody else
+        model.to(rank.device)
+        if rank.spec.compile:
+            model.compile()
+        return WholeModel(model, rank)
 
 
 strategy = Single()

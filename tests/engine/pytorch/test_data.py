@@ -11,7 +11,9 @@ import pytest
 import torch
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
-from engine.pytorch.data import MapSamples, Samples, TensorSamples, samples, to_device
+from engine.pytorch import data as pytorch_data
+from engine.pytorch.data import Samples, TensorSamples, to_device
+from engine.pytorch.loader import MapSamples
 from engine.sample_order import epoch_order, share
 
 COUNT = 10
@@ -44,6 +46,10 @@ class Endless(IterableDataset[int]):
         return itertools.count()
 
 
+def samples(dataset: Any) -> Samples:
+    return pytorch_data.samples(dataset, seed=0, loader_workers=0, device=torch.device("cpu"))
+
+
 FORMS: dict[str, Any] = {
     "arrays": (INPUTS, TARGETS),
     "list of arrays": [INPUTS, TARGETS],
@@ -60,8 +66,10 @@ def data(request: pytest.FixtureRequest) -> Samples:
 
 
 def test_every_form_gives_the_samples_that_are_asked_for(data: Samples) -> None:
-    inputs, targets = data.batch(np.array([7, 0, 3]))
+    (first, second) = data.batches([np.array([7, 0, 3]), np.array([9])], epoch=0)
+    inputs, targets = first
     assert len(data) == COUNT
+    assert second[1].tolist() == [9]
     assert inputs.tolist() == [[14.0, 15.0], [0.0, 1.0], [6.0, 7.0]]
     assert targets.tolist() == [7, 0, 3]
     assert (inputs.dtype, targets.dtype) == (torch.float32, torch.int64)
@@ -69,7 +77,7 @@ def test_every_form_gives_the_samples_that_are_asked_for(data: Samples) -> None:
 
 def test_every_form_takes_the_share_of_a_replica(data: Samples) -> None:
     mine = share(epoch_order(COUNT, seed=0, epoch=0), 1, 3)  # a view with strides
-    _, targets = data.batch(mine)
+    [(_, targets)] = data.batches([mine], epoch=0)
     assert targets.tolist() == mine.tolist()
 
 
@@ -77,6 +85,15 @@ def test_arrays_are_indexed_at_once_and_data_sets_sample_by_sample() -> None:
     assert isinstance(samples(FORMS["arrays"]), TensorSamples)
     assert isinstance(samples(FORMS["tensor data set"]), TensorSamples)
     assert isinstance(samples(FORMS["map-style data set"]), MapSamples)
+
+
+def test_tensors_can_be_kept_on_a_device() -> None:
+    data = TensorSamples(torch.from_numpy(INPUTS), torch.from_numpy(TARGETS))
+    assert data.bytes == INPUTS.nbytes + TARGETS.nbytes
+    data.move(torch.device("meta"))
+    [(inputs, targets)] = data.batches([np.array([7, 0, 3])], epoch=0)
+    assert (inputs.device.type, tuple(inputs.shape)) == ("meta", (3, 2))
+    assert targets.device.type == "meta"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,28 @@
+"""What a PyTorch recipe need not say: its loss, its optimizer, how a lazy model is built."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.parameter import is_lazy
+
+
+def loss(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Cross-entropy from logits for integer targets, mean squared error otherwise."""
+    if targets.is_floating_point():
+        return nn.functional.mse_loss(outputs, targets)
+    return nn.functional.cross_entropy(outputs, targets)
+
+
+def optimizer(parameters: Any, learning_rate: float) -> torch.optim.Optimizer:
+    """AdamW."""
+    return torch.optim.AdamW(parameters, learning_rate)
+
+
+@torch.no_grad()
+def build_lazy(model: nn.Module, inputs: Any) -> None:
+    """Show `model` one sample, if it has parameters whose shapes follow from the inputs."""
+    if any(is_lazy(parameter) for parameter in model.parameters()):
+        model(inputs)

@@ -1,0 +1,71 @@
+"""A Keras optimizer that a training loop for PyTorch can use, schedule and save."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import torch
+
+
+class KerasOptimizer(torch.optim.Optimizer):
+    """Takes gradients and learning rate from PyTorch; the update itself is Keras' own.
+
+    Keras keeps its slots in a list of variables, without saying which belongs to which parameter.
+    Here they are all state of the first parameter, by their place in that list. They exist from the
+    start, so nobody has to take a step to see them.
+    """
+
+    def __init__(self, optimizer: Any, variables: list[Any]) -> None:
+        """`variables` are the trainable ones of the model. Raises ValueError with a sentence."""
+        if optimizer.loss_scale_factor is not None or isinstance(
+            optimizer, keras.optimizers.LossScaleOptimizer
+        ):
+            raise ValueError(
+                "optimizer() gave one that scales gradients back by itself, but the loss is not "
+                "scaled for it: leave loss scaling out, and choose precision fp16."
+            )
+        if not optimizer.built:
+            optimizer.build(variables)
+        self._optimizer = optimizer
+        self._variables = variables
+        # A learning rate that is no variable is a schedule of the recipe's.
+        self._own_schedule = not isinstance(optimizer.learning_rate, keras.Variable)
+        self._rate = float(keras.ops.convert_to_numpy(optimizer.learning_rate))
+        parameters = [variable.value for variable in variables]
+        super().__init__(parameters, {"lr": self._rate})
+        self.state[parameters[0]] = {
+            f"slot_{place}": variable.value
+            for place, variable in enumerate(optimizer.variables)
+            if variable is not optimizer.learning_rate
+        }
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        """Update the parameters; one without a gradient counts as one with a gradient of 0."""
+        rate = float(self.param_groups[0]["lr"])
+        if rate != self._rate:
+            self._set_rate(rate)
+        gradients = [
+            torch.zeros_like(p) if p.grad is None else p.grad
+            for p in self.param_groups[0]["params"]
+        ]
+        self._optimizer.apply(gradients, self._variables)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Copy what `state_dict()` gave into the variables of the Keras optimizer."""
+        (own,), (saved,) = self.param_groups, state_dict["param_groups"]
+        own["lr"] = saved["lr"]
+        states = state_dict["state"][saved["params"][0]]
+        with torch.no_grad():
+            for name, slot in self.state[own["params"][0]].items():
+                slot.copy_(states[name])
+
+    def _set_rate(self, rate: float) -> None:
+        if self._own_schedule:
+            raise ValueError(
+                "The recipe's optimizer has a learning rate schedule of its own: "
+                "choose the schedule constant without warm-up steps."
+            )
+        self._optimizer.learning_rate = rate
+        self._rate = rate

@@ -1,0 +1,147 @@
+"""The memory of devices: what this process holds there, why it ran out, and giving it back."""
+
+from __future__ import annotations
+
+import gc
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import torch
+from torch import nn
+from torch.distributed.fsdp import FSDPModule
+
+from engine.process import resident_bytes, trim_heap
+from engine.worker.failures import TrainingFailed
+
+_ASKED = re.compile(r"[Tt]ried to allocate ([\d.]+) ?(bytes|KiB|MiB|GiB)?")
+_UNITS = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+
+
+class OutOfMemory(TrainingFailed):
+    """A device has no room for what the training needs."""
+
+
+class Use(NamedTuple):
+    """Memory of one device, in bytes."""
+
+    total: int
+    free: int
+    reserved: int
+    """By this process' tensors and cache."""
+
+    @property
+    def others(self) -> int:
+        """Held by other processes, and by the driver's own needs."""
+        return max(0, self.total - self.free - self.reserved)
+
+
+def use(device: torch.device) -> Use | None:
+    """The memory of a GPU now; None for a CPU."""
+    if device.type != "cuda":
+        return None
+    free, total = torch.cuda.mem_get_info(device)
+    return Use(total, free, torch.cuda.memory_reserved(device))
+
+
+@contextmanager
+def explained(device: torch.device, name: str, batch: int, accumulation: int) -> Iterator[None]:
+    """Turn an out-of-memory error in this context into sentences with numbers.
+
+    `name` is the device's in the spec; `batch` is the number of samples that a replica computes at
+    once.
+    """
+    try:
+        yield
+    except (torch.OutOfMemoryError, RuntimeError) as error:
+        text = str(error)
+        if not isinstance(error, torch.OutOfMemoryError) and "can't allocate memory" not in text:
+            raise
+        raise OutOfMemory(explain(text, name, use(device), batch, accumulation)) from error
+
+
+def explain(text: str, name: str, use: Use | None, batch: int, accumulation: int) -> str:
+    """What torch's `text` about memory means, and what to try."""
+    found = _ASKED.search(text)
+    asked = float(found[1]) * _UNITS[found[2] or "bytes"] if found else 0.0
+    parts = [f"{name} is out of memory"]
+    if asked:
+        parts.append(f"{_gib(asked)} were asked for")
+    if use:
+        parts.append(
+            f"{_gib(use.free)} of {_gib(use.total)} are free; this training holds "
+            f"{_gib(use.reserved)}, everything else {_gib(use.others)}"
+        )
+    said = ": ".join([parts[0], ", ".join(parts[1:])]) if parts[1:] else parts[0]
+    return (
+        f"{said}. Each replica computes {batch} samples at once. Try gradient accumulation "
+        f"{2 * accumulation} (the same global batch in smaller parts), a smaller batch, precision "
+        "bf16, or the strategy torch/fsdp or torch/pipeline on several devices."
+    )
+
+
+def figures(devices: Sequence[torch.device]) -> dict[str, float]:
+    """Bytes that torch holds on `devices` together: by tensors, and with its cache.
+
+    For a CPU: the memory of this process.
+    """
+    gpus = [device for device in devices if device.type == "cuda"]
+    if not gpus:
+        return {"memory_resident": float(resident_bytes())}
+    return {
+        "memory_allocated": float(sum(map(torch.cuda.memory_allocated, gpus))),
+        "memory_reserved": float(sum(map(torch.cuda.memory_reserved, gpus))),
+    }
+
+
+def empty_cache(devices: Sequence[torch.device], names: Sequence[str]) -> dict[str, int]:
+    """Give unused memory back; bytes freed by the device's name in the spec."""
+    gc.collect()
+    freed = dict.fromkeys(names, 0)
+    gpus = [(d, name) for d, name in zip(devices, names, strict=True) if d.type == "cuda"]
+    before = {name: torch.cuda.memory_reserved(device) for device, name in gpus}
+    if gpus:
+        torch.cuda.empty_cache()
+        for device, name in gpus:
+            freed[name] = before[name] - torch.cuda.memory_reserved(device)
+    else:
+        # The logical CPU devices of one process are one device: its memory is counted once.
+        resident = resident_bytes()
+        trim_heap()
+        freed[names[0]] = max(0, resident - resident_bytes())
+    return freed
+
+
+class Homes:
+    """Where the tensors of model and optimizer live, while they are away in the host's memory."""
+
+    def __init__(self, module: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+        """Move everything to the host's memory; the gradients are dropped."""
+        optimizer.zero_grad(set_to_none=True)
+        self._module = module
+        self._device = next((p.device for p in module.parameters()), torch.device("cpu"))
+        self._tensors = [
+            value
+            for state in optimizer.state.values()
+            for value in state.values()
+            if isinstance(value, torch.Tensor)
+        ]
+        if not isinstance(module, FSDPModule):
+            self._tensors += [*module.parameters(), *module.buffers()]
+        self._homes = [tensor.device for tensor in self._tensors]
+        for tensor in self._tensors:
+            tensor.data = tensor.data.cpu()
+        if isinstance(module, FSDPModule):
+            module.cpu()  # it keeps views of its shards and follows by itself
+
+    def bring_back(self) -> None:
+        """Move everything back to where it was."""
+        for tensor, home in zip(self._tensors, self._homes, strict=True):
+            tensor.data = tensor.data.to(home)
+        if isinstance(self._module, FSDPModule):
+            self._module.to(self._device)
+
+
+def _gib(size: float) -> str:
+    return f"{size / 2**30:.2f} GiB"

@@ -1,0 +1,53 @@
+"""A whole model on every rank, its gradients averaged by DistributedDataParallel."""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from engine.pytorch.parallel import Rank, WholeModel
+
+
+class Replicated(WholeModel):
+    """One replica of a DDP training."""
+
+    def __init__(self, module: nn.Module, rank: Rank) -> None:
+        """`module` is on the rank's device already."""
+        super().__init__(module, rank)
+        # Harmless, and long: some kernels lay a gradient out another way than its bucket.
+        warnings.filterwarnings("ignore", message="Grad strides do not match bucket view strides")
+        self._ddp: DistributedDataParallel | None = None
+        self.return_to_devices()
+
+    def outputs(self, inputs: Any) -> Any:
+        return (self._ddp or self.module)(inputs)
+
+    def gradient_exchange(self, sync: bool) -> AbstractContextManager[Any]:
+        return nullcontext() if sync or self._ddp is None else self._ddp.no_sync()
+
+    def communication_share(self, seconds: float) -> float:
+        """As DDP itself samples it: the part of a step in which only the exchange goes on."""
+        if self._ddp is None or self.replicas == 1:
+            return 0.0
+        told = self._ddp._get_ddp_logging_data()  # type: ignore[no-untyped-call]
+        forward, backward = (
+            float(told.get(f"{phase}_compute_time", 0)) for phase in ("forward", "backward")
+        )
+        waited = float(told.get("backward_comm_time", 0)) - float(
+            told.get("backward_compute_comm_overlap_time", 0)
+        )
+        total = forward + backward + max(0.0, waited)
+        return max(0.0, waited) / total if total > 0 else 0.0
+
+    def leave_devices(self) -> None:
+        self._ddp = None  # its buckets hold as much memory as the gradients
+
+    def return_to_devices(self) -> None:
+        if any(parameter.requires_grad for parameter in self.module.parameters()):
+            # DDP refuses a model without anything to average.
+            own = [self.device] if self.device.type == "cuda" else None
+            self._ddp = DistributedDataParallel(self.module, device_ids=own)

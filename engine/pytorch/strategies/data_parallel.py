@@ -1,0 +1,62 @@
+"""`torch/data_parallel`: nn.DataParallel, one process for several GPUs, for comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from engine.pytorch.strategy import Cut, OneProcess
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from engine.pytorch.parallel import Parallel, Rank
+
+
+class DataParallel(OneProcess):
+    """One thread per GPU; the model is copied to all of them at every step."""
+
+    name = "torch/data_parallel"
+    title = "Data parallel in one process (DP)"
+    summary = (
+        "nn.DataParallel: one process copies the model to every GPU at each step. Slower than DDP "
+        "and here for comparison; on a CPU it equals the single device."
+    )
+    needs = "1 or more GPUs, or 1 CPU worker"
+    refusals = OneProcess.refusals | {
+        "compile": "nn.DataParallel copies the model at every step, which torch.compile cannot "
+        "follow: choose torch/ddp.",
+    }
+
+    def problems(self, devices: Sequence[str]) -> list[str]:
+        if len(devices) > 1 and devices[0].startswith("cpu:"):
+            return [
+                f"{self.name} on a CPU equals torch/single, and {len(devices)} CPU workers are "
+                "chosen: choose 1 worker, or the strategy torch/ddp."
+            ]
+        return []
+
+    def replicas(self, devices: Sequence[str]) -> int:
+        return len(devices)
+
+    def arrange(self, model: nn.Module, rank: Rank, cut: Cut | None) -> Parallel:
+        import torch
+        from torch import nn
+
+        from engine.pytorch.parallel import WholeModel
+
+        model.to(rank.device)
+        ids = list(rank.devices) if rank.device.type == "cuda" else None
+        scattered = nn.DataParallel(model, device_ids=ids)
+
+        class Scattered(WholeModel):
+            """Outputs come from all GPUs; loss and update happen on the first."""
+
+            def outputs(self, inputs: torch.Tensor) -> torch.Tensor:
+                result: torch.Tensor = scattered(inputs)
+                return result
+
+        return Scattered(model, rank)
+
+
+strategy = DataParallel()

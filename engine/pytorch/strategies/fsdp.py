@@ -1,0 +1,41 @@
+"""`torch/fsdp`: fully sharded data parallel (FSDP2), one process per device."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engine.device_names import is_logical_cpu
+from engine.pytorch.strategy import Cut, ProcessPerDevice
+from engine.spec import RunSpec
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from engine.pytorch.parallel import Parallel, Rank
+
+
+class FullyShardedDataParallel(ProcessPerDevice):
+    """Parameters, gradients and optimizer state are spread over the ranks."""
+
+    name = "torch/fsdp"
+    title = "Fully sharded data parallel (FSDP2)"
+    summary = (
+        "One process per device, each with a shard of parameters, gradients and optimizer state: "
+        "for models whose training does not fit on one device. Needs more communication than DDP."
+    )
+
+    def refusal(self, field: str, spec: RunSpec) -> str:
+        on_gpu = not all(is_logical_cpu(device) for device in spec.devices)
+        if on_gpu and (field, spec.backend) == ("backend", "gloo"):
+            return "gloo cannot gather shards on GPUs: choose nccl or auto."
+        if on_gpu and field == "workers_per_device":
+            return "Splitting a GPU needs gloo, which cannot gather shards on GPUs: use torch/ddp."
+        return super().refusal(field, spec)
+
+    def arrange(self, model: nn.Module, rank: Rank, cut: Cut | None) -> Parallel:
+        from engine.pytorch.sharded import Sharded
+
+        return Sharded(model, rank)
+
+
+strategy = FullyShardedDataParallel()

@@ -1,0 +1,63 @@
+"""`torch/keras_ddp`: a Keras model on the PyTorch backend, one process per device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from engine.pytorch.strategy import Cut, ProcessPerDevice
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+    from engine.pytorch.parallel import Parallel, Rank
+
+
+class KerasDdp(ProcessPerDevice):
+    """Every rank holds the whole Keras model; gradients are averaged in the backward pass."""
+
+    name = "torch/keras_ddp"
+    title = "Keras on PyTorch, data parallel (DDP)"
+    summary = (
+        "A Keras model that computes with PyTorch: one process per device, each with a copy of "
+        "the model; gradients are averaged while they are computed."
+    )
+    recipe_frameworks: ClassVar[frozenset[str]] = frozenset({"keras"})
+    refusals = {
+        "compile": "torch.compile cannot follow the seed generators of Keras and goes back to "
+        "plain PyTorch around them: such a model gets slower, not faster.",
+    }
+
+    def arrange(self, model: nn.Module, rank: Rank, cut: Cut | None) -> Parallel:
+        from engine.pytorch.keras_model import KerasReplica
+
+        return KerasReplica(model, rank)
+
+    def build(self, model: nn.Module, inputs: Any) -> None:
+        from engine.pytorch.keras_model import build
+
+        build(model, inputs)
+
+    def default_loss(self) -> Callable[[Any, Any], Any]:
+        from engine.pytorch.keras_model import default_loss
+
+        return default_loss
+
+    def default_optimizer(self) -> Callable[[Any, float], Any]:
+        from engine.pytorch.keras_model import default_optimizer
+
+        return default_optimizer
+
+    def optimizer_inputs(self, parallel: Parallel) -> Any:
+        from engine.pytorch.keras_model import trainable_variables
+
+        return trainable_variables(parallel)
+
+    def as_torch_optimizer(self, made: Any, parallel: Parallel) -> torch.optim.Optimizer:
+        from engine.pytorch.keras_model import as_torch_optimizer
+
+        return as_torch_optimizer(made, parallel)
+
+
+strategy = KerasDdp()

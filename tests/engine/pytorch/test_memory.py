@@ -1,0 +1,79 @@
+"""Out of memory in words, and tensors that leave their device and return."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from engine.pytorch import memory
+from engine.pytorch.memory import Homes, OutOfMemory, Use, explain
+
+CPU = torch.device("cpu")
+TORCHS_WORDS = (
+    "CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total capacity of 23.64 GiB of "
+    "which 1.12 GiB is free."
+)
+GIB = 2**30
+
+
+def test_all_the_numbers_are_said() -> None:
+    use = Use(total=24 * GIB, free=1 * GIB, reserved=15 * GIB)
+    text = explain(TORCHS_WORDS, "GPU-1", use, batch=64, accumulation=2)
+    for said in (
+        "GPU-1 is out of memory",
+        "2.50 GiB were asked for",
+        "1.00 GiB of 24.00 GiB are free",
+        "this training holds 15.00 GiB, everything else 8.00 GiB",
+        "computes 64 samples at once",
+        "gradient accumulation 4",
+    ):
+        assert said in text
+    assert text.endswith(".")
+
+
+def test_a_text_without_numbers_is_no_problem() -> None:
+    assert "is out of memory. Each" in explain("no idea", "cpu:0", None, 1, 1)
+
+
+def test_a_real_lack_of_memory_is_explained() -> None:
+    with (
+        pytest.raises(OutOfMemory, match=r"cpu:0 is out of memory: \d+\.\d\d GiB were asked for"),
+        memory.explained(CPU, "cpu:0", 8, 1),
+    ):
+        torch.empty(2**58, dtype=torch.uint8)
+
+
+def test_other_errors_stay_what_they_are() -> None:
+    with (
+        pytest.raises(RuntimeError, match="must match"),
+        memory.explained(CPU, "cpu:0", 8, 1),
+    ):
+        torch.zeros(2) + torch.zeros(3)
+
+
+def test_a_gpu_out_of_memory_is_explained_by_its_type() -> None:
+    with pytest.raises(OutOfMemory, match=r"2\.50 GiB"), memory.explained(CPU, "x", 8, 1):
+        raise torch.OutOfMemoryError(TORCHS_WORDS)
+
+
+def test_a_training_goes_on_alike_after_its_tensors_were_away() -> None:
+    def trained(away: bool) -> torch.Tensor:
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 1))
+        optimizer = torch.optim.AdamW(model.parameters(), 0.1)
+        for step in range(4):
+            if away and step == 2:
+                Homes(model, optimizer).bring_back()
+            optimizer.zero_grad()
+            torch.autograd.backward(model(torch.ones(2, 3)).square().sum())
+            optimizer.step()
+        return torch.cat([p.detach().flatten() for p in model.parameters()])
+
+    assert torch.equal(trained(away=False), trained(away=True))
+
+
+def test_a_cpu_worker_reports_its_own_memory() -> None:
+    figures = memory.figures([CPU])
+    assert list(figures) == ["memory_resident"]
+    assert figures["memory_resident"] > 1e6

@@ -1,0 +1,21 @@
+"""Adding up how long pieces of work take."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+import torch
+
+from engine.pytorch.stopwatch import Stopwatch
+
+
+def test_pieces_add_up_until_they_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter([10.0, 10.5, 20.0, 20.25])
+    monkeypatch.setattr(time, "perf_counter", lambda: next(now))
+    watch = Stopwatch(torch.device("cpu"))
+    for _ in range(2):
+        with watch.running():
+            pass
+    assert watch.take() == 0.75
+    assert watch.take() == 0.0
