@@ -12,9 +12,6 @@ from typing import NoReturn
 Action = Callable[[argparse.Namespace], int]
 """What a command does with its options; it imports what it needs, so that --help is quick."""
 
-LARGEST_NUMBER = 2**31 - 1
-"""No count of epochs or samples and no seed is larger."""
-
 
 class Parser(argparse.ArgumentParser):
     """Complains in one sentence on standard error, with exit code 2."""
@@ -76,9 +73,14 @@ def _parser() -> Parser:
     stop = add("stop", _stop, "save, then end a run", one)
     stop.add_argument("--now", action="store_true", help="end it at once, without saving")
     add("checkpoint", _checkpoint, "save a checkpoint now", one)
-    add("pause", _pause, "hold a run at its next step", one)
+    pause = add("pause", _pause, "hold a run at its next step", one)
+    pause.add_argument(
+        "--free-gpus", action="store_true", help="move its model to the host's memory meanwhile"
+    )
     resume = add("resume", _resume, "go on with a paused or ended run", one, json, detach)
     resume.add_argument("--checkpoint", metavar="NAME", help="where from (default: the newest)")
+    resume.add_argument("--strategy", metavar="NAME", help="go on with another strategy")
+    resume.add_argument("--devices", metavar="LIST", help=f"go on on others, {_DEVICES}")
     add("empty-cache", _empty_cache, "have a run give unused memory back", one)
     add("strategies", _strategies, "list the strategies and whether they run here", json)
     add("devices", _devices, "list the devices of this machine", json)
@@ -88,19 +90,17 @@ def _parser() -> Parser:
     return parser
 
 
+_DEVICES = "such as cpu:0,cpu:1 or gpu:0 or all-gpus or UUIDs"
+
+
 def _add_wishes(train: Parser) -> None:
-    own = "(default: the recipe's own)"
+    from engine.headless.options import add_options
+
     train.add_argument("--recipe", default="digits", help="a name or a .py file (default: digits)")
     train.add_argument("--strategy", default="single", help="a name (default: single)")
     train.add_argument(
-        "--devices",
-        metavar="LIST",
-        help="such as cpu:0,cpu:1 or gpu:0 or all-gpus or UUIDs (default: first GPU, else cpu:0)",
+        "--devices", metavar="LIST", help=f"{_DEVICES} (default: first GPU, else cpu:0)"
     )
-    train.add_argument("--batch-size", type=_whole_number, metavar="N", help=f"global {own}")
-    train.add_argument("--epochs", type=_whole_number, metavar="N", help=own)
-    train.add_argument("--learning-rate", type=_number, metavar="X", help=own)
-    train.add_argument("--seed", type=_whole_number, default=0, metavar="N", help="(default: 0)")
     train.add_argument("--name", default="", help="what to call the run")
     train.add_argument(
         "--set",
@@ -110,36 +110,29 @@ def _add_wishes(train: Parser) -> None:
         metavar="NAME=VALUE",
         help="a setting of the recipe; may be given several times",
     )
-
-
-def _whole_number(text: str) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"takes a whole number, not {text!r}") from None
-    if abs(number) > LARGEST_NUMBER:
-        raise argparse.ArgumentTypeError(f"takes a number up to {LARGEST_NUMBER}, not {text}")
-    return number
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"takes a number, not {text!r}") from None
+    add_options(train)
 
 
 def _train(options: argparse.Namespace) -> int:
+    from engine.headless.options import chosen
     from engine.headless.train import Wishes, train
 
-    wishes = Wishes(**{name: getattr(options, name) for name in Wishes._fields})
+    wishes = Wishes(
+        recipe=options.recipe,
+        strategy=options.strategy,
+        devices=options.devices,
+        name=options.name,
+        settings=options.settings,
+        options=chosen(options),
+    )
     return train(wishes, detach=options.detach, json=options.json)
 
 
 def _resume(options: argparse.Namespace) -> int:
-    from engine.headless.train import resume
+    from engine.headless.train import From, resume
 
-    return resume(options.id, options.checkpoint, detach=options.detach, json=options.json)
+    start = From(options.checkpoint, options.strategy, options.devices)
+    return resume(options.id, start, detach=options.detach, json=options.json)
 
 
 def _runs(options: argparse.Namespace) -> int:
@@ -193,7 +186,7 @@ def _checkpoint(options: argparse.Namespace) -> int:
 def _pause(options: argparse.Namespace) -> int:
     from engine.headless.ask import pause
 
-    return pause(options.id)
+    return pause(options.id, free_devices=options.free_gpus)
 
 
 def _empty_cache(options: argparse.Namespace) -> int:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import re
 import shutil
 import time
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +16,10 @@ import msgspec
 
 FOLDER = "checkpoints"
 MANIFEST = "manifest.json"
+KINDS = ("request", "steps", "minutes", "epochs", "best", "last")
+"""Why a checkpoint was saved: asked for; every N steps, minutes or epochs; the best one so far;
+the end of the training or a Stop."""
+
 _NAME = re.compile(r"step-(\d{8,})")
 _TEMPORARY = ".tmp"
 
@@ -48,6 +54,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds since the epoch."""
 
     files: dict[str, FileRecord]
+    kinds: tuple[str, ...] = ()
+    """Of `KINDS`, in their order; empty in a manifest from before there were any."""
+
+    metrics: dict[str, float] = {}
+    """What the last validation found, such as {"validation/loss": 0.1}; finite values only."""
 
     @property
     def bytes(self) -> int:
@@ -86,7 +97,13 @@ def begin(run_folder: Path, step: int) -> Path:
 
 
 def publish(
-    run_folder: Path, position: Position, *, strategy: str, replicas: int
+    run_folder: Path,
+    position: Position,
+    *,
+    strategy: str,
+    replicas: int,
+    kinds: Collection[str] = (),
+    metrics: Mapping[str, float] | None = None,
 ) -> CheckpointInfo:
     """Complete the checkpoint in the temporary folder: sync its files, write the manifest, rename.
 
@@ -103,8 +120,10 @@ def publish(
             for path in sorted(folder.rglob("*"))
             if path.is_file()
         },
+        kinds=_in_order(kinds),
+        metrics=_finite(metrics or {}),
     )
-    (folder / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest)))
+    (folder / MANIFEST).write_bytes(_encoded(manifest))
     for path in folder.rglob("*"):
         _sync(path)
     _sync(folder)
@@ -114,10 +133,42 @@ def publish(
     return CheckpointInfo(final, manifest)
 
 
+def add_kinds(folder: Path, kinds: Collection[str], metrics: Mapping[str, float]) -> CheckpointInfo:
+    """Note that the checkpoint in `folder` is also of these kinds, and what validation found since.
+
+    Raises CheckpointDamaged when its manifest is, or OSError.
+    """
+    manifest = read_manifest(folder)
+    changed = msgspec.structs.replace(
+        manifest,
+        kinds=_in_order({*manifest.kinds, *kinds}),
+        metrics=manifest.metrics | _finite(metrics),
+    )
+    return _rewrite(folder, changed)
+
+
+def set_kinds(info: CheckpointInfo, kinds: Collection[str]) -> CheckpointInfo:
+    """Let a checkpoint be of these kinds only. Raises OSError."""
+    return _rewrite(info.folder, msgspec.structs.replace(info.manifest, kinds=_in_order(kinds)))
+
+
+def remove(folder: Path) -> None:
+    """Delete a checkpoint; one that is deleted half-way is no longer there under its name."""
+    leaving = folder.with_name(f"{folder.name}.deleted{_TEMPORARY}")
+    folder.rename(leaving)
+    shutil.rmtree(leaving, ignore_errors=True)  # the next attempt removes what is left
+
+
+def remove_unfinished(run_folder: Path) -> None:
+    """Delete what dead attempts were writing or deleting; nobody may be doing so now."""
+    for folder in (run_folder / FOLDER).glob(f"step-*{_TEMPORARY}"):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def checkpoints(run_folder: Path) -> list[CheckpointInfo]:
     """The complete checkpoints of a run, by step; without what is half-written or unreadable."""
     found = []
-    for folder in _published(run_folder).values():
+    for folder in folders(run_folder).values():
         try:
             found.append(CheckpointInfo(folder, read_manifest(folder)))
         except CheckpointDamaged:
@@ -125,12 +176,22 @@ def checkpoints(run_folder: Path) -> list[CheckpointInfo]:
     return found
 
 
+def folders(run_folder: Path) -> dict[int, Path]:
+    """The folders that have a final name, readable or not, by step and in its order."""
+    folder = run_folder / FOLDER
+    entries = folder.iterdir() if folder.is_dir() else ()
+    found = {int(name[1]): entry for entry in entries if (name := _NAME.fullmatch(entry.name))}
+    return dict(sorted(found.items()))
+
+
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of the checkpoint in `folder`. Raises CheckpointDamaged."""
     try:
         return msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
     except (OSError, msgspec.DecodeError) as error:
-        raise CheckpointDamaged(f"The checkpoint {folder} has no readable manifest.") from error
+        raise CheckpointDamaged(
+            f"The checkpoint {folder.name} is damaged: it has no readable {MANIFEST}."
+        ) from error
 
 
 def verify(folder: Path) -> Manifest:
@@ -143,10 +204,22 @@ def verify(folder: Path) -> Manifest:
             intact = False
         if not intact:
             raise CheckpointDamaged(
-                f"The checkpoint {folder} is damaged: {name} is missing or is not what was saved. "
-                "Resume from an earlier checkpoint."
+                f"The checkpoint {folder.name} is damaged: "
+                f"{name} is missing or is not what was saved."
             )
     return manifest
+
+
+def newest_intact_before(folder: Path) -> Path | None:
+    """The newest checkpoint before the one in `folder` of which every file is what was saved."""
+    known = list(folders(folder.parent.parent).values())
+    for older in reversed(known[: known.index(folder)]):
+        try:
+            verify(older)
+        except CheckpointDamaged:
+            continue
+        return older
+    return None
 
 
 def set_aside_after(run_folder: Path, step: int, attempt: int) -> None:
@@ -154,17 +227,32 @@ def set_aside_after(run_folder: Path, step: int, attempt: int) -> None:
 
     Also what is unreadable: its name will be needed again.
     """
-    for saved, folder in _published(run_folder).items():
+    for saved, folder in folders(run_folder).items():
         if saved > step:
             folder.rename(folder.with_name(f"{folder.name}.before-{attempt}"))
 
 
-def _published(run_folder: Path) -> dict[int, Path]:
-    """The folders that have a final name, readable or not, by step and in its order."""
-    folder = run_folder / FOLDER
-    entries = folder.iterdir() if folder.is_dir() else ()
-    found = {int(name[1]): entry for entry in entries if (name := _NAME.fullmatch(entry.name))}
-    return dict(sorted(found.items()))
+def _rewrite(folder: Path, manifest: Manifest) -> CheckpointInfo:
+    """Put another manifest in place of the one in `folder`: at any moment one of both is there."""
+    aside = folder / (MANIFEST + _TEMPORARY)
+    aside.write_bytes(_encoded(manifest))
+    _sync(aside)
+    aside.replace(folder / MANIFEST)
+    _sync(folder)
+    return CheckpointInfo(folder, manifest)
+
+
+def _encoded(manifest: Manifest) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(manifest))
+
+
+def _in_order(kinds: Collection[str]) -> tuple[str, ...]:
+    return tuple(kind for kind in KINDS if kind in kinds)
+
+
+def _finite(metrics: Mapping[str, float]) -> dict[str, float]:
+    """JSON has no word for the others."""
+    return {name: value for name, value in metrics.items() if math.isfinite(value)}
 
 
 def _record(path: Path) -> FileRecord:

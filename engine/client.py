@@ -12,16 +12,18 @@ from typing import NamedTuple
 import msgspec
 
 from engine import catalog, paths
+from engine import checkpoint as checkpoint_files
 from engine.channel import CLOSED, CommandAccepted, Hello, connect, supervisor_pid
-from engine.checkpoint import CheckpointInfo, checkpoints
+from engine.checkpoint import CheckpointDamaged, CheckpointInfo
 from engine.commands import Command
+from engine.continuation import format_problems, spec_elsewhere
 from engine.device_names import is_logical_cpu
 from engine.events import CommandRefused
 from engine.problems import Problem, problems
 from engine.process import is_alive, start_module
 from engine.run_state import RunState, RunStatus
 from engine.spec import RunSpec
-from engine.spec_file import UnreadableSpec, read_spec, write_spec
+from engine.spec_file import UnreadableSpec, read_spec, replaced_spec, write_spec
 from engine.store_reader import RunReader
 from engine.telemetry.probe import gpu_uuids
 
@@ -38,6 +40,24 @@ class CannotStart(Exception):
     def __init__(self, found: list[Problem]) -> None:
         super().__init__("\n".join(problem.text for problem in found))
         self.problems = found
+
+
+class CheckpointUnusable(CannotStart):
+    """The checkpoint to resume from is damaged; the text names the file, and what to do."""
+
+    def __init__(self, run_id: str, folder: Path, text: str) -> None:
+        self.damaged = folder.name
+        self.previous = checkpoint_files.newest_intact_before(folder)
+        """The newest older checkpoint whose files are all as they were saved; or None."""
+
+        if self.previous:
+            text += (
+                f" The one before it, {self.previous.name}, is intact: `python main.py resume "
+                f"{run_id} --checkpoint {self.previous.name}` goes on from there."
+            )
+        else:
+            text += " No older checkpoint is intact: start the run anew."
+        super().__init__([Problem("", text)])
 
 
 class NoSuchRun(Exception):
@@ -106,22 +126,45 @@ def start(spec: RunSpec) -> str:
     return folder.name
 
 
-def resume(run_id: str, checkpoint: Path | None = None) -> None:
-    """Let a run that is over go on from `checkpoint` (default: its newest). Raises CannotStart."""
+def resume(
+    run_id: str,
+    checkpoint: Path | None = None,
+    *,
+    strategy: str | None = None,
+    devices: tuple[str, ...] | None = None,
+) -> None:
+    """Let a run that is over go on from `checkpoint` (default: its newest), whose files are read
+    and compared with their checksums; that takes a while for a large one.
+
+    With another strategy or other devices it continues on those: its `spec.toml` is rewritten.
+    Raises NoSuchRun, CheckpointUnusable or CannotStart.
+    """
     info = look(run_id)
     if not info.state.can_resume:
         what = "has finished all its epochs" if info.state.is_over else f"is {info.state}"
         raise CannotStart([Problem("", f"Run {run_id} {what}: there is nothing to resume.")])
-    available = checkpoints(info.folder)
+    available = list(checkpoint_files.folders(info.folder).values())
     if checkpoint is None and not available:
         raise CannotStart([Problem("", f"Run {run_id} has no checkpoint to resume from.")])
-    chosen = checkpoint or available[-1].folder
-    if chosen not in [known.folder for known in available]:
+    chosen = checkpoint or available[-1]
+    if chosen not in available:
         raise CannotStart([Problem("", f"Run {run_id} has no checkpoint {chosen.name}.")])
-    found = check(info.spec)
+    try:
+        spec = spec_elsewhere(info.spec, strategy, devices)
+    except catalog.UnknownName as error:
+        raise CannotStart([Problem("strategy", str(error))]) from None
+    found = check(spec) or format_problems(chosen, spec)
     if found:
         raise CannotStart(found)
-    _start_supervisor(info.folder, "--resume", chosen.name)
+    try:
+        checkpoint_files.verify(chosen)
+    except CheckpointDamaged as error:
+        raise CheckpointUnusable(run_id, chosen, str(error)) from error
+    if spec == info.spec:
+        _start_supervisor(info.folder, "--resume", chosen.name)
+        return
+    with replaced_spec(info.folder, spec, info.status.attempt + 1):
+        _start_supervisor(info.folder, "--resume", chosen.name)
 
 
 def look(run_id: str) -> RunInfo:
@@ -162,7 +205,7 @@ def runs() -> list[RunInfo]:
 
 def run_checkpoints(run_id: str) -> list[CheckpointInfo]:
     """The complete checkpoints of a run, oldest first."""
-    return checkpoints(paths.run_folder(run_id))
+    return checkpoint_files.checkpoints(paths.run_folder(run_id))
 
 
 def state_of(status: RunStatus) -> RunState:

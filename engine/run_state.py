@@ -105,6 +105,9 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Folder of the newest checkpoint."""
 
     checkpoint_step: int = -1
+    freed_devices: bool = False
+    """While paused: model and optimizer lie in the host's memory."""
+
     failure_rank: int = -1
 
     @property
@@ -129,6 +132,7 @@ def fold(status: RunStatus, event: Event, time: float) -> RunStatus:
                 worker_pids=(),
                 workers_ready=0,
                 started=status.started or time,
+                freed_devices=False,
                 failure_rank=-1,
             )
         case WorkerStarted():
@@ -166,9 +170,9 @@ def fold(status: RunStatus, event: Event, time: float) -> RunStatus:
         case CheckpointSaved():
             return change(status, checkpoint=event.path, checkpoint_step=event.step)
         case Paused():
-            return change(status, state=RunState.PAUSED)
+            return change(status, state=RunState.PAUSED, freed_devices=event.freed_devices)
         case Resumed():
-            return change(status, state=RunState.RUNNING)
+            return change(status, state=RunState.RUNNING, freed_devices=False)
         case StopStage():
             return change(status, state=RunState.STOPPING)
         case TrainingEnded():
@@ -182,6 +186,7 @@ def fold(status: RunStatus, event: Event, time: float) -> RunStatus:
                 reason=event.reason,
                 seconds_left=0.0,
                 workers_ready=0,
+                freed_devices=False,
                 failure_rank=event.failure.rank if event.failure else -1,
             )
         case CacheEmptied() | Notice() | WorkerFailed() | CommandReceived() | CommandRefused():

@@ -6,6 +6,8 @@ import importlib.metadata
 import platform
 import shutil
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +33,44 @@ def write_spec(folder: Path, spec: RunSpec, recipe: RecipeInfo) -> None:
     shutil.copyfile(recipe.path, folder / "recipe.py")
 
 
+@contextmanager
+def replaced_spec(folder: Path, spec: RunSpec, attempt: int) -> Iterator[None]:
+    """Let the run in `folder` continue as `spec`; undone when attempt number `attempt`, which is
+    started in this context, does not start.
+
+    The spec of the attempts before stays as `spec.before-<attempt>.toml`. Raises OSError,
+    UnreadableSpec.
+    """
+    path, before = folder / FILE_NAME, folder / f"spec.before-{attempt}.toml"
+    document = _read(folder) | {"run": msgspec.to_builtins(spec)}
+    aside = folder / f"{FILE_NAME}.tmp"
+    aside.write_text(tomli_w.dumps(document), encoding="utf-8")
+    shutil.copyfile(path, before)
+    aside.replace(path)
+    try:
+        yield
+    except BaseException:
+        before.replace(path)
+        raise
+
+
 def read_spec(folder: Path) -> RunSpec:
     """The spec of the run in `folder`. Raises UnreadableSpec."""
     try:
-        document = tomllib.loads((folder / FILE_NAME).read_text(encoding="utf-8"))
-        return msgspec.convert(document["run"], RunSpec)
-    except (OSError, ValueError, KeyError, msgspec.ValidationError) as error:
-        raise UnreadableSpec(f"The settings of {folder.name} cannot be read: {error}.") from error
+        return msgspec.convert(_read(folder)["run"], RunSpec)
+    except (KeyError, msgspec.ValidationError) as error:
+        raise _unreadable(folder, error) from error
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads((folder / FILE_NAME).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise _unreadable(folder, error) from error
+
+
+def _unreadable(folder: Path, error: Exception) -> UnreadableSpec:
+    return UnreadableSpec(f"The settings of {folder.name} cannot be read: {error}.")
 
 
 def _environment(recipe: RecipeInfo) -> dict[str, Any]:

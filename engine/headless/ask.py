@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from engine import client, commands
+from engine import catalog, client, commands
 from engine.client import RunInfo
 from engine.commands import Command
 from engine.events import CacheEmptied, CheckpointSaved, Paused
@@ -46,23 +46,25 @@ def checkpoint(run_id: str) -> Exit:
     return Exit.DONE
 
 
-def pause(run_id: str) -> Exit:
-    """Hold a run at its next step."""
-    _, seq = _send(run_id, commands.Pause())
-    step = answer(run_id, Paused, after=seq).step
-    out().print(f"Run {run_id} holds after step {step}.", soft_wrap=True)
+def pause(run_id: str, *, free_devices: bool) -> Exit:
+    """Hold a run at its next step, and maybe move its model off the devices meanwhile."""
+    _, seq = _send(run_id, commands.Pause(free_devices=free_devices))
+    paused = answer(run_id, Paused, after=seq)
+    freed = ", its model in the host's memory" if paused.freed_devices else ""
+    out().print(f"Run {run_id} holds after step {paused.step}{freed}.", soft_wrap=True)
     return Exit.DONE
 
 
 def empty_cache(run_id: str) -> Exit:
     """Have every worker give unused memory back, and print how much that was."""
     info, seq = _send(run_id, commands.EmptyCache())
-    waiting = set(info.spec.devices)
+    plans = catalog.strategy(info.spec.strategy).pool(info.spec.slots)
+    waiting = {(plan.rank, device) for plan in plans for device in plan.devices}
     for event in answers(run_id, after=seq):
         if isinstance(event, CacheEmptied):
             freed = byte_count(event.freed_bytes)
             out().print(f"{event.device}  {freed} freed  (rank {event.rank})", soft_wrap=True)
-            waiting.discard(event.device)
+            waiting.discard((event.rank, event.device))
             if not waiting:
                 break
     return Exit.DONE

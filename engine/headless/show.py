@@ -8,6 +8,10 @@ from engine import client
 from engine.checkpoint import CheckpointInfo
 from engine.headless.output import Exit, byte_count, err, moment, out, print_json, run_object
 from engine.headless.summary import print_failure, print_summary
+from engine.spec import FIELDS
+
+_ALWAYS = ("batch_size", "epochs", "learning_rate", "seed")
+"""Options that are shown whatever they are; of the others only those that are not as usual."""
 
 
 def show(run_id: str, *, json: bool) -> Exit:
@@ -26,6 +30,9 @@ def show(run_id: str, *, json: bool) -> Exit:
     settings.add_row("batch size", str(spec.batch_size))
     settings.add_row("learning rate", f"{spec.learning_rate:g}")
     settings.add_row("seed", str(spec.seed))
+    for name, field in FIELDS.items():
+        if name not in _ALWAYS and getattr(spec, name) != field.default:
+            settings.add_row(field.title.lower(), str(getattr(spec, name)))
     for name, value in sorted(spec.settings.items()):
         settings.add_row(name, str(value))
     settings.add_row("started", moment(info.status.started))
@@ -42,10 +49,15 @@ def show(run_id: str, *, json: bool) -> Exit:
 
 def _checkpoint_table(saved: list[CheckpointInfo]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("checkpoint", "size", "saved"):
+    for column in ("checkpoint", "step", "kinds", "size", "saved"):
         table.add_column(column)
     for info in saved:
+        manifest = info.manifest
         table.add_row(
-            info.folder.name, byte_count(info.manifest.bytes), moment(info.manifest.saved)
+            info.folder.name,
+            str(manifest.position.step),
+            ", ".join(manifest.kinds) or "–",
+            byte_count(manifest.bytes),
+            moment(manifest.saved),
         )
     return table

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from engine import catalog, client, commands
+from engine import catalog, checkpoint, client, commands
 from engine.client import RunInfo
 from engine.events import Resumed
 from engine.field_info import Setting
 from engine.headless.follow import CtrlC, follow_own
 from engine.headless.machine import default_devices, resolve_devices
+from engine.headless.options import RECIPES_OWN
 from engine.headless.output import Exit, Refused, err, out, print_json, run_object
 from engine.headless.watch import answer, last_seq
 from engine.recipe_file import RecipeInfo
@@ -23,13 +24,20 @@ class Wishes(NamedTuple):
     recipe: str
     strategy: str
     devices: str | None
-    batch_size: int | None
-    epochs: int | None
-    learning_rate: float | None
-    seed: int
     name: str
     settings: list[str]
     """Such as `width=64`."""
+
+    options: dict[str, Setting]
+    """Of `engine.spec.FIELDS`, those that were given."""
+
+
+class From(NamedTuple):
+    """What the command line says about resuming; None stands for: as before."""
+
+    checkpoint: str | None = None
+    strategy: str | None = None
+    devices: str | None = None
 
 
 def train(wishes: Wishes, *, detach: bool, json: bool) -> Exit:
@@ -42,15 +50,16 @@ def train(wishes: Wishes, *, detach: bool, json: bool) -> Exit:
         return follow_own(run_id, ctrl_c, after=0, attempt=1, json=json)
 
 
-def resume(run_id: str, checkpoint: str | None, *, detach: bool, json: bool) -> Exit:
+def resume(run_id: str, start: From, *, detach: bool, json: bool) -> Exit:
     """Let a paused run go on, or continue one that is over from a checkpoint and follow it."""
     info = client.look(run_id)
     if info.state is RunState.PAUSED:
-        return _unpause(info, checkpoint)
-    folder = info.folder / "checkpoints" / checkpoint if checkpoint else None
+        return _unpause(info, start)
+    folder = info.folder / checkpoint.FOLDER / start.checkpoint if start.checkpoint else None
+    devices = None if start.devices is None else resolve_devices(start.devices)
     after = last_seq(info.folder)
     with CtrlC() as ctrl_c:
-        client.resume(run_id, folder)
+        client.resume(run_id, folder, strategy=start.strategy, devices=devices)
         if detach:
             return _leave(run_id, json=json)
         attempt = info.status.attempt + 1
@@ -62,18 +71,15 @@ def make_spec(wishes: Wishes) -> RunSpec:
     recipe = catalog.recipe(wishes.recipe)
     if recipe.problem:
         raise Refused(recipe.problem)
+    own = {name: getattr(recipe, name) for name in RECIPES_OWN}
+    options: dict[str, Any] = own | wishes.options
     return RunSpec(
         recipe=recipe.reference,
         strategy=catalog.strategy(wishes.strategy, recipe).name,
         devices=default_devices() if wishes.devices is None else resolve_devices(wishes.devices),
-        batch_size=recipe.batch_size if wishes.batch_size is None else wishes.batch_size,
-        epochs=recipe.epochs if wishes.epochs is None else wishes.epochs,
-        learning_rate=(
-            recipe.learning_rate if wishes.learning_rate is None else wishes.learning_rate
-        ),
-        seed=wishes.seed,
         settings=dict(_setting(text, recipe) for text in wishes.settings),
         name=wishes.name,
+        **options,
     )
 
 
@@ -88,7 +94,7 @@ def _setting(text: str, recipe: RecipeInfo) -> tuple[str, Setting]:
                 return name, field.parse(value)
             except ValueError as error:
                 raise Refused(str(error)) from None
-    return name, value  # `engine.spec.problems` says which settings there are
+    return name, value  # `engine.problems` says which settings there are
 
 
 def _leave(run_id: str, *, json: bool) -> Exit:
@@ -101,12 +107,13 @@ def _leave(run_id: str, *, json: bool) -> Exit:
     return Exit.DONE
 
 
-def _unpause(info: RunInfo, checkpoint: str | None) -> Exit:
-    if checkpoint is not None:
-        raise Refused(
-            f"Run {info.id} is paused and goes on where it is: leave out --checkpoint, "
-            "or stop the run first."
-        )
+def _unpause(info: RunInfo, start: From) -> Exit:
+    for name, value in start._asdict().items():
+        if value is not None:
+            raise Refused(
+                f"Run {info.id} is paused and goes on where it is: leave out --{name}, "
+                "or stop the run first."
+            )
     seq = client.send(info.id, commands.Resume())
     step = answer(info.id, Resumed, after=seq).step
     out().print(f"Run {info.id} goes on after step {step}.", soft_wrap=True)

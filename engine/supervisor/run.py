@@ -43,6 +43,7 @@ from engine.supervisor.inbox import (
 from engine.supervisor.ladder import StopLadder
 from engine.supervisor.launcher import Pool
 from engine.supervisor.postmortem import find_failure
+from engine.supervisor.refusal import refusal
 from engine.telemetry.stream import TelemetryStream
 from engine.worker import environment
 
@@ -69,8 +70,8 @@ class Supervisor:
         self._store = store
         self._inbox = inbox
         self._recipe = catalog.recipe(spec.recipe)
-        strategy = catalog.strategy(spec.strategy, self._recipe)
-        self._plans = strategy.pool(spec.devices)
+        self._strategy = catalog.strategy(spec.strategy, self._recipe)
+        self._plans = self._strategy.pool(spec.slots)
         self._pool = Pool(folder, lambda rank, code: inbox.put(WorkerExited(rank, code)))
         self._ladder = StopLadder(self._climb)
         self._workers: dict[int, Channel] = {}
@@ -107,6 +108,7 @@ class Supervisor:
         rendezvous.unlink(missing_ok=True)  # a file that was used once leads to dead addresses
         extra = {environment.RENDEZVOUS: str(rendezvous), environment.RESUME: resume_from}
         try:
+            checkpoint.remove_unfinished(self._folder)
             if resume_from:
                 self._rewind(self._folder / checkpoint.FOLDER / resume_from)
             self._pool.start(self._spec, self._recipe, self._plans, extra)
@@ -117,7 +119,8 @@ class Supervisor:
             self._record(WorkerStarted(plan.rank, process.pid, plan.devices))
 
     def _rewind(self, folder: Path) -> None:
-        step = checkpoint.verify(folder).position.step
+        # Whoever asked for it has compared its checksums: see `engine.client.resume`.
+        step = checkpoint.read_manifest(folder).position.step
         checkpoint.set_aside_after(self._folder, step, self._store.status.attempt)
         self._store.rewind(step)
         self._record(Rewound(step, folder.name))
@@ -182,11 +185,18 @@ class Supervisor:
         if not isinstance(message, Command):
             return
         name = type(message).__name__
-        refusal = self._refusal(message)
+        reason = refusal(
+            message,
+            self._store.status,
+            self._spec,
+            self._strategy,
+            listens=0 in self._workers,
+            ended=self._ended is not None,
+        )
         answer: Message
-        if refusal:
-            self._record(CommandRefused(name, refusal))
-            answer = CommandRefused(name, refusal)
+        if reason:
+            answer = CommandRefused(name, reason)
+            self._record(answer)
         else:
             self._record(CommandReceived(name))
             answer = CommandAccepted(self._store.last_seq())
@@ -196,21 +206,6 @@ class Supervisor:
             channel.send(answer)
         except CLOSED:
             return  # it asked and left; the command stands all the same
-
-    def _refusal(self, command: Command) -> str:
-        """Why the command makes no sense now, in a sentence; empty when it does."""
-        state = self._store.status.state
-        if isinstance(command, Stop):
-            return ""
-        if state is RunState.STOPPING or self._ended:
-            return "The run is ending: it takes no more commands."
-        if state is RunState.STARTING or 0 not in self._workers:
-            return "The run is still starting: try again once it trains."
-        if isinstance(command, Pause) and state is RunState.PAUSED:
-            return "The run is paused already."
-        if isinstance(command, Resume) and state is not RunState.PAUSED:
-            return "The run is not paused."
-        return ""
 
     def _carry_out(self, command: Command) -> None:
         match command:

@@ -13,6 +13,23 @@ class TfStrategy(Strategy):
     """A strategy whose worker runs TensorFlow: one process for all devices."""
 
     recipe_frameworks: ClassVar[frozenset[str]] = frozenset({"keras"})
+    refusals = dict.fromkeys(
+        ("optimizer", "momentum", "weight_decay", "schedule", "warmup_steps", "clip_norm"),
+        "Under TensorFlow the recipe's optimizer() decides this.",
+    ) | dict.fromkeys(
+        (
+            "accumulation",
+            "precision",
+            "compile",
+            "loader_workers",
+            "backend",
+            "workers_per_device",
+            "microbatches",
+            "gradient_norm",
+            "deterministic",
+        ),
+        "Only the PyTorch strategies offer this.",
+    )
 
     def pool(self, devices: Sequence[str]) -> tuple[WorkerPlan, ...]:
         return one_process(devices)

@@ -34,7 +34,7 @@ def no_metrics(outputs: tf.Tensor, targets: tf.Tensor) -> dict[str, tf.Tensor]:
 
 
 class TfTrainer:
-    """Model, optimizer and data of all replicas; see `engine.worker.loop.Trainer`."""
+    """Model, optimizer and data of all replicas; see `engine.worker.protocols.Trainer`."""
 
     def __init__(self, session: WorkerSession, strategy: TfStrategy) -> None:
         self._spec = session.spec
@@ -76,16 +76,17 @@ class TfTrainer:
         self._steps = tf.function(self._many_steps, input_signature=[indices, counter, counter])
         self._batches = tf.function(self._many_batches, input_signature=[indices, counter, counter])
 
-    def run_steps(self, epoch: int, batch: int, count: int) -> list[float]:
+    def run_steps(self, epoch: int, batch: int, count: int) -> dict[str, list[float]]:
         if self._order[0] != epoch:
             order = sample_order.epoch_order(len(self._train), self._spec.seed, epoch)
             self._order = (epoch, tf.constant(order))
-        losses: list[float] = (
-            self._steps(self._order[1], tf.constant(batch, tf.int64), tf.constant(count, tf.int64))
-            .numpy()
-            .tolist()
+        losses = self._steps(
+            self._order[1], tf.constant(batch, tf.int64), tf.constant(count, tf.int64)
         )
-        return losses
+        return {"loss": losses.numpy().tolist()}
+
+    def rank_figures(self) -> dict[str, float]:
+        return {"memory_resident": float(resident_bytes())}
 
     def begin_validation(self) -> None:
         self._sums = np.zeros(1)
@@ -107,6 +108,12 @@ class TfTrainer:
 
     def restore(self, folder: Path) -> None:
         self._checkpoint().read(str(folder / STATE)).assert_consumed()
+
+    def free_devices(self) -> None:
+        raise RuntimeError("TensorFlow cannot move its variables: the supervisor refuses to ask.")
+
+    def take_devices_back(self) -> None:
+        raise RuntimeError("Nothing was ever moved from the devices.")
 
     def empty_cache(self) -> dict[str, int]:
         """TensorFlow keeps the GPU memory that it took until its process ends: there it frees 0."""

@@ -18,17 +18,19 @@ class Ask(IntFlag):
     PAUSE = 4
     RESUME = 8
     STOP = 16
+    FREE_DEVICES = 32
+    """While paused."""
 
 
 def ask_of(command: Command) -> Ask:
-    """The flag that stands for `command`."""
+    """The flags that stand for `command`."""
     match command:
         case SaveCheckpoint():
             return Ask.CHECKPOINT
         case EmptyCache():
             return Ask.EMPTY_CACHE
         case Pause():
-            return Ask.PAUSE
+            return Ask.PAUSE | Ask.FREE_DEVICES if command.free_devices else Ask.PAUSE
         case Resume():
             return Ask.RESUME
         case Stop():

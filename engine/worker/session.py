@@ -41,7 +41,7 @@ class WorkerSession:
         self.spec = read_spec(folder)
         self.recipe: RecipeInfo = catalog.recipe(self.spec.recipe)
         self.strategy = catalog.strategy(self.spec.strategy, self.recipe)
-        self.devices = self.strategy.pool(self.spec.devices)[self.rank].devices
+        self.devices = self.strategy.pool(self.spec.slots)[self.rank].devices
         self.mailbox = Mailbox()
         channel = connect(folder, Hello(self.rank))
         threading.Thread(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from pathlib import Path
 
 import pytest
@@ -64,7 +66,7 @@ def test_a_checkpoint_without_a_readable_manifest_is_not_listed(
     manifest = save(tmp_path, 3).folder / checkpoint.MANIFEST
     manifest.unlink() if content is None else manifest.write_bytes(content)
     assert checkpoint.checkpoints(tmp_path) == []
-    with pytest.raises(CheckpointDamaged, match="no readable manifest"):
+    with pytest.raises(CheckpointDamaged, match="is damaged: it has no readable manifest"):
         checkpoint.verify(manifest.parent)
 
 
@@ -100,3 +102,71 @@ def test_a_damaged_checkpoint_beyond_the_step_does_not_stay_in_the_way(tmp_path:
     checkpoint.set_aside_after(tmp_path, 5, attempt=2)
     save(tmp_path, 10, b"new weights")
     assert steps(tmp_path) == [5, 10]
+
+
+def test_kinds_are_in_one_order_and_metrics_finite(tmp_path: Path) -> None:
+    checkpoint.begin(tmp_path, 3)
+    info = checkpoint.publish(
+        tmp_path,
+        Position(step=3),
+        strategy="s",
+        replicas=1,
+        kinds={"last", "request"},
+        metrics={"validation/loss": math.nan, "validation/accuracy": 0.5},
+    )
+    assert info.manifest.kinds == ("request", "last")
+    assert info.manifest.metrics == {"validation/accuracy": 0.5}
+    assert checkpoint.read_manifest(info.folder) == info.manifest
+
+
+def test_a_manifest_from_before_there_were_kinds_is_read(tmp_path: Path) -> None:
+    path = save(tmp_path, 3).folder / checkpoint.MANIFEST
+    document = json.loads(path.read_text())
+    del document["kinds"], document["metrics"]
+    path.write_text(json.dumps(document))
+    [info] = checkpoint.checkpoints(tmp_path)
+    assert (info.manifest.kinds, info.manifest.metrics) == ((), {})
+
+
+def test_a_checkpoint_gains_and_loses_kinds_and_stays_intact(tmp_path: Path) -> None:
+    saved = save(tmp_path, 3)
+    gained = checkpoint.add_kinds(saved.folder, {"best", "steps"}, {"validation/loss": 0.1})
+    assert gained.manifest.kinds == ("steps", "best")
+    again = checkpoint.add_kinds(saved.folder, {"request"}, {"validation/loss": math.inf})
+    assert again.manifest.kinds == ("request", "steps", "best")
+    assert again.manifest.metrics == {"validation/loss": 0.1}
+    lost = checkpoint.set_kinds(again, {"request"})
+    assert checkpoint.verify(saved.folder) == lost.manifest
+    assert lost.manifest.kinds == ("request",)
+    assert lost.manifest.files == saved.manifest.files
+
+
+def test_what_is_removed_is_gone(tmp_path: Path) -> None:
+    save(tmp_path, 3)
+    checkpoint.remove(save(tmp_path, 5).folder)
+    assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["step-00000003"]
+
+
+def test_removing_that_is_interrupted_leaves_nothing_under_the_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = save(tmp_path, 3).folder
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint.shutil, "rmtree", lambda *_, **__: None)
+        checkpoint.remove(folder)
+    assert checkpoint.folders(tmp_path) == {}
+    checkpoint.begin(tmp_path, 7)
+    save(tmp_path, 5)
+    checkpoint.remove_unfinished(tmp_path)
+    assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["step-00000005"]
+
+
+def test_the_newest_intact_one_before_another_is_found(tmp_path: Path) -> None:
+    for step in (9, 99_999_999, 100_000_000, 100_000_001):
+        save(tmp_path, step)
+    folders = checkpoint.folders(tmp_path)
+    assert checkpoint.newest_intact_before(folders[100_000_001]) == folders[100_000_000]
+    (folders[100_000_000] / checkpoint.MANIFEST).unlink()
+    (folders[99_999_999] / "model.pt").write_bytes(b"w")
+    assert checkpoint.newest_intact_before(folders[100_000_001]) == folders[9]
+    assert checkpoint.newest_intact_before(folders[9]) is None

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from engine import catalog
+from engine import catalog, client
+from engine.commands import Pause, Resume, Stop
+from engine.events import Paused
 from engine.run_state import RunState
 from engine.strategy import Strategy
 from engine.telemetry.probe import gpu_uuids
-from tests.support.runs import curve, logs, spec, train
+from tests.support.runs import (
+    curve,
+    is_training,
+    logs,
+    spec,
+    train,
+    wait_for,
+    wait_for_end,
+    wait_for_event,
+)
 
 RECIPE = {"torch": "digits", "keras": "digits_keras"}
 
@@ -27,6 +38,8 @@ def gpus() -> tuple[str, ...]:
 @pytest.mark.parametrize("strategy", catalog.strategies(), ids=lambda strategy: strategy.name)
 def test_it_trains_on_gpus_and_records_them(strategy: Strategy, gpus: tuple[str, ...]) -> None:
     devices = gpus[:1] if strategy.problems(gpus) else gpus
+    if reasons := strategy.problems(devices):
+        pytest.skip(reasons[0])
     info = train(
         spec(
             RECIPE[min(strategy.recipe_frameworks)],
@@ -42,3 +55,34 @@ def test_it_trains_on_gpus_and_records_them(strategy: Strategy, gpus: tuple[str,
     for device in devices:
         steps, _ = curve(info, f"device/{device}/memory")
         assert steps, f"no figures of {device} were recorded"
+
+
+@pytest.mark.parametrize("precision", ["tf32", "bf16", "fp16"])
+def test_every_precision_trains_on_a_gpu(precision: str, gpus: tuple[str, ...]) -> None:
+    info = train(
+        spec(
+            "digits", "torch/single", gpus[:1], epochs=10, learning_rate=0.003, precision=precision
+        )
+    )
+    assert info.state is RunState.FINISHED, f"{info.reason}\n{logs(info)}"
+    assert info.status.metrics["validation/accuracy"] >= 0.9
+
+
+@pytest.mark.parametrize("name", ["torch/single", "torch/ddp", "torch/fsdp"])
+def test_a_pause_can_free_the_gpus_and_take_them_back(name: str, gpus: tuple[str, ...]) -> None:
+    devices = gpus[:1] if name == "torch/single" else gpus
+    run_id = client.start(spec("digits", name, devices, epochs=10_000, learning_rate=0.003))
+    wait_for(run_id, is_training)
+    seq = client.send(run_id, Pause(free_devices=True))
+    paused = wait_for_event(run_id, Paused, seq)
+    assert paused.freed_devices
+    client.send(run_id, Resume())
+    wait_for(run_id, lambda info: info.status.step > paused.step + 10)
+    client.send(run_id, Stop())
+    assert wait_for_end(run_id).state is RunState.STOPPED
+
+
+def test_a_gpu_can_be_split_among_workers(gpus: tuple[str, ...]) -> None:
+    info = train(spec("digits", "torch/ddp", gpus[:1], epochs=3, workers_per_device=2))
+    assert info.state is RunState.FINISHED, f"{info.reason}\n{logs(info)}"
+    assert info.status.replicas == 2

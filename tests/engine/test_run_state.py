@@ -121,6 +121,13 @@ def test_a_new_attempt_keeps_when_the_run_began_and_its_newest_checkpoint() -> N
     assert second.checkpoint_step == 10
 
 
+def test_freed_devices_are_known_until_the_run_goes_on() -> None:
+    freed = fold_all(TRAINS, Paused(3), Paused(3, freed_devices=True))
+    assert (freed.state, freed.freed_devices) == (RunState.PAUSED, True)
+    for event in (Resumed(3), RunEnded("stopped", "x"), AttemptStarted(2, 99, 2000.0)):
+        assert not fold(freed, event, 60.0).freed_devices
+
+
 def test_the_loss_is_the_last_one_also_when_it_is_nan() -> None:
     status = fold_all(Metrics(1.0, 2.0, [Points("train/loss", [1, 2], [0.5, math.nan])]))
     assert math.isnan(status.metrics["train/loss"])

@@ -112,6 +112,72 @@ def test_a_strategy_of_another_framework_is_refused() -> None:
     assert "torch/ddp trains torch recipes; other is a keras recipe" in text
 
 
+@pytest.mark.parametrize(
+    ("strategy", "changes", "field", "phrase"),
+    [
+        ("torch/ddp", {"precision": "tf32"}, "precision", "on a CPU choose fp32 or bf16"),
+        ("torch/ddp", {"backend": "nccl"}, "backend", "on CPUs choose gloo or auto"),
+        ("torch/ddp", {"momentum": 0.9}, "momentum", "choose one of them"),
+        ("torch/ddp", {"weight_decay": 0.1}, "weight_decay", "choose an optimizer here"),
+        ("torch/ddp", {"microbatches": 4}, "microbatches", "Only torch/pipeline"),
+        (
+            "torch/ddp",
+            {"schedule": "one_cycle", "warmup_steps": 5},
+            "warmup_steps",
+            "warms up by itself",
+        ),
+        ("torch/single", {"backend": "gloo"}, "backend", "no ranks exchange anything"),
+        ("torch/single", {"workers_per_device": 2}, "workers_per_device", "such as torch/ddp"),
+        ("torch/data_parallel", {"compile": True}, "compile", "choose torch/ddp"),
+        ("torch/pipeline", {"precision": "fp16"}, "precision", "bf16"),
+        ("tf/single", {"accumulation": 2}, "accumulation", "Only the PyTorch strategies"),
+        ("tf/single", {"clip_norm": 1.0}, "clip_norm", "optimizer() decides"),
+    ],
+    ids=str,
+)
+def test_an_option_that_a_strategy_cannot_do_is_refused_with_the_reason(
+    strategy: str, changes: dict[str, Any], field: str, phrase: str
+) -> None:
+    framework = "keras" if strategy.startswith("tf/") else "torch"
+    recipe = RecipeInfo(name="r", path="/r.py", builtin=False, framework=framework, can_be_cut=True)
+    count = 2 if strategy in ("torch/ddp", "torch/pipeline") else 1
+    devices = tuple(f"cpu:{k}" for k in range(count))
+    [(where, text)] = found(spec(strategy=strategy, devices=devices, **changes), recipe)
+    assert where == field
+    assert phrase in text
+
+
+@pytest.mark.parametrize(
+    ("strategy", "changes"),
+    [
+        ("torch/ddp", {"optimizer": "sgd", "momentum": 0.9, "weight_decay": 0.1}),
+        ("torch/ddp", {"precision": "bf16", "accumulation": 4, "clip_norm": 1.0}),
+        ("torch/fsdp", {"precision": "fp16", "backend": "gloo"}),
+        ("torch/ddp", {"devices": (GPU,), "workers_per_device": 2}),
+        ("torch/single", {"devices": (GPU,), "precision": "tf32", "compile": True}),
+    ],
+    ids=str,
+)
+def test_options_that_a_strategy_can_do(strategy: str, changes: dict[str, Any]) -> None:
+    assert found(spec(strategy=strategy, **changes)) == []
+
+
+@pytest.mark.parametrize(
+    ("strategy", "changes", "field"),
+    [
+        ("torch/ddp", {"workers_per_device": 2, "backend": "nccl"}, "backend"),
+        ("torch/fsdp", {"workers_per_device": 2}, "workers_per_device"),
+        ("torch/fsdp", {"backend": "gloo"}, "backend"),
+    ],
+    ids=str,
+)
+def test_what_gloo_and_nccl_cannot_do_on_gpus(
+    strategy: str, changes: dict[str, Any], field: str
+) -> None:
+    [(where, _)] = found(spec(strategy=strategy, devices=(GPU,), **changes))
+    assert where == field
+
+
 def test_an_unusable_recipe_is_not_also_called_unfit_for_the_strategy() -> None:
     broken = RecipeInfo(name="b", path="/b.py", builtin=False, problem="It is broken.")
     assert found(spec(), broken) == [("recipe", "It is broken.")]

@@ -5,6 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from engine import checkpoint
 from engine.checkpoint import Position
@@ -73,13 +76,23 @@ class CountingTrainer:
         self.done: list[Moment] = []
         self.after: Callable[[Moment], None] = lambda moment: None
         self.loss: Callable[[int], float] = lambda step: 1 / step
+        self.validation: Callable[[int], dict[str, float]] = lambda epoch: {"loss": 0.5}
+        self.moves: list[str] = []
         self.agree = peers.agree
         self.barrier = peers.barrier
         self._rank = rank
         self._validated = 0
+        self._is_on_devices = True
 
-    def run_steps(self, epoch: int, batch: int, count: int) -> list[float]:
-        return [self._step(epoch, number) for number in range(batch, batch + count)]
+    def run_steps(self, epoch: int, batch: int, count: int) -> dict[str, list[float]]:
+        assert self._is_on_devices
+        return {
+            "loss": [self._step(epoch, number) for number in range(batch, batch + count)],
+            "learning_rate": [0.1] * count,
+        }
+
+    def rank_figures(self) -> dict[str, float]:
+        return {"batches": float(len(self.done))}
 
     def begin_validation(self) -> None:
         self._validated = 0
@@ -90,13 +103,24 @@ class CountingTrainer:
             self._note(("validate", self.done[-1][1], number))
 
     def end_validation(self) -> dict[str, float]:
-        return {"loss": 0.5, "seen": float(self._validated)}
+        return {"seen": float(self._validated)} | self.validation(self.done[-1][1])
 
     def save(self, folder: Path) -> None:
+        assert self._is_on_devices
         (folder / f"rank{self._rank}").write_text(repr(self.done))
 
     def restore(self, folder: Path) -> None:
         raise AssertionError("the worker restores, before there is a loop")
+
+    def free_devices(self) -> None:
+        assert self._is_on_devices
+        self._is_on_devices = False
+        self.moves.append("freed")
+
+    def take_devices_back(self) -> None:
+        assert not self._is_on_devices
+        self._is_on_devices = True
+        self.moves.append("taken back")
 
     def empty_cache(self) -> dict[str, int]:
         return {f"cpu:{self._rank}": 4096}
@@ -139,6 +163,10 @@ class Training:
         self.session = RecordingSession(folder)
         self.trainer = CountingTrainer(Alone())
 
+    def wish(self, **changes: Any) -> None:
+        """Change the spec before the training begins."""
+        self.session.spec = msgspec.structs.replace(self.session.spec, **changes)
+
     def post(self, moment: Moment, *commands: Command) -> None:
         """Have commands come in while the trainer is busy with a batch."""
 
@@ -168,6 +196,13 @@ class Training:
 
     def saved(self) -> list[Position]:
         return [info.manifest.position for info in checkpoint.checkpoints(self.session.folder)]
+
+    def kinds(self) -> dict[int, tuple[str, ...]]:
+        """The kinds of the checkpoints that there are, by step."""
+        return {
+            info.manifest.position.step: info.manifest.kinds
+            for info in checkpoint.checkpoints(self.session.folder)
+        }
 
 
 def everything(first_epoch: int = 0) -> list[Moment]:

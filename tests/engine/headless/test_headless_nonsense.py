@@ -28,15 +28,22 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     [
         (["fly"], "There is no command 'fly'"),
         (["show"], "The following arguments are required: ID."),
-        (["train", "--epochs", "many"], "--epochs takes a whole number, not 'many'."),
-        (["train", "--epochs", "9" * 30], "--epochs takes a number up to 2147483647"),
-        (["train", "--epochs", "9" * 9999], "--epochs takes a whole number"),
-        (["train", "--epochs", "0"], "At least 1 epoch is needed."),
-        (["train", "--batch-size", "0"], "The global batch size must be at least 1."),
-        (["train", "--learning-rate", "fast"], "--learning-rate takes a number, not 'fast'."),
-        (["train", "--learning-rate", "nan"], "The learning rate must be a number above 0"),
-        (["train", "--learning-rate", "1e999"], "The learning rate must be a number above 0"),
-        (["train", "--seed", "-1"], "The seed must lie between 0 and"),
+        (["train", "--epochs", "many"], "--epochs must be a whole number, not 'many'."),
+        (["train", "--epochs", "9" * 30], "Epochs (epochs) must be at most 2147483647"),
+        (["train", "--epochs", "9" * 9999], "--epochs must be a whole number"),
+        (["train", "--epochs", "0"], "Epochs (epochs) must be at least 1, not 0."),
+        (["train", "--batch-size", "0"], "Batch size (batch_size) must be at least 1, not 0."),
+        (["train", "--learning-rate", "fast"], "--learning-rate must be a number, not 'fast'."),
+        (["train", "--learning-rate", "nan"], "(learning_rate) must be a finite number"),
+        (["train", "--learning-rate", "1e999"], "(learning_rate) must be a finite number"),
+        (["train", "--seed", "-1"], "Seed (seed) must be at least 0, not -1."),
+        (
+            ["train", "--precision", "bf17"],
+            "--precision must be one of fp32, tf32, bf16, fp16, not",
+        ),
+        (["train", "--clip-norm", "x"], "--clip-norm must be a number, not 'x'."),
+        (["train", "--keep-checkpoints", "0"], "(keep_checkpoints) must be at least 1, not 0."),
+        (["train", "--compile=yes"], "--compile/--no-compile ignored explicit argument 'yes'."),
         (["train", "--name", "\udcff"], "holds characters that cannot be shown"),
         (["train", "--recipe", "nope"], "There is no built-in recipe 'nope'"),
         (["train", "--recipe", "no/such.py"], "There is no recipe file"),
@@ -91,6 +98,6 @@ def test_a_broken_recipe_is_named_with_its_line(
 def test_every_problem_has_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     text = refused(["train", "--devices", "cpu:0", "--epochs", "0", "--batch-size", "-3"], capsys)
     assert text.splitlines() == [
-        "The global batch size must be at least 1.",
-        "At least 1 epoch is needed.",
+        "Batch size (batch_size) must be at least 1, not -3.",
+        "Epochs (epochs) must be at least 1, not 0.",
     ]

@@ -6,19 +6,22 @@ import json
 import math
 import os
 import signal
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from engine import client, commands
+from engine import catalog, client, commands
 from engine.checkpoint import Position, begin, publish
 from engine.commands import Command
-from engine.events import EpochEnded, Failure, Paused, Resumed, RunEnded
+from engine.events import CacheEmptied, EpochEnded, Failure, Paused, Resumed, RunEnded
 from engine.headless.follow import CtrlC, follow_other, follow_own
 from engine.headless.output import byte_count, duration
 from engine.headless.show import show
+from engine.spec_file import write_spec
 from main import main
-from tests.engine.headless.written_run import RUNNING, WrittenRun, write_run
+from tests.engine.headless.written_run import RUNNING, SPEC, WrittenRun, write_run
 
 FINISHED = RunEnded(state="finished", reason="All 3 epochs are done.")
 STOPPED = RunEnded(state="stopped", reason="Stopped after step 12.")
@@ -99,11 +102,22 @@ def test_a_failure_is_told_with_rank_signal_place_and_log(
 def test_show_lists_the_settings_and_the_checkpoints(capsys: pytest.CaptureFixture[str]) -> None:
     run = write_run(*RUNNING, STOPPED)
     (begin(run.folder, 12) / "model.pt").write_bytes(b"x" * 3000)
-    publish(run.folder, Position(step=12), strategy="torch/single", replicas=1)
+    publish(run.folder, Position(step=12), strategy="s", replicas=1, kinds=("request", "best"))
     show(run.id, json=False)
     text = capsys.readouterr().out
-    for part in ("torch/single", "cpu:0", "step-00000012", "2.9 KiB"):
+    for part in ("torch/single", "cpu:0", "step-00000012", " 12 ", "request, best", "2.9 KiB"):
         assert part in text
+
+
+def test_show_lists_the_options_that_are_not_as_usual(capsys: pytest.CaptureFixture[str]) -> None:
+    run = write_run(*RUNNING, STOPPED)
+    write_spec(
+        run.folder, msgspec.structs.replace(SPEC, precision="bf16"), catalog.recipe(SPEC.recipe)
+    )
+    show(run.id, json=False)
+    text = capsys.readouterr().out
+    assert "precision      bf16" in text
+    assert "schedule" not in text
 
 
 class Supervisor:
@@ -166,10 +180,66 @@ def test_resume_lets_a_paused_run_go_on(
         return run.write(Resumed(step=12)) - 1
 
     monkeypatch.setattr(client, "send", send)
-    assert main(["resume", run.id, "--checkpoint", "x"]) == 2
-    assert "leave out --checkpoint" in capsys.readouterr().err
+    for flag in ("--checkpoint", "--strategy", "--devices"):
+        assert main(["resume", run.id, flag, "cpu:0"]) == 2
+        assert f"leave out {flag}" in capsys.readouterr().err
     assert main(["resume", run.id]) == 0
     assert capsys.readouterr().out == f"Run {run.id} goes on after step 12.\n"
+
+
+@pytest.mark.parametrize(("flags", "freed"), [([], False), (["--free-gpus"], True)])
+def test_a_pause_may_free_the_gpus(
+    flags: list[str],
+    freed: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run = write_run(*RUNNING)
+
+    def send(run_id: str, command: Command) -> int:
+        assert command == commands.Pause(free_devices=freed)
+        return run.write(Paused(step=12, freed_devices=freed)) - 1
+
+    monkeypatch.setattr(client, "send", send)
+    assert main(["pause", run.id, *flags]) == 0
+    assert ("its model in the host's memory" in capsys.readouterr().out) is freed
+
+
+def test_every_worker_on_a_device_answers_for_its_cache(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = write_run(*RUNNING)
+    split = msgspec.structs.replace(SPEC, strategy="torch/ddp", workers_per_device=2)
+    write_spec(run.folder, split, catalog.recipe(SPEC.recipe))
+
+    def send(run_id: str, command: Command) -> int:
+        before = run.write()
+        run.write(*[CacheEmptied(rank, "cpu:0", 1 + rank) for rank in (0, 1)])
+        return before
+
+    monkeypatch.setattr(client, "send", send)
+    assert main(["empty-cache", run.id]) == 0
+    assert capsys.readouterr().out == ("cpu:0  1 B freed  (rank 0)\ncpu:0  2 B freed  (rank 1)\n")
+
+
+def test_a_run_resumes_with_another_strategy_on_other_devices(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = write_run(*RUNNING, STOPPED)
+    asked = []
+
+    def resume(run_id: str, checkpoint: Path | None, **elsewhere: Any) -> None:
+        asked.append((run_id, checkpoint, elsewhere))
+
+    monkeypatch.setattr(client, "resume", resume)
+    flags = ["--checkpoint", "step-00000012", "--strategy", "ddp", "--devices", "cpu:0,cpu:1"]
+    assert main(["resume", run.id, "--detach", *flags]) == 0
+    assert main(["resume", run.id, "--detach"]) == 0
+    folder = run.folder / "checkpoints" / "step-00000012"
+    assert asked == [
+        (run.id, folder, {"strategy": "ddp", "devices": ("cpu:0", "cpu:1")}),
+        (run.id, None, {"strategy": None, "devices": None}),
+    ]
 
 
 def test_lists_for_programs(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.checkpoint import Position
-from engine.commands import Stop
+from engine.commands import SaveCheckpoint, Stop
 from engine.events import (
     CheckpointSaved,
     EpochEnded,
@@ -18,8 +18,11 @@ from engine.events import (
     TrainingEnded,
     TrainingStarted,
 )
+from engine.worker import reporter
+from engine.worker.failures import LossNotFinite
 from tests.support.counting import (
     EPOCHS,
+    FIRST,
     LAST_OF_EPOCH,
     STEPS,
     VALIDATIONS,
@@ -85,6 +88,24 @@ def test_a_finished_training_is_saved(training: Training) -> None:
     assert training.saved() == [Position(epoch=2, batch=0, step=8)]
 
 
+def test_every_figure_of_a_step_is_a_curve(training: Training) -> None:
+    training.run()
+    assert training.curve("train/learning_rate") == [(step, 0.1) for step in range(1, 9)]
+
+
+def test_a_ranks_own_figures_are_reported_seldom(
+    training: Training, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training.run()
+    assert training.curve("rank/0/batches") == [(1, 1.0)], "at once, and then every second"
+    monkeypatch.setattr(reporter, "RANK_SECONDS", 0.0)
+    often = Training(training.session.folder)
+    often.run()
+    steps, batches = zip(*often.curve("rank/0/batches"), strict=True)
+    assert steps == tuple(range(1, 9))
+    assert list(batches) == sorted(set(batches))
+
+
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_a_loss_that_is_no_number_is_said_once(value: float, training: Training) -> None:
     training.trainer.loss = lambda step: value if step in (3, 4, 6) else 1.0
@@ -102,6 +123,21 @@ def test_the_first_bad_step_inside_a_chunk_is_named(tmp_path: Path) -> None:
     [notice] = training.said(Notice)
     assert isinstance(notice, Notice)
     assert "since step 3:" in notice.text
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_loss_that_is_no_number_ends_the_training_if_that_is_wished(
+    value: float, training: Training
+) -> None:
+    training.wish(stop_on_nan=True)
+    training.trainer.loss = lambda step: value if step >= 3 else 1.0
+    training.post(FIRST, SaveCheckpoint())
+    with pytest.raises(LossNotFinite, match=f"The loss is {value} since step 3. Try a smaller"):
+        training.run()
+    assert training.trainer.done == everything()[:3]
+    assert [step for step, _ in training.curve("train/loss")] == [1, 2, 3], "also the bad one"
+    assert [position.step for position in training.saved()] == [1], "nothing was saved after it"
+    assert training.said(TrainingEnded, Notice) == []
 
 
 @pytest.mark.parametrize(

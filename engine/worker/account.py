@@ -1,0 +1,86 @@
+"""A worker's own account of the exception that ends it: what, and where in the recipe."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+
+from engine.events import WorkerFailed
+from engine.recipe_file import RecipeInfo
+from engine.worker.failures import TrainingFailed
+
+_LOST_PEER = (
+    "Connection closed by peer",
+    "Connection reset by peer",
+    "Broken pipe",
+    "connectFullMesh",
+    "NCCL communicator was aborted",
+    "remote process exited",
+    "Socket closed",
+)
+"""What gloo, NCCL and gRPC say when another rank went away."""
+
+_FRAME = re.compile(r'File "([^"\n]+)", line (\d+)')
+_TRACEBACK = "Traceback (most recent call last):"
+
+
+def account(rank: int, recipe: RecipeInfo, error: BaseException) -> WorkerFailed:
+    """What went wrong, with the recipe's line where it is the recipe's doing."""
+    text = str(error).strip()
+    return WorkerFailed(
+        rank=rank,
+        message=_message(error, text),
+        where=_where(error, text, recipe),
+        traceback="".join(traceback.format_exception(error)),
+        lost_peer=any(phrase in text for phrase in _LOST_PEER),
+    )
+
+
+def _message(error: BaseException, text: str) -> str:
+    if isinstance(error, TrainingFailed):
+        return " ".join(text.split())
+    lines = text.splitlines()
+    if not lines:
+        return type(error).__name__
+    if _TRACEBACK in text:
+        # It comes from another process, such as a data loader's: its last line says what happened.
+        return f"{lines[-1]} ({lines[0].rstrip('.')})"
+    return f"{type(error).__name__}: {lines[0]}"
+
+
+def _where(error: BaseException, text: str, recipe: RecipeInfo) -> str:
+    """File and line in the recipe; empty when it has no part in this."""
+    for cause in _chain(error):
+        if isinstance(cause, SyntaxError) and cause.filename:
+            return f"{cause.filename}:{cause.lineno}"
+        frames = traceback.extract_tb(cause.__traceback__)
+        ours = [frame for frame in frames if _is_users(frame.filename, recipe)]
+        if ours:
+            return f"{ours[-1].filename}:{ours[-1].lineno}"
+    told = [frame for frame in _FRAME.findall(text) if _is_users(frame[0], recipe)]
+    return ":".join(told[-1]) if told else ""
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """The exception and those that led to it, newest first."""
+    current: BaseException | None = error
+    seen: set[int] = set()
+    while current is not None and id(current) not in seen:
+        yield current
+        seen.add(id(current))
+        current = current.__cause__ or (
+            None if current.__suppress_context__ else current.__context__
+        )
+
+
+def _is_users(filename: str, recipe: RecipeInfo) -> bool:
+    path = Path(filename)
+    if path == Path(recipe.path):
+        return True
+    return (
+        not recipe.builtin
+        and path.is_relative_to(Path(recipe.path).parent)
+        and "site-packages" not in path.parts
+    )

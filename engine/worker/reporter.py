@@ -1,0 +1,92 @@
+"""What a worker says of its training while it trains: curves, progress, its own figures."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from engine.checkpoint import Position
+from engine.events import EpochEnded, Metrics, Notice, Points, Progress
+from engine.worker.failures import LossNotFinite, first_not_finite
+from engine.worker.pace import Pace
+from engine.worker.protocols import Session, Trainer
+
+RANK_SECONDS = 1.0
+"""Least time between two reports of a rank's own figures."""
+
+
+class Reporter:
+    """Rank 0 speaks of what all ranks share; every rank of its own figures."""
+
+    def __init__(self, trainer: Trainer, session: Session, pace: Pace) -> None:
+        self._trainer = trainer
+        self._session = session
+        self._pace = pace
+        self._leads = session.rank == 0
+        self._own_figures_due = 0.0
+        self._warned_of_loss = False
+
+    def trained(
+        self, position: Position, figures: Mapping[str, list[float]], begin: float, end: float
+    ) -> None:
+        """Report the steps up to `position`, done between two times (seconds since the epoch).
+
+        `figures` are those of `Trainer.run_steps`. Raises LossNotFinite on every rank, if that is
+        to end the run.
+        """
+        step = position.step
+        points = []
+        if self._leads:
+            for name, values in figures.items():
+                steps = list(range(step - len(values) + 1, step + 1))
+                points.append(Points(f"train/{name}", steps, values))
+            speed = self._pace.samples_per_second
+            points.append(Points("train/samples_per_second", [step], [speed]))
+        now = time.monotonic()
+        if now >= self._own_figures_due:
+            self._own_figures_due = now + RANK_SECONDS
+            for name, value in self._trainer.rank_figures().items():
+                points.append(Points(f"rank/{self._session.rank}/{name}", [step], [value]))
+        if points:
+            self._session.emit(Metrics(begin, end, points))
+        if self._leads:
+            self._say_progress(position)
+        self._look_at(figures["loss"], step)
+
+    def validated(self, position: Position, metrics: Mapping[str, float]) -> None:
+        """Report the end of an epoch and its validation; `position` is the one after it."""
+        if not self._leads:
+            return
+        step, now = position.step, time.time()
+        points = [Points(name, [step], [value]) for name, value in metrics.items()]
+        self._session.emit(Metrics(now, now, points))
+        self._session.emit(EpochEnded(position.epoch, step, dict(metrics)))
+
+    def _say_progress(self, position: Position) -> None:
+        total = self._trainer.steps_per_epoch * self._session.spec.epochs
+        self._session.emit(
+            Progress(
+                epoch=position.epoch + 1,
+                step=position.step,
+                samples_per_second=self._pace.samples_per_second,
+                step_seconds=self._pace.step_seconds,
+                seconds_left=self._pace.seconds_left(total - position.step),
+            )
+        )
+
+    def _look_at(self, losses: list[float], step: int) -> None:
+        bad = first_not_finite(losses)
+        if bad is None:
+            return
+        first = step - len(losses) + 1 + bad
+        if self._session.spec.stop_on_nan:
+            raise LossNotFinite(losses[bad], first)
+        if self._leads and not self._warned_of_loss:
+            self._session.emit(
+                Notice(
+                    f"The loss is not a finite number since step {first}: "
+                    "try a smaller learning rate.",
+                    rank=0,
+                )
+            )
+        self._warned_of_loss = True

@@ -1,0 +1,111 @@
+"""A run that was killed and resumed equals one that was never interrupted."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine import catalog, client, paths
+from engine.client import RunInfo
+from engine.run_state import RunState
+from engine.strategy import Strategy
+from tests.support.contract import TrainedRuns, last_checkpoint, probe, validation
+from tests.support.runs import curve, wait_for, wait_for_end, wait_until_gone
+from tests.support.weights import largest_difference
+
+HALF = 10
+"""Steps before the kill, in the middle of an epoch, of 20 in all."""
+
+OPTIONS: dict[str, Any] = {
+    "optimizer": "adamw",
+    "learning_rate": 0.01,
+    "schedule": "one_cycle",
+    "accumulation": 2,
+    "checkpoint_steps": HALF,
+    "settings": {"dropout": 0.2},
+}
+
+TORCH = [strategy for strategy in catalog.strategies() if strategy.framework == "torch"]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> TrainedRuns:
+    return TrainedRuns(tmp_path_factory.mktemp("exact"))
+
+
+def killed_half_way(strategy: Strategy, **options: Any) -> RunInfo:
+    """A run whose every process was killed after it saved the checkpoint of its half."""
+    settings = options.pop("settings", {}) | {"hold": True}
+    run_id = client.start(probe(strategy, settings=settings, **options))
+    info = wait_for(run_id, lambda now: now.status.checkpoint_step == HALF)
+    for pid in (info.status.supervisor_pid, *info.status.worker_pids):
+        os.kill(pid, signal.SIGKILL)
+    wait_until_gone(info)
+    interrupted = client.look(run_id)
+    assert interrupted.state is RunState.INTERRUPTED
+    return interrupted
+
+
+@pytest.mark.parametrize("strategy", TORCH, ids=lambda strategy: strategy.name)
+def test_killed_and_resumed_equals_uninterrupted(strategy: Strategy, trained: TrainedRuns) -> None:
+    """Weights, optimizer, learning rate, random draws, order of samples and recorded curve."""
+    reference = trained[probe(strategy, **OPTIONS)]
+    run_id = killed_half_way(strategy, **OPTIONS).id
+    client.resume(run_id)
+    resumed = wait_for_end(run_id)
+    assert resumed.state is RunState.FINISHED, resumed.reason
+
+    alone = len(strategy.pool(resumed.spec.slots)) == 1
+    tolerance = 0.0 if alone else 1e-6
+    for series in ("train/loss", "train/learning_rate"):
+        ours, theirs = curve(resumed, series), curve(reference, series)
+        assert ours[0] == theirs[0]
+        assert ours[1] == pytest.approx(theirs[1], rel=0, abs=tolerance)
+    assert validation(resumed) == pytest.approx(validation(reference), rel=0, abs=tolerance)
+    assert largest_difference(last_checkpoint(resumed), last_checkpoint(reference)) <= tolerance
+
+
+@pytest.fixture(scope="module")
+def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunInfo]:
+    """A DDP run on 2 devices without dropout, killed half way."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRAINDECK_HOME", str(tmp_path_factory.mktemp("elsewhere")))
+        yield killed_half_way(
+            catalog.strategy("torch/ddp"), **OPTIONS | {"settings": {"dropout": 0.0}}
+        )
+
+
+@pytest.mark.parametrize(
+    ("name", "devices"),
+    [
+        ("torch/ddp", 1),
+        ("torch/ddp", 4),
+        ("torch/single", 1),
+        ("torch/fsdp", 2),
+        ("torch/pipeline", 2),
+    ],
+)
+def test_a_ddp_checkpoint_goes_on_elsewhere(
+    name: str, devices: int, interrupted: RunInfo, trained: TrainedRuns
+) -> None:
+    folder: Path = paths.create_run_folder()
+    shutil.rmtree(folder)
+    shutil.copytree(interrupted.folder, folder)
+    chosen = tuple(f"cpu:{k}" for k in range(devices))
+    client.resume(folder.name, strategy=name, devices=chosen)
+    resumed = wait_for_end(folder.name)
+    assert resumed.state is RunState.FINISHED, resumed.reason
+    assert (resumed.spec.strategy, resumed.spec.devices) == (name, chosen)
+
+    options = OPTIONS | {"settings": {}}
+    reference = trained[probe(catalog.strategy("torch/single"), devices=1, **options)]
+    ours, theirs = curve(resumed, "train/loss"), curve(reference, "train/loss")
+    assert ours[0] == theirs[0]
+    assert ours[1] == pytest.approx(theirs[1], abs=1e-5)
+    assert largest_difference(last_checkpoint(resumed), last_checkpoint(reference)) < 1e-5

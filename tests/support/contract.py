@@ -1,0 +1,76 @@
+"""What the contract suites share: which recipe and which devices show what a strategy does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine import catalog
+from engine.checkpoint import checkpoints
+from engine.client import RunInfo
+from engine.run_state import RunState
+from engine.spec import RunSpec
+from engine.strategy import Strategy
+from tests.support.runs import curve, logs, spec, train
+
+PROBE = {"torch": "probe_torch", "keras": "probe_keras"}
+REFERENCE = {
+    ("torch", "torch"): "torch/single",
+    ("torch", "keras"): "torch/keras_ddp",
+    ("tf", "keras"): "tf/single",
+}
+"""What a strategy must equal on one device, by its framework and the recipe's."""
+
+STEPS = list(range(1, 21))
+"""Of a short run: 97 samples in batches of 32, so 4 steps an epoch and a last batch of one."""
+
+
+def recipe_framework(strategy: Strategy) -> str:
+    return min(strategy.recipe_frameworks)
+
+
+def devices_for(strategy: Strategy) -> int:
+    """Two CPU devices where the strategy takes them, else one."""
+    return 1 if strategy.problems(("cpu:0", "cpu:1")) else 2
+
+
+def reference_for(strategy: Strategy) -> Strategy:
+    return catalog.strategy(REFERENCE[strategy.framework, recipe_framework(strategy)])
+
+
+def probe(strategy: Strategy, devices: int | None = None, **changes: Any) -> RunSpec:
+    """A short run of the probe recipe."""
+    recipe = PROBE[recipe_framework(strategy)]
+    wanted: dict[str, Any] = {"epochs": 5, "learning_rate": 0.05} | changes
+    return spec(recipe, strategy.name, devices or devices_for(strategy), **wanted)
+
+
+class TrainedRuns:
+    """Trains each spec once, however many tests look at it."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._done: dict[str, RunInfo] = {}
+
+    def __getitem__(self, wanted: RunSpec) -> RunInfo:
+        key = repr(wanted)
+        if key not in self._done:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setenv("TRAINDECK_HOME", str(self._home))
+                info = train(wanted)
+            assert info.state is RunState.FINISHED, f"{info.reason}\n{logs(info)}"
+            assert curve(info, "train/loss")[0] == STEPS
+            self._done[key] = info
+        return self._done[key]
+
+
+def last_checkpoint(info: RunInfo) -> Path:
+    """The folder of the newest checkpoint of a run."""
+    return checkpoints(info.folder)[-1].folder
+
+
+def validation(info: RunInfo) -> dict[str, float]:
+    """The metrics of the last validation."""
+    return {k: v for k, v in info.status.metrics.items() if k.startswith("validation/")}
