@@ -133,6 +133,15 @@ class WholeModel(Parallel):
         self.device = rank.device
         self.replica = rank.number
         self.replicas = rank.world_size
+        self._compile = rank.spec.compile
+        self._called = self.compiled(module)
+
+    def compiled(self, module: nn.Module) -> Callable[[Any], Any]:
+        """What is called in training for `module`: itself, or its compiled form.
+
+        Not `module.compile()`, which does nothing for an nn.Sequential.
+        """
+        return torch.compile(module) if self._compile else module
 
     def train_batch(
         self, inputs: Any, targets: Any, weight: float, objective: Objective, *, sync: bool
@@ -151,7 +160,7 @@ class WholeModel(Parallel):
 
     def outputs(self, inputs: Any) -> Any:
         """The model's outputs in training."""
-        return self.module(inputs)
+        return self._called(inputs)
 
     def validation_outputs(self, inputs: Any) -> Any:
         """The model's outputs in validation."""

@@ -147,15 +147,6 @@ def datasets():
     assert losses[0] == losses[1]
 
 
-def test_a_compiled_model_trains_like_one_that_is_not() -> None:
-    compiled, plain = (
-        finished(strategy="torch/single", compile=compile, epochs=2) for compile in (True, False)
-    )
-    assert curve(compiled, "train/loss")[1] == pytest.approx(
-        curve(plain, "train/loss")[1], abs=1e-4
-    )
-
-
 @pytest.mark.parametrize("strategy", ["torch/ddp", "torch/fsdp"])
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
 def test_mixed_precision_trains(strategy: str, precision: str) -> None:
