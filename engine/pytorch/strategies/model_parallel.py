@@ -22,7 +22,7 @@ class ModelParallel(CutModel, OneProcess):
         "The model is cut into one stage per device and one device computes at a time: the simple "
         "way to train a model that fits on no single device. torch/pipeline overlaps the stages."
     )
-    needs = "1 or more devices, and a model that can be cut into stages"
+    needs = "1 or more devices, and a model that can be cut"
 
     def problems(self, devices: Sequence[str]) -> list[str]:
         return []

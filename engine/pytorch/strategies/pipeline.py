@@ -24,7 +24,7 @@ class Pipeline(CutModel, ProcessPerDevice):
         "The model is cut into one stage per device, and each batch flows through them in "
         "micro-batches: for models that fit on no single device. Devices exchange activations only."
     )
-    needs = "2 or more devices of one kind, and a model that can be cut into stages"
+    needs = "2 or more devices, and a model that can be cut"
 
     def problems(self, devices: Sequence[str]) -> list[str]:
         if len(devices) < 2:
