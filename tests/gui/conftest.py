@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QCoreApplication, QEvent
-from PySide6.QtWidgets import QApplication
 
 from engine import paths
 from engine.catalog import recipe
@@ -56,15 +55,12 @@ class Recording:
 
 @pytest.fixture(autouse=True)
 def windows_end_with_their_test() -> Iterator[None]:
-    """Whatever window a test leaves behind is deleted: no event loop runs that would do it.
+    """Widgets whose deletion is due are deleted now: no event loop runs that would do it.
 
     A change of theme dresses every widget there is, so the tests would grow slower and slower.
     """
     yield
     if QCoreApplication.instance() is not None:
-        for widget in QApplication.topLevelWidgets():
-            if widget.parent() is None:
-                widget.deleteLater()
         QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 
