@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import random
@@ -134,10 +133,10 @@ class TorchTrainer:
         } | memory.figures(self._rank.devices)
 
     def begin_validation(self) -> None:
+        self._parallel.evaluate()
         self._sums = {}
 
     def validate(self, batch: int, count: int) -> None:
-        self._parallel.evaluate()
         with self._explained():
             for number in range(batch, batch + count):
                 for share in self._validation.shares(0, number):
@@ -184,7 +183,6 @@ class TorchTrainer:
             self._parallel.return_to_devices()
 
     def empty_cache(self) -> dict[str, int]:
-        gc.collect()
         return memory.empty_cache(self._rank.devices, self._device_names)
 
     def agree(self, word: tuple[int, int]) -> tuple[int, int]:

@@ -7,8 +7,23 @@ from collections.abc import Callable
 import pytest
 from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QApplication, QWidget
+from pytestqt.qtbot import QtBot
+
+from gui.plots.plot_grid import PlotGrid
+from gui.theme import DARK
 
 Inked = Callable[[QWidget, str], int]
+
+
+@pytest.fixture
+def grid(qtbot: QtBot) -> PlotGrid:
+    """An empty grid on the screen."""
+    made = PlotGrid(DARK)
+    qtbot.addWidget(made)
+    made.resize(1000, 700)
+    made.show()
+    QApplication.processEvents()
+    return made
 
 
 @pytest.fixture

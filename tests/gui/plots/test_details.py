@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from gui.plots.plot_grid import PlotGrid
-from gui.theme import DARK
 
 STEPS = np.arange(1.0, 101.0)
 HALF = np.full(100, 0.5)
 GIB = 2**30
-
-
-@pytest.fixture
-def grid(qtbot: QtBot) -> PlotGrid:
-    made = PlotGrid(DARK)
-    qtbot.addWidget(made)
-    made.resize(1000, 700)
-    made.show()
-    QApplication.processEvents()
-    return made
 
 
 def titles(grid: PlotGrid) -> list[str]:

@@ -19,16 +19,6 @@ HALF = np.full(100, 0.5)
 GIB = 2**30
 
 
-@pytest.fixture
-def grid(qtbot: QtBot) -> PlotGrid:
-    made = PlotGrid(DARK)
-    qtbot.addWidget(made)
-    made.resize(1000, 700)
-    made.show()
-    QApplication.processEvents()
-    return made
-
-
 def titles(grid: PlotGrid) -> list[str]:
     return [plot.title for plot in grid.plots()]
 
