@@ -155,6 +155,7 @@ def set_kinds(info: CheckpointInfo, kinds: Collection[str]) -> CheckpointInfo:
 def remove(folder: Path) -> None:
     """Delete a checkpoint; one that is deleted half-way is no longer there under its name."""
     leaving = folder.with_name(f"{folder.name}.deleted{_TEMPORARY}")
+    shutil.rmtree(leaving, ignore_errors=True)
     folder.rename(leaving)
     shutil.rmtree(leaving, ignore_errors=True)  # the next attempt removes what is left
 

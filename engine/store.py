@@ -111,11 +111,20 @@ class RunStore:
         self._connection.execute("COMMIT")
         self._dirty = False
 
-    def rewind(self, step: int) -> None:
-        """Take every point after `step` out of the curves: the run continues from there."""
+    def rewind(self, step: int, *, validates_again: bool = False) -> None:
+        """Take every point after `step` out of the curves: the run continues from there.
+
+        `validates_again`: the validation after `step` is still to come, so its points go too.
+        """
         self._begin()
         self._generation += 1
         self._connection.execute("DELETE FROM point WHERE step > ?", (step,))
+        if validates_again:
+            self._connection.execute(
+                "DELETE FROM point WHERE step = ? AND series IN "
+                "(SELECT id FROM series WHERE name LIKE 'validation/%')",
+                (step,),
+            )
         for name, series in list(self._series.items()):
             (count,) = self._connection.execute(
                 "SELECT coalesce(max(i), -1) + 1 FROM point WHERE series = ?", (series.id,)

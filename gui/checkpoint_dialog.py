@@ -59,11 +59,11 @@ class CheckpointDialog(QDialog):
         self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
         resume = self.buttons.addButton("Resume", QDialogButtonBox.ButtonRole.AcceptRole)
         resume.setObjectName("go")
-        resume.setDefault(True)
         layout = QVBoxLayout(self)
         layout.addWidget(note)
         layout.addWidget(self.table, 1)
         layout.addWidget(self.buttons)
+        resume.setDefault(True)  # only within its dialog: else Return means Cancel
         self.buttons.accepted.connect(self.accept)
         self.buttons.rejected.connect(self.reject)
         self.table.itemDoubleClicked.connect(self.accept)

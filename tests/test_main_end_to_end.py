@@ -140,6 +140,39 @@ def test_a_detached_run_takes_commands_by_its_number() -> None:
     wait_until_gone(client.look(run_id))
 
 
+def test_a_damaged_checkpoint_is_named_and_an_older_one_goes_on_elsewhere() -> None:
+    code, output, errors = main(*ENDLESS, "--checkpoint-epochs", "1", "--detach")
+    assert code == 0, errors
+    run_id = last_object(output)["id"]
+    wait_for(run_id, lambda _: len(client.run_checkpoints(run_id)) > 1)
+    code, output, errors = main("pause", run_id, "--free-gpus")
+    assert code == 2
+    assert "CPU devices have no memory of their own" in errors
+    assert main("stop", run_id)[0] == 0
+
+    *_, before, newest = client.run_checkpoints(run_id)
+    assert (before.manifest.kinds, newest.manifest.kinds) == (("epochs",), ("last",))
+    assert "validation/accuracy" in before.manifest.metrics
+    damaged = next(newest.folder / name for name in newest.manifest.files)
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    stale = newest.folder.with_name("step-99999999.tmp")
+    stale.mkdir()
+    code, output, errors = main("resume", run_id)
+    assert (code, output) == (2, "")
+    for name in (newest.folder.name, damaged.name, before.folder.name):
+        assert name in errors
+
+    elsewhere = ("--strategy", "ddp", "--devices", "cpu:0,cpu:1", "--detach")
+    code, output, errors = main("resume", run_id, "--checkpoint", before.folder.name, *elsewhere)
+    assert code == 0, errors
+    wait_for(run_id, lambda info: info.status.attempt == 2 and info.status.replicas == 2)
+    assert not stale.exists()
+    code, output, errors = main("show", run_id)
+    for part in ("torch/ddp", "cpu:0, cpu:1", before.folder.name, "epochs"):
+        assert part in output
+    assert main("stop", run_id)[0] == 0
+
+
 def test_a_failing_run_says_why_and_exits_with_1(tmp_path: Path) -> None:
     recipe = tmp_path / "broken.py"
     recipe.write_text(

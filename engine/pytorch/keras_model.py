@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -11,7 +12,7 @@ from keras.src.random.seed_generator import global_seed_generator
 from torch import distributed, nn
 
 from engine.pytorch.keras_optimizer import KerasOptimizer
-from engine.pytorch.parallel import Objective, Parallel, Rank
+from engine.pytorch.parallel import Parallel, Rank
 from engine.pytorch.replicated import Replicated
 
 
@@ -85,16 +86,10 @@ class KerasReplica(Replicated):
         for seed in self._seeds:
             seed.assign(_seed_for(rank.number, seed.value.tolist()))
 
-    def train_batch(
-        self, inputs: Any, targets: Any, weight: float, objective: Objective, *, sync: bool
-    ) -> torch.Tensor:
-        with self.gradient_exchange(sync):
-            with objective.precision.autocast():
-                loss = objective.loss(self.outputs(inputs), targets).mean()
-                # Regularisation; all weights of a step add up to 1, so it counts once.
-                total = sum(self.module.model.losses, loss)
-            objective.precision.backward(total * (weight * self.replicas))
-        return loss.detach() * weight
+    def penalties(self) -> Sequence[torch.Tensor]:
+        """The regularisation of the layers."""
+        losses: Sequence[torch.Tensor] = self.module.model.losses
+        return losses
 
     def align(self) -> None:
         """Also the running statistics: in Keras they are weights that are not trained."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
@@ -133,6 +133,15 @@ class WholeModel(Parallel):
         self.device = rank.device
         self.replica = rank.number
         self.replicas = rank.world_size
+        self._compile = rank.spec.compile
+        self._called = self.compiled(module)
+
+    def compiled(self, module: nn.Module) -> Callable[[Any], Any]:
+        """What is called in training for `module`: itself, or its compiled form.
+
+        Not `module.compile()`, which does nothing for an nn.Sequential.
+        """
+        return torch.compile(module) if self._compile else module
 
     def train_batch(
         self, inputs: Any, targets: Any, weight: float, objective: Objective, *, sync: bool
@@ -140,9 +149,11 @@ class WholeModel(Parallel):
         with self.gradient_exchange(sync):
             with objective.precision.autocast():
                 loss = objective.loss(self.outputs(inputs), targets).mean()
+                # All weights of a step add up to 1, so penalties count once.
+                total = sum(self.penalties(), loss)
             # Averaged over the replicas, so the weight holds their number: the result is the
             # gradient of the mean over the global batch, however unevenly it is shared.
-            objective.precision.backward(loss * (weight * self.replicas))
+            objective.precision.backward(total * (weight * self.replicas))
         return loss.detach() * weight
 
     def validate_batch(self, inputs: Any, targets: Any, objective: Objective) -> Figures:
@@ -151,7 +162,11 @@ class WholeModel(Parallel):
 
     def outputs(self, inputs: Any) -> Any:
         """The model's outputs in training."""
-        return self.module(inputs)
+        return self._called(inputs)
+
+    def penalties(self) -> Sequence[torch.Tensor]:
+        """What the model adds to the loss besides the recipe's, after `outputs`."""
+        return ()
 
     def validation_outputs(self, inputs: Any) -> Any:
         """The model's outputs in validation."""

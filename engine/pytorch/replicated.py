@@ -23,9 +23,6 @@ class Replicated(WholeModel):
         self._ddp: DistributedDataParallel | None = None
         self.return_to_devices()
 
-    def outputs(self, inputs: Any) -> Any:
-        return (self._ddp or self.module)(inputs)
-
     def gradient_exchange(self, sync: bool) -> AbstractContextManager[Any]:
         return nullcontext() if sync or self._ddp is None else self._ddp.no_sync()
 
@@ -45,9 +42,11 @@ class Replicated(WholeModel):
 
     def leave_devices(self) -> None:
         self._ddp = None  # its buckets hold as much memory as the gradients
+        self._called = self.module
 
     def return_to_devices(self) -> None:
         if any(parameter.requires_grad for parameter in self.module.parameters()):
             # DDP refuses a model without anything to average.
             own = [self.device] if self.device.type == "cuda" else None
             self._ddp = DistributedDataParallel(self.module, device_ids=own)
+            self._called = self.compiled(self._ddp)

@@ -38,8 +38,6 @@ class Sharded(WholeModel):
             if isinstance(part, FSDPModule):
                 part.set_custom_all_gather(cast(Any, _TimedAllGather(self._watch)))
                 part.set_custom_reduce_scatter(cast(Any, _TimedReduceScatter(self._watch)))
-        if rank.spec.compile:
-            module.compile()
 
     def gradient_exchange(self, sync: bool) -> AbstractContextManager[Any]:
         cast(FSDPModule, self.module).set_requires_gradient_sync(sync)

@@ -34,7 +34,7 @@ def no_metrics(outputs: torch.Tensor, targets: torch.Tensor) -> Figures:
 
 
 class TorchTrainer:
-    """One rank's model, optimizer and data; see `engine.worker.loop.Trainer`."""
+    """One rank's model, optimizer and data; see `engine.worker.protocols.Trainer`."""
 
     def __init__(self, session: WorkerSession, strategy: TorchStrategy) -> None:
         spec = session.spec

@@ -77,6 +77,7 @@ def _environment(spec: RunSpec, rank: int, world_size: int) -> dict[str, str]:
         "GLOO_SOCKET_IFNAME": _loopback(),
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(threads)),
         "KERAS_BACKEND": "tensorflow" if spec.strategy.startswith("tf/") else "torch",
+        "KERAS_TORCH_DEVICE": "cuda" if gpus else "cpu",
         "TF_CPP_MIN_LOG_LEVEL": "1",
         "TF_FORCE_GPU_ALLOW_GROWTH": "true",
         "PYTHONUNBUFFERED": "1",

@@ -130,9 +130,10 @@ class Supervisor:
 
     def _rewind(self, folder: Path) -> None:
         # Whoever asked for it has compared its checksums: see `engine.client.resume`.
-        step = checkpoint.read_manifest(folder).position.step
+        position = checkpoint.read_manifest(folder).position
+        step = position.step
         checkpoint.set_aside_after(self._folder, step, self._store.status.attempt)
-        self._store.rewind(step)
+        self._store.rewind(step, validates_again=position.batch > 0)
         self._record(Rewound(step, folder.name))
 
     def _turn(self) -> None:

@@ -22,7 +22,7 @@ from engine.worker.loop import Loop
 from engine.worker.session import WorkerSession
 
 TRAINERS = {"torch": "engine.pytorch.trainer", "tf": "engine.tf.entry"}
-PACKAGES = {"torch": ("torch",), "tf": ("tensorflow", "keras")}
+PACKAGES = {"torch": "torch", "tf": "tensorflow"}
 
 
 def main(folder: Path) -> int:
@@ -33,9 +33,8 @@ def main(folder: Path) -> int:
         room = importlib.import_module(TRAINERS[session.strategy.framework])
         trainer = room.build(session, session.strategy)
         position = _restore(trainer, folder)
-        session.emit(
-            WorkerReady(session.rank, session.devices, _versions(session.strategy.framework))
-        )
+        versions = _versions(session.strategy.framework, session.recipe.framework)
+        session.emit(WorkerReady(session.rank, session.devices, versions))
         Loop(trainer, session, position).run()
         trainer.close()
     except BaseException as error:  # a recipe may even raise SystemExit
@@ -59,8 +58,10 @@ def _restore(trainer: Any, folder: Path) -> Position:
     return read_manifest(checkpoint).position
 
 
-def _versions(framework: str) -> dict[str, str]:
-    return {package: importlib.metadata.version(package) for package in PACKAGES[framework]}
+def _versions(framework: str, recipe_framework: str) -> dict[str, str]:
+    """The versions of what decides what is computed: the framework, and Keras if it is used."""
+    packages = {PACKAGES[framework], PACKAGES.get(recipe_framework, recipe_framework)}
+    return {package: importlib.metadata.version(package) for package in sorted(packages)}
 
 
 if __name__ == "__main__":

@@ -196,6 +196,16 @@ def test_a_rewind_cuts_every_series_at_its_own_place(store: RunStore, reader: Ru
     assert reader.counts() == {"train/loss": 7, "validation/loss": 1}
 
 
+def test_a_validation_that_is_still_to_come_is_not_there_twice(
+    store: RunStore, reader: RunReader
+) -> None:
+    store.append(losses(wave(10)), 1.0)
+    store.append(Metrics(1.0, 1.0, [Points("validation/loss", [5, 10], [0.5, 0.4])]), 1.0)
+    store.rewind(10, validates_again=True)
+    store.commit()
+    assert reader.counts() == {"train/loss": 10, "validation/loss": 1}
+
+
 def test_only_a_rewind_begins_a_new_generation(
     store: RunStore, reader: RunReader, tmp_path: Path
 ) -> None:

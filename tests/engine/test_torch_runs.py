@@ -13,11 +13,11 @@ import pytest
 from engine import client
 from engine.client import RunInfo
 from engine.commands import Pause, Resume, Stop
-from engine.events import Failure, Paused, RunEnded
+from engine.events import Paused
 from engine.run_state import RunState
 from tests.support.runs import (
     curve,
-    events,
+    failure_of,
     is_training,
     logs,
     spec,
@@ -25,7 +25,6 @@ from tests.support.runs import (
     wait_for,
     wait_for_end,
     wait_for_event,
-    wait_until_gone,
 )
 
 HEAD = """
@@ -45,15 +44,6 @@ def finished(**changes: Any) -> RunInfo:
     info = train(spec(changes.pop("recipe", "probe_torch"), changes.pop("strategy"), **changes))
     assert info.state is RunState.FINISHED, f"{info.reason}\n{logs(info)}"
     return info
-
-
-def failure_of(info: RunInfo) -> Failure:
-    """The failure of the one terminal event."""
-    assert info.state is RunState.FAILED, info.reason
-    [ended] = [event for event in events(info) if isinstance(event, RunEnded)]
-    assert ended.failure is not None
-    wait_until_gone(info)
-    return ended.failure
 
 
 @pytest.mark.parametrize("strategy", ["torch/ddp", "torch/fsdp", "torch/pipeline"])
@@ -145,15 +135,6 @@ def datasets():
         for workers in (0, 2)
     ]
     assert losses[0] == losses[1]
-
-
-def test_a_compiled_model_trains_like_one_that_is_not() -> None:
-    compiled, plain = (
-        finished(strategy="torch/single", compile=compile, epochs=2) for compile in (True, False)
-    )
-    assert curve(compiled, "train/loss")[1] == pytest.approx(
-        curve(plain, "train/loss")[1], abs=1e-4
-    )
 
 
 @pytest.mark.parametrize("strategy", ["torch/ddp", "torch/fsdp"])

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from PySide6.QtCore import QCoreApplication, QEvent
 
 from engine import paths
 from engine.catalog import recipe
@@ -50,6 +51,17 @@ class Recording:
     def write_log(self, rank: int, text: str) -> None:
         with (self.folder / "logs" / f"rank{rank}.log").open("a", encoding="utf-8") as file:
             file.write(text)
+
+
+@pytest.fixture(autouse=True)
+def windows_end_with_their_test() -> Iterator[None]:
+    """Widgets whose deletion is due are deleted now: no event loop runs that would do it.
+
+    A change of theme dresses every widget there is, so the tests would grow slower and slower.
+    """
+    yield
+    if QCoreApplication.instance() is not None:
+        QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 
 Record = Callable[..., Recording]

@@ -36,6 +36,7 @@ def open_deck(qtbot: QtBot, qapp: QApplication) -> Iterator[Callable[[], Deck]]:
     for deck in decks:
         deck.window.close()
         deck.shut_down()
+        deck.window.deleteLater()
 
 
 def test_without_a_display_it_names_the_command_line_before_qt_aborts(

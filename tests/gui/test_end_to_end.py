@@ -55,6 +55,7 @@ def open_deck(qtbot: QtBot, qapp: QApplication) -> Iterator[Callable[[], Deck]]:
     for deck in decks:
         deck.window.close()
         deck.shut_down()
+        deck.window.deleteLater()
     for info in client.runs():
         if not info.state.is_over:
             client.send(info.id, Stop(now=True))

@@ -33,7 +33,7 @@ def checkpoint(step: int, kinds: tuple[str, ...] = (), **metrics: float) -> Chec
     return CheckpointInfo(Path(f"step-{step}"), manifest)
 
 
-CHECKPOINTS = [checkpoint(10, ("epoch",), accuracy=0.5), checkpoint(1200, ("epoch", "best"))]
+CHECKPOINTS = [checkpoint(10, ("epochs",), accuracy=0.5), checkpoint(1200, ("epochs", "best"))]
 
 
 class Desk:
@@ -115,8 +115,8 @@ def test_an_older_checkpoint_is_chosen_from_a_list(
     rows = [table.topLevelItem(row) for row in range(table.topLevelItemCount())]
     texts = [[row.text(column) for column in (0, 1, 2, 4, 5)] for row in rows if row]
     assert texts == [
-        ["1,200", "120", "epoch, best", "2.0 KiB", "–"],
-        ["10", "1", "epoch", "2.0 KiB", "50.0 %"],
+        ["1,200", "120", "epochs, best", "2.0 KiB", "–"],
+        ["10", "1", "epochs", "2.0 KiB", "50.0 %"],
     ]
     QTest.keyClick(table, Qt.Key.Key_Down)
     QTest.keyClick(dialog, Qt.Key.Key_Return)

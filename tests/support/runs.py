@@ -13,7 +13,7 @@ import psutil
 
 from engine import client
 from engine.client import RunInfo
-from engine.events import Event
+from engine.events import Event, Failure, RunEnded
 from engine.run_state import RunState
 from engine.spec import RunSpec
 from engine.store_reader import RunReader
@@ -88,6 +88,15 @@ def curve(info: RunInfo, series: str) -> tuple[list[int], list[float]]:
     with RunReader(info.folder) as reader:
         found = reader.points_after(series, 0)
     return found.step.astype(int).tolist(), found.value.tolist()
+
+
+def failure_of(info: RunInfo) -> Failure:
+    """The failure of the one terminal event; every process of the run is gone."""
+    assert info.state is RunState.FAILED, info.reason
+    [ended] = [event for event in events(info) if isinstance(event, RunEnded)]
+    assert ended.failure is not None
+    wait_until_gone(info)
+    return ended.failure
 
 
 def logs(info: RunInfo) -> str:

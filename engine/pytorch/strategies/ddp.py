@@ -26,8 +26,6 @@ class DistributedDataParallel(ProcessPerDevice):
         from engine.pytorch.replicated import Replicated
 
         model.to(rank.device)
-        if rank.spec.compile:
-            model.compile()
         return Replicated(model, rank)
 
 

@@ -35,8 +35,6 @@ class Single(OneProcess):
         from engine.pytorch.parallel import WholeModel
 
         model.to(rank.device)
-        if rank.spec.compile:
-            model.compile()
         return WholeModel(model, rank)
 
 

@@ -57,10 +57,8 @@ def test_what_is_said_reaches_the_spec(
         raise client.CannotStart([])
 
     monkeypatch.setattr(client, "start", start)
-    main(
-        ["train", "--devices", "cpu:0", "--precision", "bf16", "--clip-norm", "1", "--compile"]
-        + ["--checkpoint-best", "loss", "--epochs", "7"]
-    )
+    flags = "--precision bf16 --clip-norm 1 --compile --checkpoint-best loss --epochs 7"
+    main(["train", "--devices", "cpu:0", *flags.split()])
     [spec] = started
     assert (spec.precision, spec.clip_norm, spec.compile) == ("bf16", 1.0, True)
     assert (spec.checkpoint_best, spec.epochs, spec.seed) == ("loss", 7, 0)

@@ -13,14 +13,14 @@ import psutil
 import pytest
 
 from engine import client
-from engine.client import RunInfo
 from engine.commands import SaveCheckpoint, Stop
-from engine.events import CheckpointSaved, Failure, RunEnded, StopStage
+from engine.events import CheckpointSaved, StopStage
 from engine.process import is_alive
 from engine.run_state import RunState
 from tests.support.runs import (
     curve,
     events,
+    failure_of,
     is_training,
     spec,
     train,
@@ -52,15 +52,6 @@ def recipe(tmp_path: Path) -> Iterator[Path]:
         if not info.state.is_over:
             client.send(info.id, Stop(now=True))
             wait_until_gone(wait_for_end(info.id))
-
-
-def failure_of(info: RunInfo) -> Failure:
-    """The failure of the one terminal event."""
-    assert info.state is RunState.FAILED, info.reason
-    (ended,) = [event for event in events(info) if isinstance(event, RunEnded)]
-    assert ended.failure is not None
-    wait_until_gone(info)
-    return ended.failure
 
 
 def line_of(recipe: Path, text: str) -> int:

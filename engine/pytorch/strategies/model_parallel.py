@@ -1,0 +1,37 @@
+"""`torch/model_parallel`: the stages of a model on several devices, in one process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from engine.pytorch.strategy import Cut, CutModel, OneProcess
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from engine.pytorch.parallel import Parallel, Rank
+
+
+class ModelParallel(CutModel, OneProcess):
+    """One stage per device; activations are moved from device to device."""
+
+    name = "torch/model_parallel"
+    title = "Model parallel in one process"
+    summary = (
+        "The model is cut into one stage per device and one device computes at a time: the simple "
+        "way to train a model that fits on no single device. torch/pipeline overlaps the stages."
+    )
+    needs = "1 or more devices, and a model that can be cut"
+
+    def problems(self, devices: Sequence[str]) -> list[str]:
+        return []
+
+    def arrange(self, model: nn.Module, rank: Rank, cut: Cut | None) -> Parallel:
+        from engine.pytorch.chained import Chained
+        from engine.pytorch.stages import cut_model
+
+        return Chained(model, cut_model(model, len(rank.devices), cut), rank)
+
+
+strategy = ModelParallel()

@@ -1,0 +1,65 @@
+"""`torch/pipeline`: the stages of a model on different devices, one process per device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from engine.device_names import is_logical_cpu
+from engine.pytorch.strategy import Cut, CutModel, ProcessPerDevice
+from engine.spec import RunSpec
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from engine.pytorch.parallel import Parallel, Rank
+
+
+class Pipeline(CutModel, ProcessPerDevice):
+    """Micro-batches flow through the stages, so that all devices compute at once."""
+
+    name = "torch/pipeline"
+    title = "Pipeline parallel (1F1B)"
+    summary = (
+        "The model is cut into one stage per device, and each batch flows through them in "
+        "micro-batches: for models that fit on no single device. Devices exchange activations only."
+    )
+    needs = "2 or more devices, and a model that can be cut"
+
+    def problems(self, devices: Sequence[str]) -> list[str]:
+        if len(devices) < 2:
+            return [
+                f"{self.name} needs at least 2 devices and {len(devices)} is chosen: choose more, "
+                "or the strategy torch/single."
+            ]
+        return []
+
+    def refusal(self, field: str, spec: RunSpec) -> str:
+        on_gpu = not all(is_logical_cpu(device) for device in spec.devices)
+        match field:
+            case "microbatches":
+                return ""
+            case "precision" if spec.precision == "fp16":
+                return (
+                    "fp16 enlarges the loss by one scale, on which all stages of a pipeline would "
+                    "have to agree at every step: choose bf16."
+                )
+            case "backend" if on_gpu and spec.backend == "gloo":
+                return "gloo cannot send the activations of GPUs: choose nccl or auto."
+            case "workers_per_device" if on_gpu:
+                return (
+                    "Splitting a GPU needs gloo, which cannot send its activations: use more GPUs."
+                )
+            case _:
+                return super().refusal(field, spec)
+
+    def arrange(self, model: nn.Module, rank: Rank, cut: Cut | None) -> Parallel:
+        from engine.pytorch.pipelined import Pipelined
+        from engine.pytorch.stages import cut_model, keep_only
+
+        stage = cut_model(model, rank.world_size, cut)[rank.number]
+        keep_only(model, stage)
+        return Pipelined(model, stage, rank)
+
+
+strategy = Pipeline()

@@ -1,0 +1,66 @@
+"""A rank with a whole model: what is called, and what the weights of a share do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch._dynamo.utils import counters
+
+from engine.pytorch import defaults
+from engine.pytorch.group import Alone
+from engine.pytorch.parallel import Objective, Rank, WholeModel
+from engine.pytorch.precision import Precision
+from engine.spec import RunSpec
+
+CPU = torch.device("cpu")
+INPUTS, TARGETS = torch.randn(6, 3), torch.tensor([0, 1, 2, 0, 1, 2])
+
+
+def objective() -> Objective:
+    return Objective(defaults.loss, lambda outputs, targets: {}, Precision("fp32", "cpu"))
+
+
+def whole_model(module: nn.Module, **changes: Any) -> WholeModel:
+    spec = RunSpec(recipe="r", strategy="torch/single", devices=("cpu:0",), **changes)
+    return WholeModel(module, Rank(0, 1, (CPU,), Alone(), spec))
+
+
+@pytest.mark.parametrize("compile", [True, False])
+def test_a_sequential_is_compiled_if_asked_to(
+    compile: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = torch.compile
+    monkeypatch.setattr(torch, "compile", lambda module: real(module, backend="eager"))
+    torch._dynamo.reset()
+    counters.clear()
+    parallel = whole_model(nn.Sequential(nn.Linear(3, 3), nn.ReLU()), compile=compile)
+    parallel.train_batch(INPUTS, TARGETS, 1.0, objective(), sync=True)
+    assert bool(counters["stats"]["unique_graphs"]) is compile
+    assert parallel.module.state_dict().keys() == {"0.weight", "0.bias"}
+
+
+def test_gradients_of_weighted_shares_are_the_gradient_of_the_whole() -> None:
+    module = nn.Linear(3, 3)
+    parallel = whole_model(module)
+    whole = parallel.train_batch(INPUTS, TARGETS, 1.0, objective(), sync=True)
+    expected = module.weight.grad
+    module.zero_grad()
+    parts = [
+        parallel.train_batch(INPUTS[rows], TARGETS[rows], weight, objective(), sync=True)
+        for rows, weight in ((slice(0, 4), 4 / 6), (slice(4, 6), 2 / 6), (slice(0, 1), 0.0))
+    ]
+    assert torch.allclose(sum(parts, torch.zeros(())), whole)
+    assert expected is not None
+    assert module.weight.grad is not None
+    assert torch.allclose(module.weight.grad, expected)
+
+
+def test_validation_leaves_no_gradients() -> None:
+    module = nn.Linear(3, 3)
+    figures = whole_model(module).validate_batch(INPUTS, TARGETS, objective())
+    assert set(figures) == {"loss"}
+    assert not figures["loss"].requires_grad
+    assert module.weight.grad is None

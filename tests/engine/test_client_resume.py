@@ -1,0 +1,178 @@
+"""Resuming, up to the start of the supervisor: which checkpoint, and on what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from engine import catalog, checkpoint, client, paths
+from engine.checkpoint import MANIFEST, Position
+from engine.client import CannotStart, CheckpointUnusable
+from engine.events import AttemptStarted, RunEnded
+from engine.spec import RunSpec
+from engine.spec_file import read_spec, write_spec
+from engine.store import RunStore
+
+SPEC = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",))
+
+
+def stopped_run(*steps: int, strategy: str = "torch/single", spec: RunSpec = SPEC) -> Path:
+    """Run 1, stopped, with checkpoints at `steps` of one file each."""
+    folder = paths.create_run_folder()
+    write_spec(folder, spec, catalog.recipe(spec.recipe))
+    store = RunStore(folder)
+    for event in (AttemptStarted(1, 1, 1.0), RunEnded("stopped", "x")):
+        store.append(event, 1.0)
+    store.close()
+    for step in steps:
+        (checkpoint.begin(folder, step) / "weights").write_bytes(b"weights")
+        checkpoint.publish(folder, Position(step=step), strategy=strategy, replicas=1)
+    return folder
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """What a supervisor would have been started with, and the spec that it would have read."""
+    calls: list[tuple[Any, ...]] = []
+
+    def start(folder: Path, *arguments: str) -> None:
+        calls.append((*arguments, read_spec(folder)))
+
+    monkeypatch.setattr(client, "_start_supervisor", start)
+    return calls
+
+
+def truncate(folder: Path) -> str:
+    (folder / "weights").write_bytes(b"weigh")
+    return "weights is missing or is not what was saved"
+
+
+def flip(folder: Path) -> str:
+    (folder / "weights").write_bytes(b"weightS")
+    return "weights is missing or is not what was saved"
+
+
+def lose(folder: Path) -> str:
+    (folder / "weights").unlink()
+    return "weights is missing or is not what was saved"
+
+
+def spoil_manifest(folder: Path) -> str:
+    (folder / MANIFEST).write_bytes((folder / MANIFEST).read_bytes()[:40])
+    return f"it has no readable {MANIFEST}"
+
+
+DAMAGES = pytest.mark.parametrize("damage", [truncate, flip, lose, spoil_manifest])
+
+
+def test_by_default_it_is_the_newest(started: list[tuple[Any, ...]]) -> None:
+    folder = stopped_run(3, 6)
+    client.resume("1")
+    client.resume("1", folder / "checkpoints" / "step-00000003")
+    assert started == [
+        ("--resume", "step-00000006", SPEC),
+        ("--resume", "step-00000003", SPEC),
+    ]
+
+
+@DAMAGES
+def test_a_damaged_one_is_named_and_the_previous_one_offered(
+    damage: Callable[[Path], str], started: list[tuple[Any, ...]]
+) -> None:
+    three, six, nine = checkpoint.folders(stopped_run(3, 6, 9)).values()
+    said = damage(nine)
+    damage(six)
+    with pytest.raises(CheckpointUnusable) as caught:
+        client.resume("1")
+    assert (caught.value.damaged, caught.value.previous) == (nine.name, three)
+    assert str(caught.value) == (
+        f"The checkpoint {nine.name} is damaged: {said}. The one before it, {three.name}, is "
+        f"intact: `python main.py resume 1 --checkpoint {three.name}` goes on from there."
+    )
+    assert started == []
+    client.resume("1", caught.value.previous)
+    assert started[0][1] == three.name
+
+
+@DAMAGES
+def test_without_an_intact_one_there_is_none_to_offer(
+    damage: Callable[[Path], str], started: list[tuple[Any, ...]]
+) -> None:
+    [only, newer] = checkpoint.folders(stopped_run(3, 6)).values()
+    damage(only)
+    with pytest.raises(CheckpointUnusable, match="No older checkpoint is intact") as caught:
+        client.resume("1", only)
+    assert caught.value.previous is None, f"{newer.name} is newer, not older"
+    assert started == []
+
+
+def test_a_checkpoint_that_there_is_not_is_said() -> None:
+    folder = stopped_run(3)
+    with pytest.raises(CannotStart, match="Run 1 has no checkpoint step-00000004"):
+        client.resume("1", folder / "checkpoints" / "step-00000004")
+
+
+def test_a_run_goes_on_elsewhere_and_the_old_spec_is_kept(
+    started: list[tuple[Any, ...]],
+) -> None:
+    folder = stopped_run(3)
+    old = (folder / "spec.toml").read_text()
+    client.resume("1", strategy="ddp", devices=("cpu:0", "cpu:1"))
+    elsewhere = msgspec.structs.replace(SPEC, strategy="torch/ddp", devices=("cpu:0", "cpu:1"))
+    assert started == [("--resume", "step-00000003", elsewhere)]
+    assert client.look("1").spec == elsewhere
+    assert (folder / "spec.before-2.toml").read_text() == old
+    assert "[environment]" in (folder / "spec.toml").read_text()
+
+
+def test_the_same_strategy_and_devices_change_nothing(started: list[tuple[Any, ...]]) -> None:
+    folder = stopped_run(3)
+    client.resume("1", strategy="single", devices=("cpu:0",))
+    assert len(started) == 1
+    assert not list(folder.glob("spec.before-*"))
+
+
+def test_what_does_not_start_leaves_the_spec_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(folder: Path, *arguments: str) -> None:
+        raise CannotStart([])
+
+    monkeypatch.setattr(client, "_start_supervisor", fail)
+    folder = stopped_run(3)
+    with pytest.raises(CannotStart):
+        client.resume("1", strategy="torch/ddp")
+    assert client.look("1").spec == SPEC
+    assert not list(folder.glob("spec.before-*"))
+
+
+@pytest.mark.parametrize(
+    ("elsewhere", "sentence"),
+    [
+        ({"strategy": "nope"}, "There is no strategy 'nope'"),
+        ({"strategy": "tf/single"}, "tf/single trains keras recipes"),
+        ({"devices": ("cpu:0", "cpu:1")}, "trains on 1 device"),
+        ({"devices": ("GPU-0",)}, "GPU-0 is not on this machine"),
+    ],
+)
+def test_where_it_cannot_go_on_is_said(
+    elsewhere: dict[str, Any], sentence: str, started: list[tuple[Any, ...]]
+) -> None:
+    stopped_run(3)
+    with pytest.raises(CannotStart, match=sentence):
+        client.resume("1", **elsewhere)
+    assert client.look("1").spec == SPEC
+    assert started == []
+
+
+def test_another_framework_cannot_read_a_checkpoint(started: list[tuple[Any, ...]]) -> None:
+    keras = msgspec.structs.replace(SPEC, recipe="digits_keras", strategy="tf/single")
+    stopped_run(3, strategy="tf/single", spec=keras)
+    with pytest.raises(
+        CannotStart, match="torch/keras_ddp cannot read a checkpoint of tf/single: choose a tf"
+    ):
+        client.resume("1", strategy="torch/keras_ddp")
+    client.resume("1", strategy="tf/mirrored", devices=("cpu:0", "cpu:1"))
+    assert [spec.strategy for *_, spec in started] == ["tf/mirrored"]
