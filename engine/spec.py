@@ -159,7 +159,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         bool,
         Meta(
             title="Compile",
-            description="torch.compile: a slow start, then faster steps.",
+            description="torch.compile or XLA: a slow start, then faster steps.",
             extra=_SPEED,
         ),
     ] = False
@@ -186,13 +186,32 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         int,
         Meta(
             title="Workers per device",
-            description="Splits every device among this many workers, to try several ranks out "
-            "on one GPU (over gloo). Slower than one worker.",
+            description="Splits every device among this many workers, to try several out on one "
+            "GPU (ranks over gloo, or TensorFlow's logical devices). Slower than one worker.",
             ge=1,
             le=64,
             extra=_SPEED,
         ),
     ] = 1
+    cross_device: Annotated[
+        Literal["auto", "nccl", "hierarchical", "one_device"],
+        Meta(
+            title="Cross-device sum",
+            description="How the devices of one TensorFlow process add up their gradients. auto: "
+            "nccl on GPUs.",
+            extra=_SPEED,
+        ),
+    ] = "auto"
+    memory_limit_mib: Annotated[
+        int,
+        Meta(
+            title="Memory limit (MiB)",
+            description="GPU memory that each TensorFlow worker may take. 0: as much as it needs.",
+            ge=0,
+            le=LARGEST,
+            extra=_SPEED,
+        ),
+    ] = 0
     microbatches: Annotated[
         int,
         Meta(

@@ -18,7 +18,17 @@ class WorkerPlan(msgspec.Struct, frozen=True):
 
     rank: int
     devices: tuple[str, ...]
-    """The devices that this process uses, by their names in the spec."""
+    """The devices that this process uses, by their names in the spec; none: it computes nothing."""
+
+    role: str = ""
+    """What it does, such as `parameter server`; empty where all processes do the same."""
+
+    @property
+    def who(self) -> str:
+        """How a sentence calls it, such as `Rank 1 (worker) on cpu:0`."""
+        role = f" ({self.role})" if self.role else ""
+        place = f" on {', '.join(self.devices)}" if self.devices else ""
+        return f"Rank {self.rank}{role}{place}"
 
 
 class Strategy(ABC):
@@ -43,6 +53,9 @@ class Strategy(ABC):
 
     needs: ClassVar[str]
     """What it needs to run, in words, such as `1 device`."""
+
+    is_synchronous: ClassVar[bool] = True
+    """Whether every step sees all updates before it, so that it must train like one device."""
 
     can_free_devices: ClassVar[bool] = False
     """Whether a pause can move model and optimizer to the host's memory."""

@@ -74,6 +74,10 @@ class TorchStrategy(Strategy):
                 return "tf32 is a format of NVIDIA GPUs: on a CPU choose fp32 or bf16."
             case "microbatches":
                 return "Only torch/pipeline divides a batch into micro-batches."
+            case "cross_device":
+                return "It is TensorFlow's: PyTorch's ranks have the option backend."
+            case "memory_limit_mib":
+                return "Only TensorFlow's workers can be held to a part of a GPU."
             case _:
                 return super().refusal(field, spec)
 

@@ -65,7 +65,9 @@ def _environment(spec: RunSpec, rank: int, world_size: int) -> dict[str, str]:
     """The environment of one worker; everything a framework reads when it is imported."""
     gpus = [device for device in spec.devices if not is_logical_cpu(device)]
     threads = max(1, (psutil.cpu_count(logical=False) or 1) // world_size)
-    return os.environ | {
+    # A cluster of somebody else's is not ours to join.
+    inherited = {name: value for name, value in os.environ.items() if name != "TF_CONFIG"}
+    return inherited | {
         "RANK": str(rank),
         "LOCAL_RANK": str(rank),
         "WORLD_SIZE": str(world_size),
@@ -76,7 +78,7 @@ def _environment(spec: RunSpec, rank: int, world_size: int) -> dict[str, str]:
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(threads)),
         "KERAS_BACKEND": "tensorflow" if spec.strategy.startswith("tf/") else "torch",
         "KERAS_TORCH_DEVICE": "cuda" if gpus else "cpu",
-        "TF_CPP_MIN_LOG_LEVEL": "2",
+        "TF_CPP_MIN_LOG_LEVEL": "1",
         "TF_FORCE_GPU_ALLOW_GROWTH": "true",
         "PYTHONUNBUFFERED": "1",
     }

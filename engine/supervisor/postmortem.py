@@ -11,6 +11,8 @@ from engine.strategy import WorkerPlan
 
 TAIL_LINES = 20
 TAIL_BYTES = 65_536
+_LOST_PEER = 3
+"""Least of all guilt."""
 
 
 def find_failure(
@@ -23,7 +25,8 @@ def find_failure(
     without those of workers that we ended; `accounts` what workers said themselves.
 
     When one rank dies, the others soon fail too, because they lost it: a signal comes before an
-    exception, an exception before a bad exit code, and a lost peer last.
+    exception, an exception before a bad exit code, and a lost peer last. Where all that is known
+    is that peers were lost, those that said nothing at all are to blame: they hang.
     """
 
     def guilt(rank: int) -> int:
@@ -32,17 +35,20 @@ def find_failure(
             return 0
         if account is None:
             return 2
-        return 3 if account.lost_peer else 1
+        return _LOST_PEER if account.lost_peer else 1
 
     suspects = list(dict.fromkeys([*exits, *accounts]))
     if not suspects:
         return Failure(-1, "", 0, "", "The workers left without finishing the training.", "", "")
     rank = min(suspects, key=guilt)
+    silent = [plan.rank for plan in plans if plan.rank not in suspects]
+    if silent and guilt(rank) == _LOST_PEER:
+        return _hanging(rank, [plans[silent_rank] for silent_rank in silent], logs)
     account = accounts.get(rank)
     code = exits.get(rank, 1)
     signal = signal_name(code)
     device = ", ".join(plans[rank].devices)
-    who = f"Rank {rank} on {device}"
+    who = plans[rank].who
     if signal:
         message = f"{who} was ended by {signal}{_SIGNAL_HINTS.get(signal, '')}."
     elif account:
@@ -59,6 +65,14 @@ _SIGNAL_HINTS = {
     "SIGSEGV": " (a crash in native code)",
     "SIGABRT": " (native code gave up)",
 }
+
+
+def _hanging(rank: int, silent: Sequence[WorkerPlan], logs: Mapping[int, Path]) -> Failure:
+    """`rank` lost one of these, which run and do not answer."""
+    names = ", ".join(plan.who for plan in silent)
+    message = f"{names} stopped answering: rank {rank} waited for it in vain."
+    first = silent[0]
+    return Failure(first.rank, ", ".join(first.devices), 0, "", message, "", tail(logs[first.rank]))
 
 
 def tail(log: Path, without: str = "") -> str:

@@ -24,6 +24,7 @@ from engine.events import (
     StopStage,
     TrainingEnded,
     WorkerFailed,
+    WorkerReady,
     WorkerStarted,
 )
 from engine.run_state import RunState
@@ -64,7 +65,14 @@ DRAIN_SECONDS = 2.0
 class Supervisor:
     """The main loop of one attempt. All state is touched by the main thread only."""
 
-    def __init__(self, folder: Path, spec: RunSpec, store: RunStore, inbox: Inbox) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        spec: RunSpec,
+        store: RunStore,
+        inbox: Inbox,
+        start_seconds: float = START_SECONDS,
+    ) -> None:
         self._folder = folder
         self._spec = spec
         self._store = store
@@ -75,7 +83,9 @@ class Supervisor:
         self._pool = Pool(folder, lambda rank, code: inbox.put(WorkerExited(rank, code)))
         self._ladder = StopLadder(self._climb)
         self._workers: dict[int, Channel] = {}
-        self._ready_by = time.monotonic() + START_SECONDS
+        self._start_seconds = start_seconds
+        self._ready_by = time.monotonic() + start_seconds
+        self._not_ready = {plan.rank for plan in self._plans}
         self._accounts: dict[int, WorkerFailed] = {}
         self._exits: dict[int, int] = {}
         self._bad_exits: dict[int, int] = {}
@@ -165,6 +175,8 @@ class Supervisor:
         if isinstance(message, WorkerFailed):
             self._accounts[message.rank] = message
             self._mourn()
+        elif isinstance(message, WorkerReady):
+            self._not_ready.discard(message.rank)
         elif isinstance(message, TrainingEnded):
             self._ended = message
             self._grace_over = time.monotonic() + LEAVE_SECONDS
@@ -238,11 +250,12 @@ class Supervisor:
             return  # its end is on the way to the inbox
 
     def _check_deadlines(self) -> None:
-        status = self._store.status
-        if status.workers_ready < len(self._plans) and time.monotonic() > self._ready_by:
+        # A framework may wait for a peer for ever, deaf to every signal but SIGKILL.
+        if self._not_ready and time.monotonic() > self._ready_by:
+            late = ", ".join(self._plans[rank].who for rank in sorted(self._not_ready))
             self._start_problem = (
-                f"{len(self._plans) - status.workers_ready} of {len(self._plans)} workers did not "
-                f"start within {START_SECONDS:.0f} s: the logs in {self._folder / 'logs'} say more."
+                f"{late} did not start within {self._start_seconds:.0f} s: "
+                f"the logs in {self._folder / 'logs'} say more."
             )
 
     def _is_over(self) -> bool:

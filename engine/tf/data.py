@@ -16,10 +16,10 @@ class ArraySamples:
         try:
             inputs, targets = (np.asarray(part) for part in dataset)
         except (TypeError, ValueError):
-            raise ValueError(
-                f"datasets() gave a {type(dataset).__name__}: each of the two data sets must be a "
-                "pair (inputs, targets) of arrays."
-            ) from None
+            raise _no_pair(dataset) from None
+        for array in (inputs, targets):
+            if array.ndim == 0 or array.dtype == object:
+                raise _no_pair(dataset)
         if len(inputs) != len(targets):
             raise ValueError(
                 f"datasets() gave {len(inputs)} inputs but {len(targets)} targets: "
@@ -38,3 +38,25 @@ class ArraySamples:
         """Inputs and targets of the samples with these indices; only they travel to a GPU."""
         with tf.device("CPU:0"):
             return tf.gather(self._inputs, indices), tf.gather(self._targets, indices)
+
+
+def data_sets(given: Any) -> tuple[ArraySamples, ArraySamples]:
+    """Training and validation samples from what a recipe's `datasets()` gave.
+
+    Raises ValueError with a sentence when it is anything else.
+    """
+    try:
+        train, validation = given
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"datasets() gave a {type(given).__name__} that is not two data sets: "
+            "it must give (train, validation)."
+        ) from None
+    return ArraySamples(train), ArraySamples(validation)
+
+
+def _no_pair(dataset: Any) -> ValueError:
+    return ValueError(
+        f"datasets() gave a {type(dataset).__name__}: each of the two data sets must be a "
+        "pair (inputs, targets) of arrays."
+    )

@@ -6,6 +6,7 @@ import gc
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import keras
@@ -13,34 +14,30 @@ import numpy as np
 import tensorflow as tf
 
 from engine import sample_order
+from engine.device_names import is_logical_cpu
 from engine.process import resident_bytes, trim_heap
-from engine.tf.data import ArraySamples
-from engine.tf.devices import configure
+from engine.tf import checkpoint, defaults
+from engine.tf.data import data_sets
+from engine.tf.devices import configure, memory_figures, set_numerics
+from engine.tf.parts import Gradients, in_full, share, summed
+from engine.tf.statistics import Statistics
 from engine.tf.strategy import TfStrategy
+from engine.tf.streams import Streams
+from engine.tf.update import Update, chosen_optimizer
 from engine.worker.session import WorkerSession
-
-STATE = "state"
-"""Prefix of the checkpoint's files."""
-
-
-def default_optimizer(parameters: Any, learning_rate: float) -> keras.optimizers.Optimizer:
-    """AdamW."""
-    return keras.optimizers.AdamW(learning_rate)
-
-
-def no_metrics(outputs: tf.Tensor, targets: tf.Tensor) -> dict[str, tf.Tensor]:
-    """For recipes that only care for the loss."""
-    return {}
 
 
 class TfTrainer:
     """Model, optimizer and data of all replicas; see `engine.worker.protocols.Trainer`."""
 
     def __init__(self, session: WorkerSession, strategy: TfStrategy) -> None:
-        self._spec = session.spec
+        spec = session.spec
+        self._spec = spec
+        self._session = session
         self._device_names = session.devices
-        self._scope = strategy.build(configure(session.devices))
-        keras.utils.set_random_seed(session.spec.seed)
+        self._scope = self._make_scope(session, strategy)
+        set_numerics(spec)
+        keras.utils.set_random_seed(spec.seed)
         recipe = session.load_recipe()
 
         def bound(name: str, default: Callable[..., Any]) -> Callable[..., Any]:
@@ -48,47 +45,68 @@ class TfTrainer:
             function = getattr(recipe, name, default)
             return partial(function, **session.settings_for(function))
 
-        train, validation = recipe.datasets(**session.settings_for(recipe.datasets))
-        self._train, self._validation = ArraySamples(train), ArraySamples(validation)
-        self._loss = bound("loss", self._default_loss)
-        self._metrics = bound("metrics", no_metrics)
+        given = recipe.datasets(**session.settings_for(recipe.datasets))
+        self._train, self._validation = data_sets(given)
+        self._loss = bound("loss", defaults.loss(self._train.has_classes))
+        self._metrics = bound("metrics", defaults.metrics)
         with self._scope.scope():
-            self._model = recipe.model(**session.settings_for(recipe.model))
+            Streams.prepare(spec.seed)
+            self._model = self._make_model(recipe)
             if not self._model.built:
                 self._model(self._train.batch(tf.constant([0]))[0])
             self._variables = self._model.trainable_variables
-            self._optimizer = bound("optimizer", default_optimizer)(
-                self._variables, session.spec.learning_rate
-            )
-            self._optimizer.build(self._variables)
+            made = chosen_optimizer(spec)
+            if made is None:
+                made = bound("optimizer", defaults.optimizer)(self._variables, spec.learning_rate)
+            self._update = Update(made, self._variables, spec)
+            self._optimizer = self._update.optimizer
+        self._streams = Streams(self._scope, self._model, session.rank)
+        self._statistics = Statistics(self._scope, self._model)
         self._order: tuple[int, tf.Tensor] = (-1, tf.constant([], tf.int64))
         self._everything = tf.range(len(self._validation), dtype=tf.int64)
+        self._figures: list[str] = []
         self._names: list[str] = []
         self._sums = np.zeros(0)
-        size = session.spec.batch_size
-        self.replicas = int(self._scope.num_replicas_in_sync)
-        self.steps_per_epoch = sample_order.batches_per_epoch(len(self._train), size)
-        self.validation_batches = sample_order.batches_per_epoch(len(self._validation), size)
+        self.replicas = strategy.replicas(spec.slots)
+        self.steps_per_epoch = sample_order.batches_per_epoch(len(self._train), spec.batch_size)
+        self.validation_batches = sample_order.batches_per_epoch(
+            len(self._validation), spec.batch_size
+        )
         self.parameters = int(sum(np.prod(variable.shape) for variable in self._variables))
         counter = tf.TensorSpec((), tf.int64)
         indices = tf.TensorSpec((None,), tf.int64)
+        rates = tf.TensorSpec((None,), tf.float32)
         # One trace for every chunk length: the length is a tensor.
-        self._steps = tf.function(self._many_steps, input_signature=[indices, counter, counter])
+        self._steps = tf.function(self._many_steps, input_signature=[indices, counter, rates])
         self._batches = tf.function(self._many_batches, input_signature=[indices, counter, counter])
+        self._computed = (
+            tf.function(self._part_gradients, jit_compile=True)
+            if spec.compile
+            else self._part_gradients
+        )
+
+    def _make_scope(self, session: WorkerSession, strategy: TfStrategy) -> Any:
+        """The `tf.distribute.Strategy`, over devices that exist from here on."""
+        spec = session.spec
+        return strategy.build_for(configure(session.devices, spec.memory_limit_mib), spec)
+
+    def _make_model(self, recipe: ModuleType) -> keras.Model:
+        return recipe.model(**self._session.settings_for(recipe.model))
 
     def run_steps(self, epoch: int, batch: int, count: int) -> dict[str, list[float]]:
         if self._order[0] != epoch:
             order = sample_order.epoch_order(len(self._train), self._spec.seed, epoch)
             self._order = (epoch, tf.constant(order))
-        losses = self._steps(
-            self._order[1], tf.constant(batch, tf.int64), tf.constant(count, tf.int64)
-        )
-        return {"loss": losses.numpy().tolist()}
+        steps = self.steps_per_epoch
+        rates = self._update.rates(epoch * steps + batch, count, self._spec.epochs * steps)
+        values = self._steps(self._order[1], tf.constant(batch, tf.int64), rates).numpy()
+        return dict(zip(self._figures, values.T.tolist(), strict=True))
 
     def rank_figures(self) -> dict[str, float]:
-        return {"memory_resident": float(resident_bytes())}
+        return memory_figures()
 
     def begin_validation(self) -> None:
+        self._statistics.align()
         self._sums = np.zeros(1)
 
     def validate(self, batch: int, count: int) -> None:
@@ -104,10 +122,14 @@ class TfTrainer:
         return dict(zip(self._names, means.tolist(), strict=True))
 
     def save(self, folder: Path) -> None:
-        self._checkpoint().write(str(folder / STATE))
+        self._statistics.align()
+        if self._session.rank == 0:
+            checkpoint.save(folder, self._model, self._optimizer)
+        checkpoint.save_own(folder, self._session.rank, self._streams)
 
     def restore(self, folder: Path) -> None:
-        self._checkpoint().read(str(folder / STATE)).assert_consumed()
+        checkpoint.restore(folder, self._model, self._optimizer)
+        checkpoint.restore_own(folder, self._session.rank, self._streams)
 
     def free_devices(self) -> None:
         raise RuntimeError("TensorFlow cannot move its variables: the supervisor refuses to ask.")
@@ -121,7 +143,7 @@ class TfTrainer:
         gc.collect()
         trim_heap()
         freed = dict.fromkeys(self._device_names, 0)
-        if self._scope.extended.worker_devices[0].endswith("CPU:0"):
+        if is_logical_cpu(self._device_names[0]):
             # The logical CPU devices are one process: its memory is counted once.
             freed[self._device_names[0]] = max(0, before - resident_bytes())
         return freed
@@ -135,33 +157,38 @@ class TfTrainer:
     def close(self) -> None:
         pass  # there is nobody else
 
-    def _checkpoint(self) -> tf.train.Checkpoint:
-        return tf.train.Checkpoint(
-            variables=list(self._model.variables), optimizer=list(self._optimizer.variables)
-        )
+    def _many_steps(self, order: tf.Tensor, first: tf.Tensor, rates: tf.Tensor) -> tf.Tensor:
+        """The figures of one step for every rate, of shape (steps, figures)."""
+        rows = tf.TensorArray(tf.float32, size=tf.size(rates))
+        for k in tf.range(tf.size(rates)):
+            whole = self._global_batch(order, first + tf.cast(k, tf.int64))
+            rows = rows.write(k, self._step(whole, rates[k]))
+        return rows.stack()
 
-    def _many_steps(self, order: tf.Tensor, first: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
-        losses = tf.TensorArray(tf.float32, size=tf.cast(count, tf.int32), element_shape=())
-        for k in tf.range(count):
-            whole = self._global_batch(order, first + k)
-            loss, gradients = self._scope.run(self._replica_step, args=(whole,))
-            # The gradients are summed: every replica has the same, and the update takes any.
-            summed = [self._scope.experimental_local_results(g)[0] for g in gradients]
-            self._optimizer.apply(summed, self._variables)
-            losses = losses.write(tf.cast(k, tf.int32), self._scope.reduce("SUM", loss, axis=None))
-        return losses.stack()
+    def _step(self, whole: tf.Tensor, rate: tf.Tensor) -> tf.Tensor:
+        """One optimizer step over a global batch; its figures."""
+        loss, gradients = self._step_gradients(whole)
+        figures = {"loss": loss} | self._update.apply(gradients, rate)
+        self._figures = list(figures)
+        return tf.stack(list(figures.values()))
 
     def _many_batches(self, order: tf.Tensor, first: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
-        sums = self._one_batch(order, first)
+        sums = self._batch_sums(self._global_batch(order, first))
         for k in tf.range(1, count):
-            sums += self._one_batch(order, first + k)
+            sums += self._batch_sums(self._global_batch(order, first + k))
         return sums
 
-    def _one_batch(self, order: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
-        whole = self._global_batch(order, number)
-        return self._scope.reduce(
-            "SUM", self._scope.run(self._replica_validation, args=(whole,)), axis=None
-        )
+    def _step_gradients(self, whole: tf.Tensor) -> Gradients:
+        """Loss of a global batch and its gradients, summed over all replicas."""
+        loss, gradients = self._scope.run(self._replica_step, args=(whole,))
+        # The gradients are summed: every replica has the same, and the update takes any.
+        first = [self._scope.experimental_local_results(gradient)[0] for gradient in gradients]
+        return self._scope.reduce("SUM", loss, axis=None), first
+
+    def _batch_sums(self, whole: tf.Tensor) -> tf.Tensor:
+        """Loss and metrics, each times the number of samples, summed over all replicas."""
+        sums = self._scope.run(self._replica_validation, args=(whole,))
+        return self._scope.reduce("SUM", sums, axis=None)
 
     def _global_batch(self, order: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
         """`engine.sample_order.global_batch`, in the graph."""
@@ -169,49 +196,70 @@ class TfTrainer:
         return order[number * size : (number + 1) * size]
 
     def _share(self, whole: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """`engine.sample_order.share`, in the graph; and how many samples it is.
+        """The part of a global batch that this replica computes, and how many samples it is."""
+        return share(whole, _replica(), self.replicas)
 
-        A replica without a sample gets one that counts for nothing: its graph is the same.
-        """
-        context = tf.distribute.get_replica_context()
-        replica = context.replica_id_in_sync_group
-        mine = whole[replica :: context.num_replicas_in_sync]
-        count = tf.size(mine)
-        return tf.cond(count > 0, lambda: mine, lambda: whole[:1]), count
-
-    def _replica_step(self, whole: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
-        mine, count = self._share(whole)
-        inputs, targets = self._train.batch(mine)
-        with tf.GradientTape() as tape:
-            outputs = self._model(inputs, training=True)
-            loss = tf.cast(tf.reduce_mean(self._loss(outputs, targets)), tf.float32)
-            # Summed over the replicas this is the mean over the global batch, however uneven.
-            loss *= tf.cast(count, tf.float32) / tf.cast(tf.size(whole), tf.float32)
-            total = loss
-            if self._model.losses:  # regularisation is no matter of samples: each adds its part
-                total += tf.add_n(self._model.losses) / self.replicas
-        gradients = tape.gradient(total, self._variables, unconnected_gradients="zero")
-        dense = [tf.convert_to_tensor(gradient) for gradient in gradients]
-        return loss, tf.distribute.get_replica_context().all_reduce("SUM", dense)
+    def _replica_step(self, whole: tf.Tensor) -> Gradients:
+        """This replica's part of the loss, and the gradients summed over all replicas."""
+        self._streams.enter_replica()
+        loss, gradients = self._own_gradients(whole, _replica())
+        return loss, tf.distribute.get_replica_context().all_reduce("SUM", gradients)
 
     def _replica_validation(self, whole: tf.Tensor) -> tf.Tensor:
-        """Loss and metrics, each times the number of samples of this replica."""
-        mine, count = self._share(whole)
+        self._streams.enter_replica()
+        return self._own_sums(whole, _replica())
+
+    def _own_gradients(self, whole: tf.Tensor, replica: Any) -> Gradients:
+        """One replica's part of the loss of a global batch, and its gradients."""
+        steps = self._spec.accumulation
+
+        def part(step: Any) -> Gradients:
+            number = step * self.replicas + replica
+            mine, count = share(whole, number, steps * self.replicas)
+            weight = tf.cast(count, tf.float32) / tf.cast(tf.size(whole), tf.float32)
+            return self._computed(*self._train.batch(mine), weight)
+
+        return summed(part, steps, self._variables)
+
+    def _part_gradients(self, inputs: Any, targets: Any, weight: tf.Tensor) -> Gradients:
+        """Loss of some samples times their `weight` in the global batch, and its gradients.
+
+        The gradients are scaled as the optimizer wants them.
+        """
+        with tf.GradientTape() as tape:
+            loss = self._weighted_loss(self._model(inputs, training=True), targets, weight)
+            total = loss
+            if self._model.losses:  # regularisation is no matter of samples: each adds its part
+                added = [tf.cast(more, tf.float32) for more in self._model.losses]
+                total += tf.add_n(added) / (self.replicas * self._spec.accumulation)
+            total = self._optimizer.scale_loss(total)
+        gradients = tape.gradient(total, self._variables)
+        # None: the loss does not depend on this variable. Other gradients may be sparse.
+        dense = [
+            tf.zeros(variable.shape, variable.dtype) if g is None else tf.convert_to_tensor(g)
+            for g, variable in zip(gradients, self._variables, strict=True)
+        ]
+        return loss, dense
+
+    def _weighted_loss(self, outputs: Any, targets: Any, weight: tf.Tensor) -> tf.Tensor:
+        """What these samples add to the mean loss over the global batch, in float32.
+
+        Summed over all parts it is that mean, however uneven the parts are.
+        """
+        return tf.cast(tf.reduce_mean(self._loss(in_full(outputs), targets)), tf.float32) * weight
+
+    def _own_sums(self, whole: tf.Tensor, replica: Any) -> tf.Tensor:
+        """Loss and metrics of one replica's samples, each times their number."""
+        mine, count = share(whole, replica, self.replicas)
         inputs, targets = self._validation.batch(mine)
-        outputs = self._model(inputs, training=False)
+        outputs = in_full(self._model(inputs, training=False))
         values = {"loss": tf.reduce_mean(self._loss(outputs, targets))}
         values |= self._metrics(outputs, targets)
         self._names = list(values)
         means = tf.stack([tf.cast(value, tf.float64) for value in values.values()])
         return means * tf.cast(count, tf.float64)
 
-    def _default_loss(self, outputs: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
-        """Cross-entropy from logits for integer targets, mean squared error otherwise."""
-        if self._train.has_classes:
-            return keras.losses.sparse_categorical_crossentropy(targets, outputs, from_logits=True)
-        return keras.losses.mean_squared_error(targets, outputs)
 
-
-def build(session: WorkerSession, strategy: TfStrategy) -> TfTrainer:
-    """The trainer of this process."""
-    return TfTrainer(session, strategy)
+def _replica() -> tf.Tensor:
+    """The number of the replica that this is traced for."""
+    return tf.distribute.get_replica_context().replica_id_in_sync_group

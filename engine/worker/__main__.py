@@ -21,7 +21,7 @@ from engine.worker.account import account
 from engine.worker.loop import Loop
 from engine.worker.session import WorkerSession
 
-TRAINERS = {"torch": "engine.pytorch.trainer", "tf": "engine.tf.trainer"}
+TRAINERS = {"torch": "engine.pytorch.trainer", "tf": "engine.tf.entry"}
 PACKAGES = {"torch": "torch", "tf": "tensorflow"}
 
 

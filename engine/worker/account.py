@@ -19,10 +19,16 @@ _LOST_PEER = (
     "NCCL communicator was aborted",
     "remote process exited",
     "Socket closed",
+    "failed to connect to all addresses",
+    "stopped sending heartbeats",
 )
 """What gloo, NCCL and gRPC say when another rank went away."""
 
+_LOST_PEER_ERRORS = frozenset({"UnavailableError", "DeadlineExceededError"})
+"""What TensorFlow raises for no other reason, whatever it says."""
+
 _FRAME = re.compile(r'File "([^"\n]+)", line (\d+)')
+_IN_GRAPH = ("Graph execution error", "Detected at node")
 _TRACEBACK = "Traceback (most recent call last):"
 
 
@@ -34,7 +40,8 @@ def account(rank: int, recipe: RecipeInfo, error: BaseException) -> WorkerFailed
         message=_message(error, text),
         where=_where(error, text, recipe),
         traceback="".join(traceback.format_exception(error)),
-        lost_peer=any(phrase in text for phrase in _LOST_PEER),
+        lost_peer=type(error).__name__ in _LOST_PEER_ERRORS
+        or any(phrase in text for phrase in _LOST_PEER),
     )
 
 
@@ -47,7 +54,15 @@ def _message(error: BaseException, text: str) -> str:
     if _TRACEBACK in text:
         # It comes from another process, such as a data loader's: its last line says what happened.
         return f"{lines[-1]} ({lines[0].rstrip('.')})"
-    return f"{type(error).__name__}: {lines[0]}"
+    return f"{type(error).__name__}: {_telling(lines)}"
+
+
+def _telling(lines: list[str]) -> str:
+    """The first line, or the one after where in a graph it happened, as TensorFlow says first."""
+    if not lines[0].startswith(_IN_GRAPH):
+        return lines[0]
+    told = (line for line in lines if line and not line.startswith((*_IN_GRAPH, " ")))
+    return next(told, lines[0])
 
 
 def _where(error: BaseException, text: str, recipe: RecipeInfo) -> str:

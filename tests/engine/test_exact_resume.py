@@ -15,7 +15,14 @@ from engine import catalog, client, paths
 from engine.client import RunInfo
 from engine.run_state import RunState
 from engine.strategy import Strategy
-from tests.support.contract import TrainedRuns, last_checkpoint, probe, validation
+from tests.support.contract import (
+    TrainedRuns,
+    last_checkpoint,
+    offers,
+    probe,
+    reference_for,
+    validation,
+)
 from tests.support.runs import curve, wait_for, wait_for_end, wait_until_gone
 from tests.support.weights import largest_difference
 
@@ -31,7 +38,7 @@ OPTIONS: dict[str, Any] = {
     "settings": {"dropout": 0.2},
 }
 
-TORCH = [strategy for strategy in catalog.strategies() if strategy.framework == "torch"]
+SYNCHRONOUS = [strategy for strategy in catalog.strategies() if strategy.is_synchronous]
 
 
 @pytest.fixture(scope="module")
@@ -52,11 +59,12 @@ def killed_half_way(strategy: Strategy, **options: Any) -> RunInfo:
     return interrupted
 
 
-@pytest.mark.parametrize("strategy", TORCH, ids=lambda strategy: strategy.name)
+@pytest.mark.parametrize("strategy", SYNCHRONOUS, ids=lambda strategy: strategy.name)
 def test_killed_and_resumed_equals_uninterrupted(strategy: Strategy, trained: TrainedRuns) -> None:
     """Weights, optimizer, learning rate, random draws, order of samples and recorded curve."""
-    reference = trained[probe(strategy, **OPTIONS)]
-    run_id = killed_half_way(strategy, **OPTIONS).id
+    options = {name: value for name, value in OPTIONS.items() if offers(strategy, name)}
+    reference = trained[probe(strategy, **options)]
+    run_id = killed_half_way(strategy, **options).id
     client.resume(run_id)
     resumed = wait_for_end(run_id)
     assert resumed.state is RunState.FINISHED, resumed.reason
@@ -71,27 +79,37 @@ def test_killed_and_resumed_equals_uninterrupted(strategy: Strategy, trained: Tr
     assert largest_difference(last_checkpoint(resumed), last_checkpoint(reference)) <= tolerance
 
 
+ELSEWHERE = [
+    ("torch/ddp", "torch/ddp", 1),
+    ("torch/ddp", "torch/ddp", 4),
+    ("torch/ddp", "torch/single", 1),
+    ("torch/ddp", "torch/fsdp", 2),
+    ("torch/ddp", "torch/pipeline", 2),
+    ("tf/mirrored", "tf/mirrored", 3),
+    ("tf/mirrored", "tf/single", 1),
+    ("tf/mirrored", "tf/central_storage", 2),
+    ("tf/mirrored", "tf/multi_worker", 2),
+    ("tf/mirrored", "tf/model_parallel", 2),
+]
+"""Where a run began, and where it goes on: on how many devices."""
+
+
 @pytest.fixture(scope="module")
-def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunInfo]:
-    """A DDP run on 2 devices without dropout, killed half way."""
+def interrupted(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunInfo]:
+    """A run of two replicas without dropout, killed half way."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRAINDECK_HOME", str(tmp_path_factory.mktemp("elsewhere")))
         yield killed_half_way(
-            catalog.strategy("torch/ddp"), **OPTIONS | {"settings": {"dropout": 0.0}}
+            catalog.strategy(request.param), **OPTIONS | {"settings": {"dropout": 0.0}}
         )
 
 
 @pytest.mark.parametrize(
-    ("name", "devices"),
-    [
-        ("torch/ddp", 1),
-        ("torch/ddp", 4),
-        ("torch/single", 1),
-        ("torch/fsdp", 2),
-        ("torch/pipeline", 2),
-    ],
+    ("interrupted", "name", "devices"), ELSEWHERE, indirect=["interrupted"], scope="module"
 )
-def test_a_ddp_checkpoint_goes_on_elsewhere(
+def test_a_checkpoint_goes_on_elsewhere(
     name: str, devices: int, interrupted: RunInfo, trained: TrainedRuns
 ) -> None:
     folder: Path = paths.create_run_folder()
@@ -104,7 +122,7 @@ def test_a_ddp_checkpoint_goes_on_elsewhere(
     assert (resumed.spec.strategy, resumed.spec.devices) == (name, chosen)
 
     options = OPTIONS | {"settings": {}}
-    reference = trained[probe(catalog.strategy("torch/single"), devices=1, **options)]
+    reference = trained[probe(reference_for(catalog.strategy(name)), devices=1, **options)]
     ours, theirs = curve(resumed, "train/loss"), curve(reference, "train/loss")
     assert ours[0] == theirs[0]
     assert ours[1] == pytest.approx(theirs[1], abs=1e-5)

@@ -130,8 +130,8 @@ def test_a_strategy_of_another_framework_is_refused() -> None:
         ("torch/single", {"workers_per_device": 2}, "workers_per_device", "such as torch/ddp"),
         ("torch/data_parallel", {"compile": True}, "compile", "choose torch/ddp"),
         ("torch/pipeline", {"precision": "fp16"}, "precision", "bf16"),
-        ("tf/single", {"accumulation": 2}, "accumulation", "Only the PyTorch strategies"),
-        ("tf/single", {"clip_norm": 1.0}, "clip_norm", "optimizer() decides"),
+        ("tf/single", {"backend": "gloo"}, "backend", "cross_device"),
+        ("tf/single", {"workers_per_device": 2}, "workers_per_device", "choose tf/mirrored"),
     ],
     ids=str,
 )

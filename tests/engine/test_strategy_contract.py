@@ -17,6 +17,7 @@ from tests.support.contract import (
     TrainedRuns,
     devices_for,
     last_checkpoint,
+    offers,
     probe,
     reference_for,
     validation,
@@ -46,6 +47,8 @@ DEMANDING: dict[str, Any] = {
 """Options that go wrong as soon as one rank's gradients differ."""
 
 TORCH = [strategy for strategy in catalog.strategies() if strategy.framework == "torch"]
+SYNCHRONOUS = [strategy for strategy in catalog.strategies() if strategy.is_synchronous]
+ACCUMULATING = [strategy for strategy in SYNCHRONOUS if offers(strategy, "accumulation")]
 
 
 def name_of(strategy: Strategy) -> str:
@@ -81,6 +84,7 @@ def test_the_loss_falls(strategy: Strategy, trained: TrainedRuns) -> None:
     assert sum(losses[-4:]) < 0.5 * sum(losses[:4])
 
 
+@pytest.mark.parametrize("strategy", SYNCHRONOUS, ids=name_of)
 def test_replicas_at_one_global_batch_train_like_one_device(
     strategy: Strategy, trained: TrainedRuns
 ) -> None:
@@ -90,11 +94,10 @@ def test_replicas_at_one_global_batch_train_like_one_device(
         curve(reference, "train/loss")[1], abs=1e-5
     )
     assert validation(ours) == pytest.approx(validation(reference), abs=1e-5)
-    if strategy.framework == "torch":
-        assert largest_difference(last_checkpoint(ours), last_checkpoint(reference)) < 1e-5
+    assert largest_difference(last_checkpoint(ours), last_checkpoint(reference)) < 1e-5
 
 
-@pytest.mark.parametrize("strategy", TORCH, ids=name_of)
+@pytest.mark.parametrize("strategy", ACCUMULATING, ids=name_of)
 def test_accumulation_trains_like_one_step_over_the_whole_batch(
     strategy: Strategy, trained: TrainedRuns
 ) -> None:
@@ -118,6 +121,12 @@ def test_every_rank_says_where_its_time_goes(strategy: Strategy, trained: Traine
         for of_one_moment in zip(*shares, strict=True):
             assert sum(of_one_moment) == pytest.approx(1)
             assert min(of_one_moment) >= 0
+
+
+@pytest.mark.parametrize("strategy", SYNCHRONOUS, ids=name_of)
+def test_every_rank_says_how_much_memory_it_holds(strategy: Strategy, trained: TrainedRuns) -> None:
+    info = trained[probe(strategy)]
+    for plan in strategy.pool(info.spec.slots):
         assert min(curve(info, f"rank/{plan.rank}/memory_resident")[1]) > 1e6
 
 

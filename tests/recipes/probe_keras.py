@@ -34,7 +34,7 @@ def datasets() -> tuple[Pair, Pair]:
 
 
 def loss(outputs: Any, targets: Any, hold: bool = False) -> Any:
-    """Cross-entropy. With `hold` an eager training stands still after its first checkpoint."""
+    """Cross-entropy. With `hold` the training stands still after its first checkpoint."""
     if hold:
         hold_here()
     return keras.losses.sparse_categorical_crossentropy(targets, outputs, from_logits=True)
@@ -50,6 +50,16 @@ def optimizer(parameters: Any, learning_rate: float) -> keras.optimizers.Optimiz
 
 
 def hold_here() -> None:
+    """Have every step wait for ever, once the first attempt of the run has a checkpoint."""
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        tf.py_function(wait, [], [])  # this here runs only once, when the step is traced
+    else:
+        wait()
+
+
+def wait() -> None:
     """Wait for ever, once the first attempt of the run has a checkpoint."""
     saved = list(Path(sys.argv[1]).glob("checkpoints/step-*[0-9]"))
     if saved and not os.environ.get("TRAINDECK_RESUME"):

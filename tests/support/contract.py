@@ -36,6 +36,11 @@ def devices_for(strategy: Strategy) -> int:
     return 1 if strategy.problems(("cpu:0", "cpu:1")) else 2
 
 
+def offers(strategy: Strategy, field: str) -> bool:
+    """Whether a field of a spec may be changed from its default there."""
+    return not strategy.refusal(field, probe(strategy))
+
+
 def reference_for(strategy: Strategy) -> Strategy:
     return catalog.strategy(REFERENCE[strategy.framework, recipe_framework(strategy)])
 

@@ -1,32 +1,64 @@
-"""The tensors of a PyTorch checkpoint, whole, whatever number of ranks wrote them."""
+"""The tensors of a checkpoint, whole, whichever framework and number of ranks wrote them."""
 
 from __future__ import annotations
 
+import os
 import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 
-def read_tensors(checkpoint: Path) -> dict[str, Any]:
-    """Name -> torch.Tensor: the weights as `model.*`, the optimizer's state as `optimizer.*`."""
-    import torch
-    from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
-    from torch.distributed.checkpoint.state_dict_loader import load
+Array = npt.NDArray[np.float64]
 
-    reader = HuggingFaceStorageReader(str(checkpoint / "tensors"))
-    described = reader.read_metadata().state_dict_metadata
-    tensors = {
-        name: torch.empty(of.size, dtype=of.properties.dtype)  # type: ignore[union-attr]
-        for name, of in described.items()
-    }
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="torch.distributed is disabled, unavailable")
-        load(tensors, storage_reader=reader, no_dist=True)
-    return tensors
+
+def read_tensors(checkpoint: Path) -> dict[str, Array]:
+    """Name -> value: weights, and the optimizer's state. The streams of random numbers are none."""
+    if (checkpoint / "tensors").is_dir():
+        return _of_torch(checkpoint)
+    return _of_tensorflow(checkpoint)
 
 
 def largest_difference(left: Path, right: Path) -> float:
     """Between two checkpoints of the same model and optimizer, over all tensors."""
     ours, theirs = read_tensors(left), read_tensors(right)
     assert ours.keys() == theirs.keys()
-    return max(float((ours[name] - theirs[name]).abs().max()) for name in ours)
+    return max(float(np.abs(ours[name] - theirs[name]).max()) for name in ours)
+
+
+def _of_torch(checkpoint: Path) -> dict[str, Array]:
+    import torch
+    from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
+    from torch.distributed.checkpoint.state_dict_loader import load
+
+    reader = HuggingFaceStorageReader(str(checkpoint / "tensors"))
+    described = reader.read_metadata().state_dict_metadata
+    tensors: dict[str, Any] = {
+        name: torch.empty(of.size, dtype=of.properties.dtype)  # type: ignore[union-attr]
+        for name, of in described.items()
+    }
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="torch.distributed is disabled, unavailable")
+        load(tensors, storage_reader=reader, no_dist=True)
+    return {name: tensor.double().numpy() for name, tensor in tensors.items()}
+
+
+def _of_tensorflow(checkpoint: Path) -> dict[str, Array]:
+    reader = _tensorflow().train.load_checkpoint(str(checkpoint / "state"))
+    shapes = reader.get_variable_to_shape_map()
+    values = {name: reader.get_tensor(name) for name in shapes if "VARIABLE_VALUE" in name}
+    return {
+        name: value.astype(np.float64)
+        for name, value in values.items()
+        if value.dtype != np.int32 or value.shape != (2,)
+    }
+
+
+def _tensorflow() -> Any:
+    """TensorFlow, imported when it is first needed: that takes seconds."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import tensorflow
+    return tensorflow

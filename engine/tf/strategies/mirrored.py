@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from engine.device_names import is_logical_cpu
 from engine.tf.strategy import TfStrategy
+
+if TYPE_CHECKING:
+    from engine.spec import RunSpec
 
 
 class Mirrored(TfStrategy):
@@ -22,10 +26,31 @@ class Mirrored(TfStrategy):
     def problems(self, devices: Sequence[str]) -> list[str]:
         return []
 
+    def refusal(self, field: str, spec: RunSpec) -> str:
+        if field != "cross_device":
+            return super().refusal(field, spec)
+        if spec.cross_device == "nccl":
+            if all(is_logical_cpu(device) for device in spec.devices):
+                return "nccl connects NVIDIA GPUs: on CPUs choose another way, or auto."
+            if spec.workers_per_device > 1:
+                return "nccl allows one replica per GPU: choose another way to split a GPU."
+        return ""
+
     def build(self, devices: Sequence[str]) -> Any:
         import tensorflow as tf
 
         return tf.distribute.MirroredStrategy(list(devices))
+
+    def build_for(self, devices: Sequence[str], spec: RunSpec) -> Any:
+        import tensorflow as tf
+
+        ways = {
+            "nccl": tf.distribute.NcclAllReduce,
+            "hierarchical": tf.distribute.HierarchicalCopyAllReduce,
+            "one_device": tf.distribute.ReductionToOneDevice,
+        }
+        way = ways.get(spec.cross_device)
+        return tf.distribute.MirroredStrategy(list(devices), way() if way else None)
 
 
 strategy = Mirrored()

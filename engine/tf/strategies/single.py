@@ -15,6 +15,10 @@ class Single(TfStrategy):
     title = "Single device"
     summary = "The TensorFlow loop on one device: the reference that every other strategy equals."
     needs = "1 device"
+    refusals = TfStrategy.refusals | {
+        "workers_per_device": "It trains on one device: choose tf/mirrored to split that among "
+        "several workers.",
+    }
 
     def problems(self, devices: Sequence[str]) -> list[str]:
         if len(devices) > 1:

@@ -40,7 +40,8 @@ def find(
         ({0: 77, 1: -11, 2: -9}, (), 1),
         ({0: 1, 1: 1}, (account(1),), 1),
         ({0: 1, 1: 3}, (account(0, lost_peer=True),), 1),
-        ({0: 1, 2: 1}, (account(0, lost_peer=True), account(2, lost_peer=True)), 0),
+        ({0: 1, 2: 1}, (account(0, lost_peer=True), account(2, lost_peer=True)), 1),
+        ({2: 1}, tuple(account(rank, lost_peer=True) for rank in (2, 0, 1)), 2),
         ({}, (account(1),), 1),
     ],
     ids=[
@@ -50,6 +51,7 @@ def find(
         "the first signal",
         "an exception before a bad exit",
         "a bad exit before a lost peer",
+        "a silent rank before a lost peer",
         "the first lost peer",
         "an exception whose process has not ended yet",
     ],

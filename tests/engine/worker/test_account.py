@@ -88,6 +88,26 @@ def test_a_lost_peer_is_recognised(recipe: RecipeInfo) -> None:
     assert not account(0, recipe, raised(RuntimeError("x"))).lost_peer
 
 
+def test_what_tensorflow_raises_for_a_lost_peer_is_recognised(recipe: RecipeInfo) -> None:
+    class UnavailableError(Exception):
+        pass
+
+    assert account(0, recipe, raised(UnavailableError("whatever"))).lost_peer
+
+
+def test_the_reason_of_an_error_in_a_graph_is_said(recipe: RecipeInfo) -> None:
+    text = f"""Graph execution error:
+
+Detected at node Gather defined at (most recent call last):
+  File "{recipe.path}", line 7, in loss
+
+indices[0] = 99 is not in [0, 10)
+\t [[{{{{node Gather}}}}]] [Op:__inference_steps_1]"""
+    told = account(0, recipe, raised(RuntimeError(text)))
+    assert told.message == "RuntimeError: indices[0] = 99 is not in [0, 10)"
+    assert told.where == f"{recipe.path}:7"
+
+
 def test_files_beside_a_built_in_recipe_are_not_the_users() -> None:
     digits = builtin_recipe("digits")
     text = f'  File "{Path(digits.path).parent / "other.py"}", line 3'

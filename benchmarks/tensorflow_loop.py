@@ -1,0 +1,174 @@
+"""Our TensorFlow loop, with every loss kept, against Keras' `fit` with a callback per batch.
+
+`python -m benchmarks.tensorflow_loop [--rounds 15] [--width 256]` trains the same network on
+batches of the same data both ways, in turns in one process, and prints what a step took and the
+ratio: wall time, and CPU time of all threads, which other programs disturb less. Ours is the
+trainer of `tf/single`, asked for as many steps at a time as the worker's loop asks for (100 ms);
+the peer is `model.fit` on arrays with a callback that looks at the loss of each batch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import keras
+import numpy as np
+
+from engine import catalog
+from engine.field_info import Setting
+from engine.spec import RunSpec
+from engine.tf.trainer import TfTrainer
+
+BATCH_SIZE = 64
+STEPS = 100
+"""Batches of an epoch, which is one round."""
+
+CHUNK = 50
+"""Steps that the worker's loop asks for at once when one takes 2 ms."""
+
+FEATURES = 256
+
+
+def recipe(width: int) -> SimpleNamespace:
+    """A perceptron on noise."""
+
+    def model() -> keras.Model:
+        return keras.Sequential(
+            [
+                keras.Input((FEATURES,)),
+                keras.layers.Dense(width, activation="relu"),
+                keras.layers.Dense(width, activation="relu"),
+                keras.layers.Dense(10),
+            ]
+        )
+
+    def datasets() -> Any:
+        random = np.random.RandomState(0)
+        inputs = random.randn(STEPS * BATCH_SIZE, FEATURES).astype(np.float32)
+        targets = random.randint(0, 10, len(inputs))
+        return (inputs, targets), (inputs[:BATCH_SIZE], targets[:BATCH_SIZE])
+
+    def optimizer(parameters: Any, learning_rate: float) -> keras.optimizers.Optimizer:
+        return keras.optimizers.SGD(learning_rate)
+
+    return SimpleNamespace(model=model, datasets=datasets, optimizer=optimizer)
+
+
+class Session:
+    """What a trainer needs of a worker's session, without a run around it."""
+
+    rank = 0
+    devices = ("cpu:0",)
+
+    def __init__(self, width: int) -> None:
+        self.spec = RunSpec(
+            recipe="digits_keras",
+            strategy="tf/single",
+            devices=self.devices,
+            batch_size=BATCH_SIZE,
+            epochs=1,
+            learning_rate=0.01,
+        )
+        self.recipe = recipe(width)
+
+    def load_recipe(self) -> Any:
+        """The recipe's functions."""
+        return self.recipe
+
+    def settings_for(self, function: Callable[..., Any]) -> dict[str, Setting]:
+        """None: every setting has its default."""
+        return {}
+
+
+Clocks = dict[str, float]
+"""Times by kind of clock."""
+
+
+def clocks() -> Clocks:
+    """What the clocks show now."""
+    return {"wall": time.perf_counter(), "CPU": time.process_time()}
+
+
+class Watch(keras.callbacks.Callback):
+    """What a dashboard would do in a callback: look at the loss of every batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.losses: list[float] = []
+        self.marks: list[Clocks] = []
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Keep the loss, and when it came."""
+        self.losses.append(float(logs["loss"]))
+        self.marks.append(clocks())
+
+
+def ours(trainer: TfTrainer) -> Clocks:
+    """Milliseconds per step of one round."""
+    begin = clocks()
+    for first in range(0, STEPS, CHUNK):
+        losses = trainer.run_steps(0, first, CHUNK)["loss"]
+        assert len(losses) == CHUNK
+    return per_step(begin, clocks(), STEPS)
+
+
+def fit(model: keras.Model, inputs: Any, targets: Any) -> Clocks:
+    """Milliseconds per step of one round; what comes before its first batch does not count."""
+    watch = Watch()
+    model.fit(inputs, targets, batch_size=BATCH_SIZE, verbose=0, callbacks=[watch])
+    assert len(watch.losses) == STEPS
+    return per_step(watch.marks[0], watch.marks[-1], STEPS - 1)
+
+
+def per_step(begin: Clocks, end: Clocks, steps: int) -> Clocks:
+    """Milliseconds per step on each clock."""
+    return {kind: (end[kind] - begin[kind]) / steps * 1000 for kind in begin}
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--width", type=int, default=256, help="units of the hidden layers")
+    options = parser.parse_args()
+    session: Any = Session(options.width)
+    trainer = TfTrainer(session, catalog.strategy("tf/single"))  # type: ignore[arg-type]
+    (inputs, targets), _ = session.recipe.datasets()
+    model = session.recipe.model()
+    model.compile(
+        session.recipe.optimizer(None, session.spec.learning_rate),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    )
+    measures = {"ours": lambda: ours(trainer), "fit": lambda: fit(model, inputs, targets)}
+    steps: dict[str, list[Clocks]] = {name: [] for name in measures}
+    for measure in measures.values():
+        measure()  # traces the graphs
+    for number in range(options.rounds):
+        for name in sorted(measures, reverse=bool(number % 2)):
+            steps[name].append(measures[name]())
+    print(f"{options.rounds} rounds of {STEPS} steps, batch {BATCH_SIZE}, width {options.width}")
+    for kind in clocks():
+        for name, found in steps.items():
+            print(f"{kind:4} ms per step, {name:4}: {spread([one[kind] for one in found])}")
+        ratios = [
+            theirs[kind] / mine[kind]
+            for theirs, mine in zip(steps["fit"], steps["ours"], strict=True)
+        ]
+        print(f"{kind:4} fit / ours       : {spread(ratios)}")
+
+
+def spread(found: list[float]) -> str:
+    """Smallest, middle and largest of `found`."""
+    return f"min {min(found):.2f}  median {statistics.median(found):.2f}  max {max(found):.2f}"
+
+
+if __name__ == "__main__":
+    main()

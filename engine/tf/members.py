@@ -1,0 +1,133 @@
+"""The line between a coordinator and the other ranks of its pool: they find each other, all hear
+what the coordinator decides, and a rank that falls silent is noticed."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Client, Connection, Listener, wait
+from multiprocessing.context import AuthenticationError
+from pathlib import Path
+
+import msgspec
+
+BEAT_SECONDS = 1.0
+SILENCE_SECONDS = 8.0
+"""After so long without a beat a process hangs: its line is served by a thread of its own."""
+
+_LOOK_SECONDS = 0.05
+
+
+class Joined(msgspec.Struct, frozen=True):
+    """The first message of a member."""
+
+    rank: int
+    port: int
+    """Where its TensorFlow server listens."""
+
+
+class Members:
+    """The coordinator's side: a line to each of the other ranks."""
+
+    def __init__(self, meeting: Path, count: int, on_silence: Callable[[int], None]) -> None:
+        """Wait for `count` members; `meeting` is a file that does not exist yet.
+
+        `on_silence(rank)` is called from a thread, once for each member that stops answering.
+        """
+        self._lines: dict[Connection, int] = {}
+        self.ports: dict[int, int] = {}
+        """Where the members' TensorFlow servers listen, by rank."""
+
+        key = secrets.token_bytes(32)
+        with Listener(("127.0.0.1", 0), backlog=count, authkey=key) as listener:
+            _write_private(meeting, {"address": listener.address, "key": key.hex()})
+            while len(self._lines) < count:
+                try:
+                    line = listener.accept()
+                    joined = msgspec.msgpack.decode(line.recv_bytes(), type=Joined)
+                except (AuthenticationError, EOFError, OSError):
+                    continue  # not a member, or one that is gone: our supervisor sees that
+                self._lines[line] = joined.rank
+                self.ports[joined.rank] = joined.port
+        self._on_silence = on_silence
+        threading.Thread(target=self._watch, daemon=True, name="watch").start()
+
+    def tell(self, numbers: list[float]) -> None:
+        """Send `numbers` to every member. Raises OSError when one is gone."""
+        message = msgspec.msgpack.encode(numbers)
+        for line in self._lines:
+            line.send_bytes(message)
+
+    def close(self) -> None:
+        """Let the members go."""
+        for line in self._lines:
+            line.close()
+
+    def _watch(self) -> None:
+        """Read the beats until every line has ended; the end of a process is not our news."""
+        heard = dict.fromkeys(self._lines, time.monotonic())
+        while heard:
+            try:
+                beating = wait(list(heard), timeout=BEAT_SECONDS)
+            except OSError:
+                return  # we have let them go
+            for line in beating:
+                assert isinstance(line, Connection)
+                try:
+                    line.recv_bytes()
+                    heard[line] = time.monotonic()
+                except (EOFError, OSError):
+                    del heard[line]
+            for line in [x for x, at in heard.items() if time.monotonic() > at + SILENCE_SECONDS]:
+                del heard[line]
+                self._on_silence(self._lines[line])
+
+
+class Member:
+    """The side of every other rank."""
+
+    def __init__(self, meeting: Path, joined: Joined) -> None:
+        """Wait for the coordinator and join it. Raises OSError."""
+        while not meeting.exists():  # our supervisor ends us if that takes too long
+            time.sleep(_LOOK_SECONDS)
+        found = json.loads(meeting.read_text())
+        self._line = Client(tuple(found["address"]), authkey=bytes.fromhex(found["key"]))
+        self._line.send_bytes(msgspec.msgpack.encode(joined))
+        threading.Thread(target=self._beat, daemon=True, name="beat").start()
+
+    def hear(self) -> list[float]:
+        """What the coordinator tells next. Raises ConnectionError when it is gone."""
+        try:
+            return msgspec.msgpack.decode(self._line.recv_bytes(), type=list[float])
+        except (EOFError, OSError):
+            raise ConnectionError("Connection closed by peer: the coordinator is gone.") from None
+
+    def wait_for_the_end(self) -> None:
+        """Return once the coordinator has left."""
+        try:
+            while True:
+                self._line.recv_bytes()
+        except (EOFError, OSError):
+            return
+
+    def _beat(self) -> None:
+        try:
+            while True:
+                self._line.send_bytes(b"")
+                time.sleep(BEAT_SECONDS)
+        except OSError:
+            return  # whoever listens learns of the end
+
+
+def _write_private(path: Path, content: dict[str, object]) -> None:
+    """Write a file for the owner's eyes that is complete as soon as it is there."""
+    temporary = path.with_suffix(".tmp")
+    temporary.unlink(missing_ok=True)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        json.dump(content, file)
+    temporary.replace(path)

@@ -1,0 +1,42 @@
+"""What a model gathers beside its weights, such as the running statistics of BatchNorm.
+
+Every replica gathers its own, from its share of the batches. Those of replica 0 are the ones that
+count, as in PyTorch's DistributedDataParallel: validation and checkpoints use them everywhere.
+"""
+
+from __future__ import annotations
+
+import keras
+import tensorflow as tf
+
+from engine.tf.streams import SEED
+
+
+def statistics(model: keras.Model) -> list[keras.Variable]:
+    """The variables of `model` that training changes without a gradient."""
+    return [
+        variable
+        for variable in model.non_trainable_variables
+        if variable.name != SEED and tf.as_dtype(variable.dtype).is_floating
+    ]
+
+
+class Statistics:
+    """The statistics of a model whose replicas have one copy each."""
+
+    def __init__(self, scope: tf.distribute.Strategy, model: keras.Model) -> None:
+        self._scope = scope
+        self._variables = statistics(model) if scope.num_replicas_in_sync > 1 else []
+        self._align = tf.function(lambda: self._scope.run(self._take_the_first))
+
+    def align(self) -> None:
+        """Give every replica those of replica 0; all ranks together."""
+        if self._variables:
+            self._align()
+
+    def _take_the_first(self) -> None:
+        context = tf.distribute.get_replica_context()
+        counts = tf.equal(context.replica_id_in_sync_group, 0)
+        own = [tf.where(counts, v.value, tf.zeros_like(v.value)) for v in self._variables]
+        for variable, first in zip(self._variables, context.all_reduce("SUM", own), strict=True):
+            variable.assign(first)

@@ -1,0 +1,41 @@
+"""`tf/central_storage`: the variables in one place, the computation on all devices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from engine.tf.strategy import TfStrategy
+
+if TYPE_CHECKING:
+    from engine.worker.protocols import Trainer
+    from engine.worker.session import WorkerSession
+
+
+class CentralStorage(TfStrategy):
+    """One copy of the variables; the devices send their gradients there."""
+
+    name = "tf/central_storage"
+    title = "Central storage"
+    summary = (
+        "One process: the model and the optimizer's state in one place, the computation on every "
+        "device. For optimizers whose state would not fit on each GPU beside the model."
+    )
+    needs = "1 or more devices of one kind"
+
+    def problems(self, devices: Sequence[str]) -> list[str]:
+        return []
+
+    def build(self, devices: Sequence[str]) -> Any:
+        """Where the variables are: in the host's memory, or on the only device."""
+        import tensorflow as tf
+
+        return tf.distribute.OneDeviceStrategy(devices[0] if len(devices) == 1 else "CPU:0")
+
+    def trainer(self, session: WorkerSession) -> Trainer:
+        from engine.tf.central_trainer import CentralTrainer
+
+        return CentralTrainer(session, self)
+
+
+strategy = CentralStorage()

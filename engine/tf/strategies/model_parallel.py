@@ -1,0 +1,58 @@
+"""`tf/model_parallel`: the stages of a model on several devices, in one process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from engine.recipe_file import RecipeInfo
+from engine.tf.strategy import TfStrategy
+
+if TYPE_CHECKING:
+    from engine.tf.trainer import TfTrainer
+    from engine.worker.session import WorkerSession
+
+
+class ModelParallel(TfStrategy):
+    """One stage per device; activations are moved from device to device."""
+
+    name = "tf/model_parallel"
+    title = "Model parallel in one process"
+    summary = (
+        "The model is cut into one stage per device and one device computes at a time: the simple "
+        "way to train a model that fits on no single device."
+    )
+    needs = "1 or more devices, and a model that can be cut into stages"
+    refusals = {
+        **TfStrategy.refusals,
+        "compile": "XLA compiles for one device, and here the stages are on several.",
+    }
+
+    def problems(self, devices: Sequence[str]) -> list[str]:
+        return []
+
+    def recipe_problem(self, recipe: RecipeInfo) -> str:
+        problem = super().recipe_problem(recipe)
+        if problem or recipe.can_be_cut:
+            return problem
+        return (
+            f"{self.name} cuts the model into stages, and {recipe.name} neither mentions a "
+            "Sequential nor defines stages(model, count): add that function to the recipe, which "
+            "returns the model as a list of count layers or models, or choose another strategy."
+        )
+
+    def replicas(self, devices: Sequence[str]) -> int:
+        return 1
+
+    def build(self, devices: Sequence[str]) -> Any:
+        from engine.tf.placement import Placement
+
+        return Placement(devices)
+
+    def trainer(self, session: WorkerSession) -> TfTrainer:
+        from engine.tf.placed_trainer import PlacedTrainer
+
+        return PlacedTrainer(session, self)
+
+
+strategy = ModelParallel()

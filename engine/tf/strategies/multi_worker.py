@@ -1,0 +1,60 @@
+"""`tf/multi_worker`: MultiWorkerMirroredStrategy, one process per device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from engine.device_names import is_logical_cpu
+from engine.strategy import WorkerPlan, one_process_per_device
+from engine.tf.strategy import TfStrategy
+
+if TYPE_CHECKING:
+    from engine.spec import RunSpec
+    from engine.worker.protocols import Trainer
+    from engine.worker.session import WorkerSession
+
+
+class MultiWorker(TfStrategy):
+    """Every process holds the variables; gradients are summed over the processes."""
+
+    name = "tf/multi_worker"
+    title = "Multi-worker mirrored"
+    summary = (
+        "MultiWorkerMirroredStrategy: one process per device, a copy of the model in each, "
+        "gradients summed over them. What tf/mirrored does in one process, done as across machines."
+    )
+    needs = "1 or more devices of one kind"
+
+    def problems(self, devices: Sequence[str]) -> list[str]:
+        return []
+
+    def pool(self, devices: Sequence[str]) -> tuple[WorkerPlan, ...]:
+        return one_process_per_device(devices)
+
+    def refusal(self, field: str, spec: RunSpec) -> str:
+        on_cpu = all(is_logical_cpu(device) for device in spec.devices)
+        match field:
+            case "workers_per_device" if on_cpu:
+                return ""
+            case "workers_per_device":
+                return "nccl allows one process per GPU: choose tf/mirrored to split a GPU."
+            case "cross_device" if spec.cross_device != "nccl":
+                return "It reduces within one process, and here are several: choose auto."
+            case "cross_device":
+                return "nccl connects NVIDIA GPUs: on CPUs choose auto." if on_cpu else ""
+            case _:
+                return super().refusal(field, spec)
+
+    def build(self, devices: Sequence[str]) -> Any:
+        from engine.tf.multi_worker import build
+
+        return build(devices)
+
+    def trainer(self, session: WorkerSession) -> Trainer:
+        from engine.tf.multi_worker import MultiWorkerTrainer
+
+        return MultiWorkerTrainer(session, self)
+
+
+strategy = MultiWorker()

@@ -1,0 +1,85 @@
+"""`tf/parameter_server`: ParameterServerStrategy, asynchronous workers around shared variables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from engine.strategy import WorkerPlan
+from engine.tf.strategy import TfStrategy
+
+if TYPE_CHECKING:
+    from engine.spec import RunSpec
+    from engine.worker.protocols import Trainer
+    from engine.worker.session import WorkerSession
+
+WORKERS_PER_SERVER = 2
+
+
+class ParameterServer(TfStrategy):
+    """Rank 0 coordinates, then come the workers, one per device, then the servers."""
+
+    name = "tf/parameter_server"
+    title = "Parameter servers (asynchronous)"
+    summary = (
+        "ParameterServerStrategy, asynchronous: every worker computes whole batches of its own and "
+        "sends its gradients to servers that hold the variables. Nobody waits for the slowest, and "
+        "a run of several workers never gives the same figures twice."
+    )
+    needs = "1 or more devices of one kind"
+    is_synchronous: ClassVar[bool] = False
+    refusals = TfStrategy.refusals | {
+        "cross_device": "Workers exchange nothing: each sends its gradients to the servers.",
+        "compile": "XLA cannot compile a step whose variables lie in other processes.",
+        "deterministic": "Which worker comes first decides what is computed, and nobody knows it.",
+    }
+
+    def problems(self, devices: Sequence[str]) -> list[str]:
+        return []
+
+    def pool(self, devices: Sequence[str]) -> tuple[WorkerPlan, ...]:
+        first_server = 1 + len(devices)
+        servers = -(-len(devices) // WORKERS_PER_SERVER)
+        return (
+            WorkerPlan(0, (), "coordinator"),
+            *(WorkerPlan(1 + k, (device,), "worker") for k, device in enumerate(devices)),
+            *(WorkerPlan(first_server + k, (), "parameter server") for k in range(servers)),
+        )
+
+    def refusal(self, field: str, spec: RunSpec) -> str:
+        match field:
+            case "workers_per_device":
+                return ""  # each is a process of its own
+            case "precision" if spec.precision == "fp16":
+                return "Workers that do not wait for each other cannot share a scaler: use bf16."
+            case _:
+                return super().refusal(field, spec)
+
+    def tasks(self, devices: Sequence[str]) -> dict[int, tuple[str, int]]:
+        """Job and task of every rank but the coordinator, by TensorFlow's names."""
+        count = len(devices)
+        return {
+            plan.rank: ("worker", plan.rank - 1)
+            if plan.rank <= count
+            else ("ps", plan.rank - 1 - count)
+            for plan in self.pool(devices)[1:]
+        }
+
+    def replicas(self, devices: Sequence[str]) -> int:
+        """Each global batch is computed by one worker."""
+        return 1
+
+    def build(self, devices: Sequence[str]) -> Any:
+        raise NotImplementedError("The coordinator builds it once it knows every server's port.")
+
+    def trainer(self, session: WorkerSession) -> Trainer:
+        if session.rank == 0:
+            from engine.tf.parameter_server import ParameterServerTrainer
+
+            return ParameterServerTrainer(session, self)
+        from engine.tf.parameter_member import ParameterServerMember
+
+        return ParameterServerMember(session, *self.tasks(session.spec.slots)[session.rank])
+
+
+strategy = ParameterServer()

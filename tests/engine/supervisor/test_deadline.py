@@ -1,0 +1,49 @@
+"""A worker that connects and never gets ready: the supervisor ends the run, by force."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import psutil
+
+from engine import catalog, paths, process
+from engine.events import AttemptStarted
+from engine.spec_file import write_spec
+from engine.store import RunStore
+from engine.supervisor.inbox import Inbox
+from engine.supervisor.run import Supervisor
+from tests.support.runs import spec
+
+DEAF = """
+import signal, threading
+import torch
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+threading.Event().wait()
+
+def model(): ...
+def datasets(): ...
+"""
+
+
+def test_workers_that_never_get_ready_are_named_and_ended(tmp_path: Path) -> None:
+    path = tmp_path / "deaf.py"
+    path.write_text(DEAF)
+    wanted = spec(str(path), "torch/ddp", 2)
+    folder = paths.create_run_folder()
+    write_spec(folder, wanted, catalog.recipe(wanted.recipe))
+    store = RunStore(folder)
+    store.append(AttemptStarted(1, os.getpid(), process.created(os.getpid())), time.time())
+    try:
+        ended = Supervisor(folder, wanted, store, Inbox(), start_seconds=2.0).run()
+        workers = store.status.worker_pids
+    finally:
+        store.close()
+    assert ended.state == "failed"
+    assert ended.reason.startswith(
+        "Rank 0 on cpu:0, Rank 1 on cpu:1 did not start within 2 s: the logs in "
+    )
+    assert len(workers) == 2
+    _, alive = psutil.wait_procs(map(psutil.Process, filter(psutil.pid_exists, workers)), timeout=5)
+    assert not alive

@@ -1,0 +1,78 @@
+"""What a TensorFlow trainer keeps right in models and options that go wrong easily."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+
+def test_it_trains_like_one_device(small: dict[str, Any]) -> None:
+    """Regularisation, sparse gradients, chosen optimizers, and clipping by the recipe."""
+    assert len(small["equal_to_one_device"]) == 8
+    assert max(small["equal_to_one_device"].values()) < 1e-6
+
+
+def test_the_running_statistics_of_replica_0_count_everywhere(small: dict[str, Any]) -> None:
+    found = small["batch_norm"]
+    assert found["apart before"] > 1e-4  # each replica has seen other samples
+    assert found["apart after"] == 0
+    assert found["from the first"] == 0
+    assert found["central from the first"] < 1e-6
+
+
+def test_a_restored_training_goes_on_exactly(small: dict[str, Any]) -> None:
+    """With dropout, running statistics, a schedule and a loss scale."""
+    found = small["resumed"]
+    assert found["tf/single"] == 0
+    assert found["tf/mirrored"] < 1e-6
+    assert found["tf/central_storage"] < 1e-6
+
+
+def test_a_checkpoint_that_does_not_fit_is_named(small: dict[str, Any]) -> None:
+    assert len(small["misfits"]) == 3
+    for said in small["misfits"]:
+        assert "does not fit this model and optimizer: " in said
+        assert said.endswith("Resume with the recipe and settings that it was saved with.")
+
+
+def test_data_that_is_no_data_is_named(small: dict[str, Any]) -> None:
+    assert len(small["nonsense"]) == 5
+    assert all("that is not two data sets" in said for said in small["nonsense"][:2])
+    assert all("a pair (inputs, targets) of arrays" in said for said in small["nonsense"][2:])
+
+
+def test_every_replica_draws_its_own_numbers(small: dict[str, Any]) -> None:
+    found = small["streams"]
+    assert len(set(found["drawn"])) == 6  # two replicas, three steps
+    assert all(len(stream) == 2 and stream[0] != stream[1] for stream in found["states"])
+    assert [drawn for _, drawn in found["states"][0]] == [3, 3]  # dropout, once a step
+
+
+def test_all_replicas_skip_a_step_that_overflowed_on_one(small: dict[str, Any]) -> None:
+    found = small["overflow"]
+    assert found["skipped"] == 1
+    assert found["updates"] == 3
+    assert found["scales"][1] == found["scales"][0] / 2
+    assert found["finite"]
+    assert found["apart"] == 0
+
+
+def test_half_precision_trains_almost_alike(small: dict[str, Any]) -> None:
+    for difference in small["half_precision"].values():
+        assert 0 < difference < 0.02
+
+
+def test_a_schedule_of_the_recipes_own_stays(small: dict[str, Any]) -> None:
+    found = small["schedules"]
+    assert found["rates"] == pytest.approx([0.1, 0.05, 0.025])
+    assert "learning-rate schedule of its own" in found["said"]
+
+
+def test_gpus_grow_or_are_divided(small: dict[str, Any]) -> None:
+    found = small["gpus"]
+    growing, divided = found["asked"][:2], found["asked"][2:4]
+    assert growing == [["first", True], ["second", True]]
+    assert divided == [["first", 512, 512], ["second", 512, 512]]
+    assert found["names"] == [["GPU:0", "GPU:1"], ["GPU:0", "GPU:1", "GPU:2", "GPU:3"]]
+    assert "TensorFlow sees 2 of the 3 chosen GPUs" in found["said"]
