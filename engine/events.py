@@ -115,6 +115,22 @@ class Notice(msgspec.Struct, frozen=True, tag="notice"):
     """-1: said by the supervisor."""
 
 
+class Alarm(msgspec.Struct, frozen=True, tag="alarm"):
+    """Something is wrong with a device of the run, or is not any more; it changes no state."""
+
+    device: str
+    """`cpu`, or a GPU's full UUID."""
+
+    kind: str
+    """One of `engine.telemetry.alarms.AlarmKind`."""
+
+    text: str
+    """A sentence: what, where, what to do."""
+
+    raised: bool
+    """False: the alarm is over."""
+
+
 class WorkerFailed(msgspec.Struct, frozen=True, tag="worker_failed"):
     """A worker's own account of the exception that ends it."""
 
@@ -214,6 +230,7 @@ Event = (
     | Resumed
     | TrainingEnded
     | Notice
+    | Alarm
     | WorkerFailed
     | AttemptStarted
     | WorkerStarted

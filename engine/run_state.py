@@ -8,6 +8,7 @@ from typing import assert_never
 import msgspec
 
 from engine.events import (
+    Alarm,
     AttemptStarted,
     CacheEmptied,
     CheckpointSaved,
@@ -189,7 +190,9 @@ def fold(status: RunStatus, event: Event, time: float) -> RunStatus:
                 freed_devices=False,
                 failure_rank=event.failure.rank if event.failure else -1,
             )
-        case CacheEmptied() | Notice() | WorkerFailed() | CommandReceived() | CommandRefused():
+        case CacheEmptied() | Notice() | Alarm() | WorkerFailed():
+            return status
+        case CommandReceived() | CommandRefused():
             return status
         case _:
             assert_never(event)

@@ -20,6 +20,7 @@ from gui import theme as look
 from gui.background import Background
 from gui.cards import FigureRow
 from gui.device_list import DeviceList
+from gui.device_owners import DeviceOwners
 from gui.event_table import EventTable
 from gui.failure_banner import FailureBanner
 from gui.log_view import LogView
@@ -95,6 +96,7 @@ class Deck(QObject):
         self.controller = RunController(self.background, self)
         self.reader = StoreReader(self)
         self.telemetry = TelemetryReader(parent=self)
+        self.owners = DeviceOwners(self.background, self)
         self.controls = RunControls(now)
         self.devices = DeviceList()
         self.form = RunForm()
@@ -151,6 +153,7 @@ class Deck(QObject):
     def _open_newest(self) -> None:
         infos = self.controller.runs()
         self.history.show_runs(infos)
+        self.owners.show_runs(infos)
         active = [info for info in infos if not info.state.is_over]
         newest = (active or infos)[:1]
         self.open(newest[0].id if newest else None)
@@ -204,6 +207,13 @@ class Deck(QObject):
         self.controls.resume_more.menu().addActions(more)
 
     def _connect_telemetry(self) -> None:
+        # Who uses the memory comes first: what is shown and offered goes by it.
+        self.telemetry.snapshot.connect(self.owners.show_snapshot)
+        self.owners.uses.connect(self.devices.show_uses)
+        self.owners.uses.connect(self.form.devices.show_uses)
+        self.controller.runs_listed.connect(self.owners.show_runs)
+        self.devices.detail_wanted.connect(self.telemetry.set_detail)
+        self.window.watched.connect(self.telemetry.set_watching)
         self.telemetry.snapshot.connect(self.devices.show_snapshot)
         self.telemetry.snapshot.connect(self.form.show_snapshot)
         self.telemetry.snapshot.connect(self._label_devices)

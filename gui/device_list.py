@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Mapping
 
 import msgspec
+from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
+from engine.attribution import MemoryUse
 from engine.telemetry.snapshot import Snapshot
+from gui import device_words as words
+from gui.device_detail import DeviceDetail
 from gui.device_row import DeviceRow
 
 MOST_TALL_GPUS = 4
@@ -19,11 +23,18 @@ GONE = "The system does not list this device any more."
 class DeviceList(QFrame):
     """A row per device, by its id; a device that was seen once keeps its row."""
 
+    detail_wanted = Signal(str)
+    """Id of the device whose details are open, or empty when they were closed."""
+
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("card")
         self.setAccessibleName("Devices")
         self._rows: dict[str, DeviceRow] = {}
+        self._snapshot: Snapshot | None = None
+        self._uses: Mapping[str, MemoryUse] = {}
+        self.detail = DeviceDetail(self)
+        self.detail.finished.connect(self._detail_closed)
         heading = QLabel("DEVICES")
         heading.setObjectName("h")
         self.stale_note = QLabel()
@@ -40,10 +51,12 @@ class DeviceList(QFrame):
         self._column = QVBoxLayout()
         self._column.setSpacing(4)
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(10, 8, 10, 8)
+        layout.setContentsMargins(6, 8, 6, 8)  # the rows keep room for the ring of the focus
         layout.setSpacing(4)
-        layout.addLayout(top)
-        layout.addLayout(self._column)
+        for part in (top, self._column):
+            layout.addLayout(part)
+        top.setContentsMargins(4, 0, 4, 0)
+        self.gpu_note.setContentsMargins(4, 0, 4, 0)
         layout.addWidget(self.gpu_note)
 
     def row(self, id: str) -> DeviceRow:
@@ -52,16 +65,19 @@ class DeviceList(QFrame):
 
     def show_snapshot(self, snapshot: Snapshot) -> None:
         """Show the devices as they are now."""
+        self._snapshot = snapshot
         self.set_stale(None)
         for device in snapshot.devices:
             if device.id not in self._rows:
-                self._rows[device.id] = DeviceRow(len(self._rows))
-                self._column.addWidget(self._rows[device.id])
-            self._rows[device.id].show_device(device)
+                self._add_row(device.id)
+            self._rows[device.id].show_device(device, snapshot.time)
         listed = {device.id for device in snapshot.devices}
         for id, row in self._rows.items():
             if id not in listed and row.device is not None and row.device.lost is None:
-                row.show_device(msgspec.structs.replace(row.device, lost=GONE, utilisation=None))
+                gone = msgspec.structs.replace(
+                    row.device, lost=GONE, lost_since=snapshot.time, utilisation=None
+                )
+                row.show_device(gone, snapshot.time)
         gpus = sum(
             row.device is not None and row.device.kind == "gpu" for row in self._rows.values()
         )
@@ -69,11 +85,44 @@ class DeviceList(QFrame):
             row.set_flat(gpus > MOST_TALL_GPUS)
         self.gpu_note.setText(snapshot.gpu_note)
         self.gpu_note.setVisible(bool(snapshot.gpu_note))
+        self._show_detail()
+
+    def show_uses(self, uses: Mapping[str, MemoryUse]) -> None:
+        """Show who uses the memory of each GPU, by UUID."""
+        self._uses = uses
+        for id, row in self._rows.items():
+            row.show_use(uses.get(id))
+        self._show_detail()
 
     def set_stale(self, since: float | None) -> None:
         """Grey the rows: the last figures are of `since` (seconds since the epoch). None: they are
         new."""
         for row in self._rows.values():
-            row.set_stale(since is not None)
-        clock = "" if since is None else time.strftime("%H:%M:%S", time.localtime(since))
-        self.stale_note.setText(f"no news since {clock}" if clock else "")
+            row.set_stale(since)
+        self.stale_note.setText("" if since is None else f"no news since {words.clock(since)}")
+        self.detail.set_stale(since)
+
+    def open_detail(self, id: str) -> None:
+        """Show everything that is known of the device `id`, in a window of its own."""
+        self.detail.watch(id)
+        self._show_detail()
+        self.detail.show()
+        self.detail.raise_()
+        self.detail.activateWindow()
+        self.detail_wanted.emit(id)
+
+    def _add_row(self, id: str) -> None:
+        row = DeviceRow(len(self._rows))
+        row.opened.connect(self.open_detail)
+        row.show_use(self._uses.get(id))
+        self._rows[id] = row
+        self._column.addWidget(row)
+
+    def _detail_closed(self) -> None:
+        self.detail.watch("")
+        self.detail_wanted.emit("")
+
+    def _show_detail(self) -> None:
+        row = self._rows.get(self.detail.device_id)
+        if row is not None and row.device is not None and self._snapshot is not None:
+            self.detail.show_device(row.device, row.use, self._snapshot)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple, assert_never
 
 from engine.events import (
+    Alarm,
     AttemptStarted,
     CacheEmptied,
     CheckpointSaved,
@@ -29,6 +30,7 @@ from engine.events import (
     WorkerReady,
     WorkerStarted,
 )
+from engine.telemetry.alarms import AlarmKind
 from gui import wording
 
 FROM_SUPERVISOR = -1
@@ -55,6 +57,9 @@ _STAGES = {
     "terminate": "Stop: the workers are told to terminate.",
     "kill": "Stop: the workers are killed.",
 }
+_ERRORS = [kind.value for kind in AlarmKind if kind.severity == "error"]
+"""Alarms that say that work is lost, or may be."""
+
 _END_LEVELS = {"finished": Level.INFO, "stopped": Level.WARN}
 
 
@@ -95,6 +100,9 @@ def event_text(event: Event) -> EventText:
             return _info(f"Training ends at step {step}: {how}.")
         case Notice(text, rank):
             return EventText(Level.WARN, text, rank)
+        case Alarm(kind=kind, text=text, raised=raised):
+            level = Level.ERROR if kind in _ERRORS else Level.WARN
+            return EventText(level if raised else Level.INFO, text)
         case WorkerFailed(rank, message, where, _, lost_peer):
             place = f" in {where}" if where else ""
             level = Level.WARN if lost_peer else Level.ERROR

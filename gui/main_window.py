@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from PySide6.QtCore import QByteArray, QSettings, Qt
-from PySide6.QtGui import QAction, QCloseEvent, QKeySequence
+from PySide6.QtCore import QByteArray, QEvent, QSettings, Qt, Signal
+from PySide6.QtGui import QAction, QCloseEvent, QHideEvent, QKeySequence, QShowEvent
 from PySide6.QtWidgets import (
     QDockWidget,
     QFrame,
@@ -47,6 +47,9 @@ class Parts(NamedTuple):
 
 class MainWindow(QMainWindow):
     """Lays out the parts and remembers its geometry; what the actions do is decided elsewhere."""
+
+    watched = Signal(bool)
+    """Whether it can be seen: it is neither hidden nor minimised."""
 
     def __init__(self, parts: Parts, settings: QSettings) -> None:
         super().__init__()
@@ -95,6 +98,22 @@ class MainWindow(QMainWindow):
         self._settings.setValue("window/state", self.saveState(LAYOUT_VERSION))
         self._settings.sync()
         super().closeEvent(event)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Tell that somebody can see it."""
+        super().showEvent(event)
+        self.watched.emit(not self.isMinimized())
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        """Tell that nobody can see it."""
+        super().hideEvent(event)
+        self.watched.emit(False)
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Tell when it is minimised, and when it comes back."""
+        super().changeEvent(event)
+        if event.type() is QEvent.Type.WindowStateChange:
+            self.watched.emit(self.isVisible() and not self.isMinimized())
 
     def _restore(self) -> None:
         self._reset_layout()

@@ -16,6 +16,9 @@ HELPER = ("-m", "engine.telemetry")
 STALE_AFTER = 3.0
 """Seconds without a line after which the figures on the screen are no longer news."""
 
+SELDOM = 5.0
+"""Seconds between two snapshots while nobody looks, at the most."""
+
 RESTART_AFTER = 30.0
 """Seconds between two starts of a helper that keeps ending or hanging."""
 
@@ -46,11 +49,15 @@ class TelemetryReader(QObject):
         self._heard = 0.0
         self._heard_at = time.time()
         self._said_stale = False
+        self._watching = True
+        self._watching_since = 0.0
+        self._detail = ""
         self._process = QProcess(self)
         self._process.setProgram(sys.executable)
         self._process.setArguments(list(helper))
         self._process.setWorkingDirectory(str(Path(__file__).parent.parent))
         self._process.setProcessChannelMode(QProcess.ProcessChannelMode.ForwardedErrorChannel)
+        self._process.started.connect(self._ask)  # every helper anew: it knows nothing yet
         self._process.readyReadStandardOutput.connect(self._read)
         self._watchdog = QTimer(self)
         self._watchdog.setInterval(int(stale_after * 1000 / 4))
@@ -61,6 +68,19 @@ class TelemetryReader(QObject):
         self._launch()
         self._watchdog.start()
 
+    def set_watching(self, watching: bool) -> None:
+        """Say whether somebody looks: else the helper samples seldom."""
+        if watching and not self._watching:
+            self._watching_since = time.monotonic()
+        self._watching = watching
+        self._ask()
+
+    def set_detail(self, id: str) -> None:
+        """Ask for the costly figures (rates of PCIe and NVLink) of one GPU, by UUID; empty: of
+        none."""
+        self._detail = id
+        self._ask()
+
     def stop(self) -> None:
         """End the helper: close its input, then ask, then kill."""
         self._watchdog.stop()
@@ -70,6 +90,12 @@ class TelemetryReader(QObject):
                 self._process.terminate()
             if not self._process.waitForFinished(1000):
                 self._end()
+
+    def _ask(self) -> None:
+        """Write what is wanted to the helper, a JSON object per line."""
+        if self._process.state() is QProcess.ProcessState.Running:
+            for request in ({"watching": self._watching}, {"detail": self._detail}):
+                self._process.write(msgspec.json.encode(request) + b"\n")
 
     def _launch(self) -> None:
         self._started = self._heard = time.monotonic()
@@ -92,7 +118,8 @@ class TelemetryReader(QObject):
 
     def _check(self) -> None:
         now = time.monotonic()
-        if now - self._heard < self._stale_after:
+        patience = self._stale_after if self._watching else self._stale_after + SELDOM
+        if now - max(self._heard, self._watching_since) < patience:
             return
         if not self._said_stale:
             self._said_stale = True

@@ -8,7 +8,16 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from engine.events import CheckpointSaved, EpochEnded, Event, Notice, Paused, Resumed, StopStage
+from engine.events import (
+    Alarm,
+    CheckpointSaved,
+    EpochEnded,
+    Event,
+    Notice,
+    Paused,
+    Resumed,
+    StopStage,
+)
 from engine.headless.output import duration, err, number
 from engine.headless.watch import Update
 from engine.run_state import RunState, RunStatus
@@ -71,7 +80,7 @@ class ProgressView:
                 return f"epoch {event.epoch}/{self._epochs}  step {event.step}  {values}"
             case CheckpointSaved():
                 return f"checkpoint saved: {event.path}"
-            case Notice():
+            case Notice() | Alarm():
                 return event.text
             case Paused():
                 return f"paused after step {event.step}"

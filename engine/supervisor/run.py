@@ -30,7 +30,7 @@ from engine.events import (
 from engine.run_state import RunState
 from engine.spec import RunSpec
 from engine.store import RunStore
-from engine.supervisor.device_recorder import device_points
+from engine.supervisor.device_watch import DeviceWatch, loss_failure
 from engine.supervisor.inbox import (
     Connected,
     DeviceNews,
@@ -90,6 +90,7 @@ class Supervisor:
         self._exits: dict[int, int] = {}
         self._bad_exits: dict[int, int] = {}
         self._ended: TrainingEnded | None = None
+        self._watch = DeviceWatch(spec.devices)
         self._grace_over = float("inf")
         self._start_problem = ""
 
@@ -162,9 +163,8 @@ class Supervisor:
             case WorkerExited(rank, code):
                 self._take_exit(rank, code)
             case DeviceNews(snapshot):
-                if self._store.status.state is RunState.RUNNING:
-                    step = self._store.status.step
-                    self._record(device_points(snapshot, self._spec.devices, step))
+                for event in self._watch.take(snapshot, self._store.status, time.monotonic()):
+                    self._record(event)
             case Interrupted(signal):
                 self._record(Notice(f"The supervisor got {signal}: the run is stopped."))
                 self._stop(Stop())
@@ -259,7 +259,7 @@ class Supervisor:
             )
 
     def _is_over(self) -> bool:
-        if self._start_problem:
+        if self._start_problem or self._watch.fatal_loss(self._store.status, time.monotonic()):
             return True
         if len(self._exits) == len(self._plans) and not self._workers:
             return True
@@ -279,13 +279,13 @@ class Supervisor:
             if self._store.status.total_steps == 0:
                 return RunEnded("stopped", "Stopped before the training began.")
             return RunEnded("stopped", "Stopped at once, without saving.")
-        failure = find_failure(
-            self._bad_exits,
-            self._accounts,
-            self._plans,
-            {plan.rank: self._pool.log(plan.rank) for plan in self._plans},
-        )
+        logs = {plan.rank: self._pool.log(plan.rank) for plan in self._plans}
+        if lost := self._watch.suspect():
+            failure = loss_failure(lost, self._store.status, self._plans, logs)
+        else:
+            failure = find_failure(self._bad_exits, self._accounts, self._plans, logs)
         return RunEnded("failed", failure.message, failure)
 
     def _record(self, event: Event) -> None:
+        self._watch.follow(event, time.monotonic())
         self._store.append(event, time.time())

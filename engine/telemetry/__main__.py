@@ -11,9 +11,13 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
 import msgspec
 
+from engine.telemetry.recorder import record
+from engine.telemetry.requests import Requests
 from engine.telemetry.sampler import Sampler
 
 
@@ -22,31 +26,54 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m engine.telemetry", description=__doc__)
     parser.add_argument("--once", action="store_true", help="print one snapshot and end")
     parser.add_argument("--interval", type=float, default=1.0, help="seconds between snapshots")
+    parser.add_argument(
+        "--record",
+        type=Path,
+        metavar="FILE",
+        help="save what this machine's driver answers and end",
+    )
     options = parser.parse_args()
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a traceback
-    if not options.once:
-        threading.Thread(target=_leave_at_end_of_input, daemon=True).start()
+    if options.record:
+        try:
+            print(record(options.record))
+        except OSError as error:
+            sys.exit(f"The recording cannot be written: {error}.")
+    elif options.once:
+        _print(Sampler().sample())
+    else:
+        _print_until_nobody_listens(options.interval)
+
+
+def _print_until_nobody_listens(interval: float) -> None:
+    requests = Requests()
+    threading.Thread(target=_follow_input, args=[requests], daemon=True).start()
     sampler = Sampler()
     while True:
         begin = time.monotonic()
-        _print(msgspec.json.encode(sampler.sample()) + b"\n")
-        if options.once:
-            return
-        time.sleep(max(0.0, options.interval - (time.monotonic() - begin)))
+        _print(sampler.sample(requests.detail))
+        requests.wait(begin, interval)
 
 
-def _print(line: bytes) -> None:
+def _print(snapshot: msgspec.Struct) -> None:
     try:
-        sys.stdout.buffer.write(line)
+        sys.stdout.buffer.write(msgspec.json.encode(snapshot) + b"\n")
         sys.stdout.buffer.flush()
     except OSError:
         _leave()
 
 
-def _leave_at_end_of_input() -> None:
-    while os.read(sys.stdin.fileno(), 4096):
-        pass
+def _follow_input(requests: Requests) -> None:
+    requests.follow(_lines_of_input())
     _leave()
+
+
+def _lines_of_input() -> Iterator[bytes]:
+    """Lines as they come; without Python's buffer, whose lock would be held while waiting."""
+    rest = b""
+    while chunk := os.read(sys.stdin.fileno(), 4096):
+        *lines, rest = (rest + chunk).split(b"\n")
+        yield from lines
 
 
 def _leave() -> None:

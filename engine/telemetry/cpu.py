@@ -14,6 +14,8 @@ CPU_ID = "cpu"
 _SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal")
 """Names under which Linux drivers offer the temperature of a CPU."""
 
+_NO_SENSOR = "the system offers no sensor"
+
 
 class Cpu:
     """The CPU as one device."""
@@ -28,6 +30,7 @@ class Cpu:
         utilisation = psutil.cpu_percent(interval=self._window)
         self._window = None
         memory = psutil.virtual_memory()
+        temperature = _temperature()
         return DeviceSnapshot(
             id=CPU_ID,
             kind="cpu",
@@ -35,8 +38,10 @@ class Cpu:
             name=self._name,
             memory_total=memory.total,
             memory_used=memory.total - memory.available,
+            memory_free=memory.available,
             utilisation=utilisation,
-            temperature=_temperature(),
+            temperature=temperature,
+            silent={} if temperature is not None else {"temperature": _NO_SENSOR},
         )
 
 

@@ -16,8 +16,13 @@ class Sampler:
         self._cpu = Cpu()
         self._nvml = Nvml()
 
-    def sample(self) -> Snapshot:
-        """The CPU, then the GPUs in PCI order."""
+    def sample(self, detail: str = "") -> Snapshot:
+        """The CPU, then the GPUs in PCI order; what goes in and out only of the GPU `detail`."""
         cpu = self._cpu.sample()
-        gpus, note = self._nvml.sample()
-        return Snapshot(time=time.time(), devices=(cpu, *gpus), gpu_note=note)
+        gpus = self._nvml.sample(detail)
+        return Snapshot(
+            time=time.time(),
+            devices=(cpu, *gpus.devices),
+            gpu_note=gpus.note,
+            links=gpus.links,
+        )

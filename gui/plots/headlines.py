@@ -7,6 +7,8 @@ import numpy as np
 from gui.plots.pyramid import Array
 from gui.plots.routes import (
     DEVICE_MEMORY,
+    DEVICE_POWER,
+    DEVICE_TEMPERATURE,
     DEVICE_UTILISATION,
     STEP_TIME,
     WORKER_MEMORY,
@@ -14,10 +16,10 @@ from gui.plots.routes import (
     Route,
 )
 
-_NEWEST = {DEVICE_UTILISATION: "mean", STEP_TIME: "compute"}
+_NEWEST = {DEVICE_UTILISATION: "mean", DEVICE_POWER: "mean", STEP_TIME: "compute"}
 """Plots that say the mean of the newest values, and what that is called."""
 
-_HIGHEST = (DEVICE_MEMORY, WORKER_MEMORY)
+_HIGHEST = (DEVICE_MEMORY, DEVICE_TEMPERATURE, WORKER_MEMORY)
 """Plots that say the highest value of all."""
 
 
@@ -51,5 +53,5 @@ class Headlines:
             figures[name] = float(known[-1])
         if not figures:
             return ""
-        mean = f"{sum(figures.values()) / len(figures):.0f} %"
+        mean = f"{sum(figures.values()) / len(figures):{kind.value_format}} {kind.unit}"
         return f"{mean} {_NEWEST[kind]}" if len(figures) > 1 or kind is STEP_TIME else mean

@@ -17,6 +17,7 @@ from gui.plots.pyramid import Array
 from gui.plots.ranges import union
 from gui.plots.routes import (
     DEVICE_MEMORY,
+    DEVICE_PLOTS,
     DEVICE_UTILISATION,
     LOSS,
     THROUGHPUT,
@@ -93,9 +94,9 @@ class PlotGrid(QWidget):
         if labels == self._device_labels and list(labels) == list(self._device_labels):
             return
         self._device_labels = dict(labels)
-        for kind in (DEVICE_UTILISATION, DEVICE_MEMORY):
-            for device in self._plots[kind].curve_names():
-                self._dress_device(self._plots[kind], device)
+        for kind, plot in self._plots.items():
+            for device in plot.curve_names() if kind in DEVICE_PLOTS else ():
+                self._dress_device(plot, device)
 
     def set_theme(self, theme: Theme) -> None:
         """Take the colours of `theme`."""

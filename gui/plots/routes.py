@@ -51,7 +51,7 @@ class Route(NamedTuple):
     @property
     def is_device(self) -> bool:
         """Whether the curve stands for a device."""
-        return self.plot in (DEVICE_UTILISATION, DEVICE_MEMORY)
+        return self.plot in DEVICE_PLOTS
 
     @property
     def curve_name(self) -> str:
@@ -63,11 +63,16 @@ LOSS = PlotKind("Loss", 0)
 DEVICE_UTILISATION = PlotKind("Device utilisation", 3, "%", ".0f", (0.0, 100.0))
 DEVICE_MEMORY = PlotKind("Device memory", 4, "GiB", ".1f", (0.0, None))
 
-LEARNING_RATE = PlotKind("Learning rate", 5, is_detail=True)
-GRADIENT_NORM = PlotKind("Gradient norm", 6, is_detail=True)
-STEP_TIME = PlotKind("Step time", 7, "%", ".0f", (0.0, 100.0), is_detail=True, per_rank=True)
+DEVICE_TEMPERATURE = PlotKind("Device temperature", 5, "°C", ".0f", is_detail=True)
+DEVICE_POWER = PlotKind("Device power", 6, "W", ".0f", (0.0, None), is_detail=True)
+DEVICE_PLOTS = (DEVICE_UTILISATION, DEVICE_MEMORY, DEVICE_TEMPERATURE, DEVICE_POWER)
+"""Plots with a curve per device, in the colours of the list of devices."""
+
+LEARNING_RATE = PlotKind("Learning rate", 7, is_detail=True)
+GRADIENT_NORM = PlotKind("Gradient norm", 8, is_detail=True)
+STEP_TIME = PlotKind("Step time", 9, "%", ".0f", (0.0, 100.0), is_detail=True, per_rank=True)
 WORKER_MEMORY = PlotKind(
-    "Worker memory", 8, "GiB", ".2f", (0.0, None), is_detail=True, per_rank=True
+    "Worker memory", 10, "GiB", ".2f", (0.0, None), is_detail=True, per_rank=True
 )
 
 _RANK_ROUTES = {
@@ -82,6 +87,8 @@ _COLOURS_PER_RANK = 3
 _DEVICE_ROUTES = {
     "utilisation": Route(DEVICE_UTILISATION, ""),
     "memory": Route(DEVICE_MEMORY, "", factor=1 / _GIB, smooth=False),
+    "temperature": Route(DEVICE_TEMPERATURE, "", smooth=False),
+    "power": Route(DEVICE_POWER, ""),
 }
 
 

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from engine.events import (
+    Alarm,
     AttemptStarted,
     CacheEmptied,
     CheckpointSaved,
@@ -71,6 +72,7 @@ CHANGES: list[tuple[type[Event], dict[str, Any]]] = [
     (Resumed, {"state": RunState.RUNNING}),
     (TrainingEnded, {"step": 30}),
     (Notice, {}),
+    (Alarm, {}),
     (WorkerFailed, {}),
     (CommandReceived, {}),
     (CommandRefused, {}),

@@ -17,7 +17,9 @@ from pytestqt.qtbot import QtBot
 
 from engine.events import EpochEnded, Failure, RunEnded
 from gui.app import NO_DISPLAY, Deck, has_display, run
+from gui.telemetry_reader import TelemetryReader
 from gui.theme import ThemeController
+from tests.support import device_states
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -75,9 +77,13 @@ def test_the_window_imports_no_framework_and_touches_no_gpu(tmp_path: Path) -> N
 import sys
 from pathlib import Path
 from gui import app, theme
+from tests.support import device_states
 application = app.application(["x"])
 deck = app.Deck(theme.ThemeController(application))
 deck.window.show()
+for snapshot in device_states.last_minutes(3):
+    deck.telemetry.snapshot.emit(snapshot)
+deck.devices.open_detail(device_states.BUSY)
 application.processEvents()
 frameworks = {"torch", "tensorflow", "keras"} & set(sys.modules)
 assert not frameworks, frameworks
@@ -186,3 +192,31 @@ def test_the_theme_is_remembered(open_deck: Callable[[], Deck]) -> None:
     deck.window.toggle_theme.trigger()
     assert names == ["dark", "light", "dark"]
     assert open_deck().theme.current.name == "dark"
+
+
+def test_the_helper_is_told_whether_the_window_can_be_seen(
+    open_deck: Callable[[], Deck], monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
+) -> None:
+    said: list[bool] = []
+    monkeypatch.setattr(TelemetryReader, "set_watching", lambda _, watching: said.append(watching))
+    deck = open_deck()
+    assert said[-1:] == [True]
+    deck.window.showMinimized()
+    qtbot.waitUntil(lambda: said[-1] is False)
+    deck.window.showNormal()
+    qtbot.waitUntil(lambda: said[-1] is True)
+    deck.window.hide()
+    assert said[-1] is False
+
+
+def test_the_details_of_a_gpu_are_asked_for_while_they_are_open(
+    open_deck: Callable[[], Deck], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(TelemetryReader, "set_detail", lambda _, id: said.append(id))
+    deck = open_deck()
+    deck.telemetry.snapshot.emit(device_states.eight_gpus())
+    QTest.keyClick(deck.devices.row(device_states.HOT), Qt.Key.Key_Return)
+    deck.devices.detail.reject()
+    assert said == [device_states.HOT, ""]
+    assert "busy: python of mia" in deck.form.devices.note(device_states.OTHERS)

@@ -30,6 +30,7 @@ EXAMPLES: list[Event] = [
     events.StopStage("terminate"),
     events.Rewound(23, "step-23"),
     RunEnded("failed", "Rank 1 died.", Failure(1, "cpu:1", -9, "SIGKILL", "died", "", "")),
+    events.Alarm("GPU-1", "hot", "GPU 1 is hot.", True),
 ]
 
 
@@ -59,6 +60,9 @@ def test_every_event_has_a_sentence_with_its_figures(event: Event) -> None:
         (events.Paused(5, freed_devices=True), Level.INFO, "in the host's memory"),
         (RunEnded("finished", ""), Level.INFO, "Run finished."),
         (RunEnded("stopped", "You stopped it."), Level.WARN, "You stopped it."),
+        (EXAMPLES[19], Level.WARN, "GPU 1 is hot."),
+        (events.Alarm("GPU-1", "lost", "GPU 1 is lost.", True), Level.ERROR, "GPU 1 is lost."),
+        (events.Alarm("GPU-1", "lost", "GPU 1 is back.", False), Level.INFO, "GPU 1 is back."),
     ],
 )
 def test_level_and_words(event: Event, level: Level, words: str) -> None:

@@ -83,3 +83,65 @@ def test_the_helper_ends_with_the_window(tmp_path: Path, qtbot: QtBot) -> None:
         reader.start()
     reader.stop()
     assert goodbye.exists()
+
+
+ECHO = f"""
+import json
+said = json.loads({LINE!r})
+for line in sys.stdin:
+    said["gpu_note"] += line
+    print(json.dumps(said), flush=True)
+"""
+"""A helper that answers each request with a snapshot whose note is all requests so far."""
+
+
+def test_the_helper_hears_whether_somebody_looks_and_at_which_gpu(
+    tmp_path: Path, qtbot: QtBot
+) -> None:
+    reader = TelemetryReader(helper(tmp_path, ECHO))
+    notes: list[str] = []
+    reader.snapshot.connect(lambda snapshot: notes.append(snapshot.gpu_note))
+    reader.set_detail("GPU-a")  # nobody listens yet: it is said when somebody does
+    reader.start()
+    asked = '{"watching":true}\n{"detail":"GPU-a"}\n'
+    qtbot.waitUntil(lambda: asked in notes, timeout=10_000)
+    reader.set_watching(False)
+    asked += '{"watching":false}\n{"detail":"GPU-a"}\n'
+    qtbot.waitUntil(lambda: asked in notes, timeout=10_000)
+    reader.set_detail("")
+    asked += '{"watching":false}\n{"detail":""}\n'
+    qtbot.waitUntil(lambda: asked in notes, timeout=10_000)
+    reader.stop()
+
+
+def test_the_successor_of_a_helper_hears_the_same(tmp_path: Path, qtbot: QtBot) -> None:
+    body = "print(sys.stdin.readline() and sys.stdin.readline(), file=open('heard', 'a'))"
+    body = body.replace("'heard'", repr(str(tmp_path / "heard")))
+    reader = TelemetryReader(helper(tmp_path, body), stale_after=0.05, restart_after=0.3)
+    reader.set_detail("GPU-a")
+    reader.start()
+
+    def twice() -> bool:
+        path = tmp_path / "heard"
+        return path.exists() and path.read_text().count('{"detail":"GPU-a"}') >= 2
+
+    qtbot.waitUntil(twice, timeout=20_000)
+    reader.stop()
+
+
+def test_figures_that_come_seldom_because_nobody_looks_are_not_old(
+    tmp_path: Path, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gui.telemetry_reader.SELDOM", 600.0)
+    reader = TelemetryReader(helper(tmp_path, "sys.stdin.read()"), stale_after=0.2)
+    reader.set_watching(False)
+    with qtbot.waitSignal(reader.snapshot, timeout=10_000):
+        reader.start()
+    with qtbot.waitSignal(reader.stale, timeout=1000, raising=False) as said:
+        pass
+    assert not said.signal_triggered
+    begin = time.monotonic()
+    with qtbot.waitSignal(reader.stale, timeout=10_000):
+        reader.set_watching(True)  # the helper is given its time for an answer
+    assert time.monotonic() - begin >= 0.2
+    reader.stop()

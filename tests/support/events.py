@@ -6,6 +6,7 @@ import math
 from typing import get_args
 
 from engine.events import (
+    Alarm,
     AttemptStarted,
     CacheEmptied,
     CheckpointSaved,
@@ -44,6 +45,7 @@ EXAMPLES: tuple[Event, ...] = (
     Resumed(step=10),
     TrainingEnded(step=30, completed=True),
     Notice(text="Something to know.", rank=1),
+    Alarm(device="GPU-1", kind="hot", text="GPU 1 is hot.", raised=True),
     WorkerFailed(rank=1, message="ValueError: x", where="r.py:3", traceback="…", lost_peer=False),
     CommandReceived(command="Pause"),
     CommandRefused(command="Pause", reason="The run is paused already."),

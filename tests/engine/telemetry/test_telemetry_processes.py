@@ -13,17 +13,18 @@ import msgspec
 import psutil
 import pytest
 
-from engine.telemetry import stream
+from engine.telemetry import requests, stream
 from engine.telemetry.probe import HELPER, ROOT, snapshot_once
-from engine.telemetry.snapshot import Snapshot
+from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
 from engine.telemetry.stream import TelemetryStream
-from tests.fake_nvml import NEVER, FakeNvml
+from tests.engine.telemetry.conftest import FIRST
+from tests.support.fake_nvml import NEVER, FakeNvml
 
 
 @contextmanager
-def helper() -> Iterator[subprocess.Popen[bytes]]:
+def helper(interval: float = 0.05) -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen(
-        [*HELPER, "--interval", "0.05"],
+        [*HELPER, "--interval", str(interval)],
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -85,6 +86,47 @@ def test_the_helper_ends_with_its_input_inside_a_call_that_never_returns(
             assert process.poll() is None
         process.stdin.close()
         assert process.wait(10) == 0
+
+
+def test_what_the_reader_wishes_is_answered_at_once(two_gpus: FakeNvml) -> None:
+    with helper(interval=600) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+
+        def after(*wishes: bytes) -> DeviceSnapshot:
+            process.stdin.write(b"\n".join([*wishes, b""]))
+            process.stdin.flush()
+            line = process.stdout.readline()
+            return msgspec.json.decode(line, type=Snapshot).devices[1]
+
+        assert after().pcie_sent is None
+        assert after(b'{"watching": true}').nvlink_sent is None
+        two_gpus.traffic("gpu1", (0, 0), (0, 0))
+        assert after(b'{"detail": "%s"}' % FIRST.encode()).pcie_sent == 488 * 1024
+        row = after(b'{"watching": false}')
+        assert (row.id, row.nvlink_sent) == (FIRST, 0.0)
+        assert after(b'{"detail": ""}').nvlink_sent is None
+
+
+def test_a_wish_that_is_none_is_spoken_of_and_the_next_one_heard(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    wishes = requests.Requests()
+    wishes.follow([b"what?", b'{"watching": "maybe"}', b'{"detail": "GPU-1", "later": 1}'])
+    assert wishes.detail == "GPU-1"
+    first, second = capfd.readouterr().err.splitlines()
+    assert first.startswith("The telemetry helper does not understand b'what?': ")
+    assert "watching" in second
+
+
+@pytest.mark.parametrize(
+    ("wish", "seconds"), [(b"{}", 1.0), (b'{"watching": false}', requests.UNWATCHED_INTERVAL)]
+)
+def test_who_does_not_look_gets_fewer_snapshots(wish: bytes, seconds: float) -> None:
+    wishes = requests.Requests()
+    wishes.follow([wish])
+    assert wishes.pause(1.0) == seconds
+    assert wishes.pause(60.0) == 60.0
 
 
 def test_a_driver_that_never_answers_costs_a_probe_its_timeout_only(fake_nvml: FakeNvml) -> None:

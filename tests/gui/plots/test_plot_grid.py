@@ -46,6 +46,8 @@ def test_every_series_finds_its_plot(grid: PlotGrid) -> None:
         "device/GPU-a/memory",
         "train/samples_per_second",
         "device/GPU-a/temperature",
+        "device/GPU-a/power",
+        "device/GPU-a/clock",
         "whatever",
     ):
         grid.add_points(series, STEPS, HALF)
@@ -56,6 +58,8 @@ def test_every_series_finds_its_plot(grid: PlotGrid) -> None:
         "Grad norm",
         "Device utilisation",
         "Device memory",
+        "Device temperature",
+        "Device power",
     ]
     assert grid.plot("Loss").curve_names() == ["train", "val"]
     assert grid.plot("Device memory").curve_names() == ["GPU-a"]
@@ -82,6 +86,14 @@ def test_figures_are_in_the_unit_of_their_plot(grid: PlotGrid) -> None:
     grid.add_points("device/c/utilisation", STEPS, HALF * np.nan)
     paint(grid)
     assert grid.plot("Device utilisation").headline.text() == "30 % mean"
+    grid.add_points("device/a/temperature", STEPS, HALF * 160)
+    grid.add_points("device/b/temperature", STEPS, HALF * 120)
+    for device, watts in (("a", 600), ("b", 500)):
+        grid.add_points(f"device/{device}/power", STEPS, HALF * 2 * watts)
+    grid.resize(1000, 1600)
+    paint(grid)
+    assert grid.plot("Device temperature").headline.text() == "80 °C peak"
+    assert grid.plot("Device power").headline.text() == "550 W mean"
 
 
 def test_replaced_points_are_the_only_ones(grid: PlotGrid) -> None:
@@ -204,14 +216,29 @@ def test_the_crosshair_stands_in_all_plots(grid: PlotGrid) -> None:
 
 
 def test_devices_have_their_names_and_the_colours_of_their_order(grid: PlotGrid) -> None:
-    grid.add_points("device/b/utilisation", STEPS, HALF)
-    chip = grid.plot("Device utilisation").legend.chip
-    assert chip("b").text() == "b"
+    figures = {"utilisation", "memory", "temperature", "power"}
+    for figure in figures:
+        grid.add_points(f"device/b/{figure}", STEPS, HALF)
+    assert grid.plot("Device utilisation").legend.chip("b").text() == "b"
     grid.set_device_labels({"cpu": "CPU", "a": "GPU 0", "b": "GPU 1"})
-    grid.add_points("device/a/utilisation", STEPS, HALF)
-    assert (chip("a").text(), chip("b").text()) == ("GPU 0", "GPU 1")
-    middle = chip("b").icon().pixmap(8, 8).toImage().pixelColor(4, 4)
-    assert middle.name() == DARK.cycle[2]
+    for figure in figures:
+        grid.add_points(f"device/a/{figure}", STEPS, HALF)
+        chip = grid.plot(f"Device {figure}").legend.chip
+        assert (chip("a").text(), chip("b").text()) == ("GPU 0", "GPU 1")
+        middle = chip("b").icon().pixmap(8, 8).toImage().pixelColor(4, 4)
+        assert middle.name() == DARK.cycle[2]
+
+
+def test_a_gap_in_a_devices_curve_is_not_drawn_and_not_zero(grid: PlotGrid) -> None:
+    values = np.where((STEPS > 40) & (STEPS < 60), np.nan, 80.0)
+    grid.add_points("device/a/temperature", STEPS, values)
+    grid.set_device_labels({"a": "GPU 0"})
+    plot = grid.plot("Device temperature")
+    plot.set_crosshair(30)
+    assert "80 °C" in plot.canvas.crosshair.box.text()
+    plot.set_crosshair(50)
+    assert "80" not in plot.canvas.crosshair.box.text()
+    assert "0 °C" not in plot.canvas.crosshair.box.text()
 
 
 def test_another_run_begins_with_empty_plots(grid: PlotGrid) -> None:

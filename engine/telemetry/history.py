@@ -1,0 +1,122 @@
+"""What a device has been doing: the last minutes in full, the hours before them thinned."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.telemetry.snapshot import DeviceSnapshot
+
+Array = npt.NDArray[np.float64]
+Field = Literal["utilisation", "memory_used", "temperature", "power", "clock"]
+FIELDS: tuple[Field, ...] = get_args(Field)
+"""The fields of a DeviceSnapshot that are remembered."""
+
+RECENT_POINTS = 600
+"""Snapshots that are kept as they are: 10 minutes at one a second."""
+
+BUCKET_SECONDS = 10.0
+BUCKETS = 6 * 360
+"""Six hours of means."""
+
+_LONGEST_STEP = 15.0
+"""Seconds between two points beyond which nobody looked: the line is broken there."""
+
+
+class DeviceHistory:
+    """One device's past. Bounded: about 270 kB, however long it goes on."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._recent = _Ring(RECENT_POINTS)
+        self._thinned = _Ring(BUCKETS)
+        self._last = -math.inf
+        self._bucket = -math.inf
+        self._sums = np.zeros(len(FIELDS))
+        self._counts = np.zeros(len(FIELDS))
+
+    def add(self, time: float, device: DeviceSnapshot) -> None:
+        """Take a snapshot of `time` (seconds since the epoch); the same one twice counts once.
+
+        A clock that was set back begins a new history.
+        """
+        if time == self._last:
+            return
+        if time < self._last:
+            self.clear()
+        row = np.array([_number(getattr(device, field)) for field in FIELDS])
+        self._thin(time, row)
+        if time - self._last > _LONGEST_STEP and self._last > -math.inf:
+            self._recent.append(self._last + BUCKET_SECONDS, np.full(len(FIELDS), math.nan))
+        self._recent.append(time, row)
+        self._last = time
+
+    def recent(self, field: Field, seconds: float) -> tuple[Array, Array]:
+        """Times (seconds since the epoch, ascending) and values of the last `seconds` before the
+        newest snapshot: means of 10 s where the full rate does not reach back. NaN is a gap."""
+        column = FIELDS.index(field)
+        since = self._last - seconds
+        times, values = self._recent.times, self._recent.rows[:, column]
+        if len(times) and times[0] > since:
+            older = self._thinned.times + BUCKET_SECONDS <= times[0]
+            times = np.concatenate([self._thinned.times[older] + BUCKET_SECONDS / 2, times])
+            values = np.concatenate([self._thinned.rows[older, column], values])
+        first = int(np.searchsorted(times, since))
+        return times[first:].copy(), values[first:].copy()
+
+    def _thin(self, time: float, row: Array) -> None:
+        bucket = time // BUCKET_SECONDS * BUCKET_SECONDS
+        if bucket != self._bucket:
+            self._close_bucket()
+            if bucket > self._bucket + BUCKET_SECONDS and self._bucket > -math.inf:
+                missed = self._bucket + BUCKET_SECONDS
+                self._thinned.append(missed, np.full(len(FIELDS), math.nan))
+            self._bucket = bucket
+            self._sums[:] = self._counts[:] = 0
+        known = ~np.isnan(row)
+        self._sums[known] += row[known]
+        self._counts += known
+
+    def _close_bucket(self) -> None:
+        if self._bucket > -math.inf:
+            unknown = np.full(len(FIELDS), math.nan)
+            means = np.divide(self._sums, self._counts, out=unknown, where=self._counts > 0)
+            self._thinned.append(self._bucket, means)
+
+
+class _Ring:
+    """The newest rows of numbers, each with its time."""
+
+    def __init__(self, most: int) -> None:
+        # Twice as long as needed: so the newest rows always lie in one piece.
+        self._most = most
+        self._times = np.empty(2 * most)
+        self._rows = np.empty((2 * most, len(FIELDS)))
+        self._end = 0
+
+    def append(self, time: float, row: Array) -> None:
+        if self._end == len(self._times):
+            self._times[: self._most] = self._times[self._most :]
+            self._rows[: self._most] = self._rows[self._most :]
+            self._end = self._most
+        self._times[self._end] = time
+        self._rows[self._end] = row
+        self._end += 1
+
+    @property
+    def times(self) -> Array:
+        return self._times[max(0, self._end - self._most) : self._end]
+
+    @property
+    def rows(self) -> Array:
+        return self._rows[max(0, self._end - self._most) : self._end]
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else float(value)

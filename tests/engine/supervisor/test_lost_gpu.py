@@ -1,0 +1,112 @@
+"""A GPU is lost under a run: the supervisor ends the workers, which may hang, and says why."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import psutil
+import pytest
+
+from engine import catalog, paths, process
+from engine.channel import Channel
+from engine.events import Alarm, AttemptStarted, Progress, RunEnded, TrainingStarted, WorkerFailed
+from engine.spec import RunSpec
+from engine.spec_file import write_spec
+from engine.store import RunStore
+from engine.store_reader import RunReader
+from engine.supervisor import device_watch
+from engine.supervisor import run as run_module
+from engine.supervisor.inbox import DeviceNews, Inbox, Received
+from engine.supervisor.run import Supervisor
+from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
+from tests.support.runs import spec
+
+GPU = "GPU-11111111-2222-3333-4444-555555555555"
+HANGS = """
+import signal, threading
+import torch
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+threading.Event().wait()
+
+def model(): ...
+def datasets(): ...
+"""
+
+
+class Attempt:
+    """A real supervisor with a worker that hangs; the test says what it hears."""
+
+    def __init__(self, wanted: RunSpec) -> None:
+        self.folder = paths.create_run_folder()
+        write_spec(self.folder, wanted, catalog.recipe(wanted.recipe))
+        self.store = RunStore(self.folder)
+        pid = os.getpid()
+        self.store.append(AttemptStarted(1, pid, process.created(pid)), time.time())
+        self.inbox = Inbox()
+        self.supervisor = Supervisor(self.folder, wanted, self.store, self.inbox)
+
+    def hear(self, *messages: Any) -> None:
+        for message in messages:
+            self.inbox.put(Received(0, cast(Channel, None), message))
+
+    def see(self, lost: str | None) -> None:
+        device = DeviceSnapshot(id=GPU, kind="gpu", label="3", name="G", lost=lost)
+        self.inbox.put(DeviceNews(Snapshot(time=time.time(), devices=(device,))))
+
+
+@pytest.fixture
+def attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Attempt]:
+    """The run trains on GPU."""
+    monkeypatch.setattr(run_module, "MOURNING_SECONDS", 0.0)
+    recipe = tmp_path / "hangs.py"
+    recipe.write_text(HANGS)
+    made = Attempt(spec(str(recipe), "torch/single", (GPU,)))
+    made.hear(TrainingStarted(0, 10, 3, 1, 1234), Progress(1, 3, 100.0, 0.0, 60.0))
+    yield made
+    made.store.close()
+
+
+def alarms(folder: Path) -> list[Alarm]:
+    with RunReader(folder) as reader:
+        return [e.event for e in reader.events_after(0) if isinstance(e.event, Alarm)]
+
+
+def failed_for_the_gpu(ended: RunEnded) -> bool:
+    return ended.state == "failed" and ended.reason.startswith(
+        f"GPU 3 ({GPU}) stopped answering, so the run was ended. GPU is lost. There is no check"
+    )
+
+
+def test_the_run_ends_with_that_reason_and_no_worker_is_left(
+    attempt: Attempt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device_watch, "STEP_PATIENCE", 0.0)
+    attempt.see(None)
+    attempt.see("GPU is lost")
+    attempt.see("GPU is lost")
+    ended = attempt.supervisor.run()
+    assert failed_for_the_gpu(ended), ended.reason
+    assert ended.failure is not None
+    assert (ended.failure.rank, ended.failure.device) == (0, GPU)
+    assert [(alarm.kind, alarm.raised) for alarm in alarms(attempt.folder)] == [("lost", True)]
+    [pid] = attempt.store.status.worker_pids
+    left = [psutil.Process(pid)] if psutil.pid_exists(pid) else []
+    assert not psutil.wait_procs(left, timeout=5)[1]
+
+
+def test_a_worker_that_fails_because_of_it_is_not_to_blame(attempt: Attempt) -> None:
+    attempt.see("GPU is lost")
+    attempt.hear(WorkerFailed(0, "AcceleratorError: CUDA error: unknown error", "", "", False))
+    assert failed_for_the_gpu(attempt.supervisor.run())
+
+
+def test_a_worker_that_fails_after_training_on_is_to_blame(attempt: Attempt) -> None:
+    attempt.see("Unknown Error")
+    attempt.see("Unknown Error")
+    attempt.hear(Progress(1, 4, 100.0, 0.0, 60.0), WorkerFailed(0, "ValueError: no", "", "", False))
+    ended = attempt.supervisor.run()
+    assert ended.reason == f"Rank 0 on {GPU} failed: ValueError: no"

@@ -1,0 +1,89 @@
+"""A driver that is not there, does not start or crashes costs the GPUs, and says so."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from engine.telemetry.probe import gpu_uuids, snapshot_once
+from tests.engine.telemetry.conftest import FIRST, SECOND
+from tests.support.fake_nvml import (
+    CRASH,
+    DRIVER_NOT_LOADED,
+    GPU_IS_LOST,
+    LIB_RM_VERSION_MISMATCH,
+    NO_PERMISSION,
+    UNKNOWN,
+    FakeNvml,
+)
+from tests.support.fake_nvml.library import LIBRARY, build_library
+from tests.support.nvml_on_demand import NvmlOnDemand
+
+
+@pytest.mark.parametrize(
+    ("code", "note"),
+    [
+        (DRIVER_NOT_LOADED, "The NVIDIA driver is installed, but it is not loaded."),
+        (
+            LIB_RM_VERSION_MISMATCH,
+            "The NVIDIA driver was replaced while it was in use: restart the machine.",
+        ),
+        (NO_PERMISSION, "The NVIDIA driver does not let this user ask for its GPUs."),
+        (UNKNOWN, "The NVIDIA driver does not answer: Unknown Error."),
+    ],
+)
+def test_a_driver_that_cannot_start_leaves_the_cpu_and_a_sentence(
+    fake_nvml: FakeNvml, code: int, note: str
+) -> None:
+    fake_nvml.fail("system", "nvmlInit", code)
+    snapshot = snapshot_once()
+    assert [row.id for row in snapshot.devices] == ["cpu"]
+    assert snapshot.gpu_note == note
+
+
+def test_a_driver_that_appears_is_found_within_30_s(two_gpus: FakeNvml, nvml: NvmlOnDemand) -> None:
+    two_gpus.fail("system", "nvmlInit", DRIVER_NOT_LOADED)
+    assert nvml.sample(0).devices == ()
+    two_gpus.answer("system", "nvmlInit")
+    assert nvml.sample(29).devices == ()
+    assert [row.lost for row in nvml.rows(30).values()] == [None, None]
+    assert set(nvml.rows(31)) == {FIRST, SECOND}
+
+
+def test_a_driver_without_cards_says_so(fake_nvml: FakeNvml) -> None:
+    assert snapshot_once().gpu_note == "The NVIDIA driver finds no GPU."
+
+
+def test_without_the_library_there_is_the_cpu_and_a_sentence(
+    fake_nvml: FakeNvml, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Stands in the way of every real library, also on a machine that has a driver.
+    (tmp_path / LIBRARY).write_bytes(b"not a library" * 100)
+    folders = f"{tmp_path}{os.pathsep}{fake_nvml.environment['LD_LIBRARY_PATH']}"
+    monkeypatch.setenv("LD_LIBRARY_PATH", folders)
+    snapshot = snapshot_once()
+    assert [row.id for row in snapshot.devices] == ["cpu"]
+    assert snapshot.gpu_note == "No NVIDIA driver is installed (its library NVML was not found)."
+
+
+def test_a_driver_that_crashes_costs_the_gpus_only(two_gpus: FakeNvml) -> None:
+    two_gpus.fail("gpu1", "nvmlDeviceGetFanSpeed", CRASH)
+    snapshot = snapshot_once()
+    assert [row.id for row in snapshot.devices] == ["cpu"]
+    assert snapshot.gpu_note.startswith("The NVIDIA driver cannot be asked: the telemetry helper")
+
+
+def test_only_cards_that_answer_can_be_chosen(two_gpus: FakeNvml) -> None:
+    assert gpu_uuids() == (FIRST, SECOND)
+    two_gpus.fail("gpu1", "nvmlDeviceGetPowerUsage", GPU_IS_LOST)
+    assert gpu_uuids() == (SECOND,)
+
+
+def test_without_a_compiler_the_tests_fail_and_say_what_to_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(RuntimeError, match="need a C compiler: install gcc"):
+        build_library()
