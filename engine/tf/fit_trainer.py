@@ -63,7 +63,8 @@ class FitModel(keras.Model):  # type: ignore[misc]
         """This replica's part of the loss; `fit` sums the parts' gradients."""
         loss = self._loss_of(x, y_pred)
         if self.losses:  # regularisation is no matter of samples: each adds its part
-            loss += tf.add_n(self.losses) / self._replicas
+            penalties = [tf.cast(penalty, tf.float32) for penalty in self.losses]
+            loss += tf.add_n(penalties) / self._replicas
         return loss
 
     def compute_metrics(
@@ -120,12 +121,13 @@ class FitTrainer(TfTrainer):
         )
 
     def _inputs(self, whole: tf.Tensor) -> tf.Tensor:
+        self._streams.enter_replica()
         return self._train.batch(self._share(whole)[0])[0]
 
     def _part_of_loss(self, whole: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         mine, count = self._share(whole)
-        loss = tf.cast(tf.reduce_mean(self._loss(outputs, self._train.batch(mine)[1])), tf.float32)
-        return loss * tf.cast(count, tf.float32) / tf.cast(tf.size(whole), tf.float32)
+        weight = tf.cast(count, tf.float32) / tf.cast(tf.size(whole), tf.float32)
+        return self._weighted_loss(outputs, self._train.batch(mine)[1], weight)
 
 
 def _refuse(optimizer: keras.optimizers.Optimizer) -> None:

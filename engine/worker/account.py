@@ -29,6 +29,8 @@ _LOST_PEER_ERRORS = frozenset({"UnavailableError", "DeadlineExceededError"})
 
 _FRAME = re.compile(r'File "([^"\n]+)", line (\d+)')
 _IN_GRAPH = ("Graph execution error", "Detected at node")
+_TRACED = "in user code:"
+_RAISED = re.compile(r"[\w.]+: ")
 _TRACEBACK = "Traceback (most recent call last):"
 
 
@@ -54,6 +56,10 @@ def _message(error: BaseException, text: str) -> str:
     if _TRACEBACK in text:
         # It comes from another process, such as a data loader's: its last line says what happened.
         return f"{lines[-1]} ({lines[0].rstrip('.')})"
+    if lines[0].startswith(_TRACED):
+        # What is raised while a graph is traced shows the code first, and is indented like it.
+        raised = [line for line in map(str.strip, lines) if _RAISED.match(line)]
+        return raised[-1] if raised else lines[-1].strip()
     return f"{type(error).__name__}: {_telling(lines)}"
 
 

@@ -248,7 +248,7 @@ def gpus() -> dict[str, Any]:
 
     config = tf.config
     with (
-        mock.patch.object(config, "list_physical_devices", return_value=seen),
+        mock.patch.object(config, "get_visible_devices", return_value=seen),
         mock.patch.object(config, "set_logical_device_configuration", divide),
         mock.patch.object(config.experimental, "set_memory_growth", grow),
     ):

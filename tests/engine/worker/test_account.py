@@ -112,3 +112,19 @@ def test_files_beside_a_built_in_recipe_are_not_the_users() -> None:
     digits = builtin_recipe("digits")
     text = f'  File "{Path(digits.path).parent / "other.py"}", line 3'
     assert account(0, digits, raised(ValueError(text))).where == ""
+
+
+def test_what_went_wrong_while_a_graph_was_traced_comes_after_the_code(recipe: RecipeInfo) -> None:
+    text = f"""in user code:
+
+    File "{recipe.path}", line 2, in loss  *
+        raise error
+
+    ValueError: Cannot reshape 4 elements to 15.
+
+    Arguments received by call():
+      • args=('x',)
+"""
+    told = account(0, recipe, raised(ValueError(text)))
+    assert told.message == "ValueError: Cannot reshape 4 elements to 15."
+    assert told.where == f"{recipe.path}:2"
