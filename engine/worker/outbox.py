@@ -62,10 +62,10 @@ class Outbox:
             if dropped:
                 text = f"The supervisor was too slow: {dropped} batches of points were dropped."
                 batch.append(Notice(text, self._rank))
+            if self._closing and not batch:
+                return
             try:
                 for message in batch or [Alive()]:
                     self._channel.send(message)
             except CLOSED:
                 return  # the thread that reads commands ends this process
-            if self._closing and not batch:
-                return
