@@ -103,15 +103,20 @@ class FitTrainer(TfTrainer):
     def _fit(self, epoch: int, first: int, callback: keras.callbacks.Callback) -> None:
         """Train on the batches of `epoch` from `first` on."""
         order = tf.constant(sample_order.epoch_order(len(self._train), self._spec.seed, epoch))
-        # Consecutive elements go to consecutive replicas. Past its end the data would still have
-        # to come: a step that finds none does its weight decay all the same.
+        # Past its end the data would still have to come: a step that finds none does its weight
+        # decay all the same.
         batches = (
-            tf.data.Dataset.range(first * self.replicas, self.steps_per_epoch * self.replicas)
-            .map(lambda number: self._global_batch(order, number // self.replicas))
+            tf.data.Dataset.range(first, self.steps_per_epoch)
+            .map(lambda number: self._global_batch(order, number))
             .repeat()
         )
+        # Every replica reads all of them by itself, on the host, where the samples are.
+        for_each_replica = tf.distribute.InputOptions(
+            experimental_fetch_to_device=False,
+            experimental_replication_mode=tf.distribute.InputReplicationMode.PER_REPLICA,
+        )
         self._fitted.fit(
-            self._scope.distribute_datasets_from_function(lambda _: batches),
+            self._scope.distribute_datasets_from_function(lambda _: batches, for_each_replica),
             initial_epoch=epoch,
             epochs=epoch + 1,
             steps_per_epoch=self.steps_per_epoch - first,
