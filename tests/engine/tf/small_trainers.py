@@ -188,6 +188,13 @@ def half_precision() -> dict[str, float]:
     }
 
 
+def compiled() -> float:
+    """Difference of a step that XLA compiled, on two replicas with uneven shares."""
+    given = recipe(dense(8), dense(3))
+    alone = trained("tf/single", given)
+    return difference(trained("tf/mirrored", given, compile=True, accumulation=2), alone)
+
+
 def schedules() -> dict[str, Any]:
     """A recipe's own learning-rate schedule, alone and beside the spec's."""
 
@@ -271,6 +278,7 @@ def main() -> None:
         streams,
         overflow,
         half_precision,
+        compiled,
         schedules,
         naive,
         gpus,

@@ -63,6 +63,10 @@ def test_half_precision_trains_almost_alike(small: dict[str, Any]) -> None:
         assert 0 < difference < 0.02
 
 
+def test_what_xla_compiled_trains_alike(small: dict[str, Any]) -> None:
+    assert small["compiled"] < 1e-5
+
+
 def test_a_schedule_of_the_recipes_own_stays(small: dict[str, Any]) -> None:
     found = small["schedules"]
     assert found["rates"] == pytest.approx([0.1, 0.05, 0.025])
