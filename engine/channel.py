@@ -41,7 +41,11 @@ class CommandAccepted(msgspec.Struct, frozen=True, tag="command_accepted"):
     seq: int
 
 
-Message = Hello | CommandAccepted | Event | Command
+class Alive(msgspec.Struct, frozen=True, tag="alive"):
+    """A worker that has nothing else to say still answers."""
+
+
+Message = Hello | CommandAccepted | Alive | Event | Command
 
 _encode = msgspec.msgpack.Encoder().encode
 _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)

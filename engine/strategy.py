@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
+
+from engine.device_names import is_logical_cpu
 
 if TYPE_CHECKING:
     from engine.recipe_file import RecipeInfo
@@ -57,6 +60,10 @@ class Strategy(ABC):
     is_synchronous: ClassVar[bool] = True
     """Whether every step sees all updates before it, so that it must train like one device."""
 
+    longest_silence: ClassVar[float] = math.inf
+    """Seconds without a sign of life after which a rank counts as hanging, and the run ends; where
+    its framework would notice late, or never."""
+
     can_free_devices: ClassVar[bool] = False
     """Whether a pause can move model and optimizer to the host's memory."""
 
@@ -91,7 +98,20 @@ class Strategy(ABC):
 
         It may depend on the rest of `spec`, and on the value: some values may do.
         """
-        return self.refusals.get(field, "")
+        on_cpu = all(is_logical_cpu(device) for device in spec.devices)
+        match field:
+            case _ if field in self.refusals:
+                return self.refusals[field]
+            case "momentum" if spec.optimizer not in ("sgd", "rmsprop"):
+                return "Momentum belongs to the optimizers sgd and rmsprop: choose one of them."
+            case "weight_decay" if spec.optimizer == "recipe":
+                return "The recipe's own optimizer decides this: choose an optimizer here."
+            case "warmup_steps" if spec.schedule == "one_cycle":
+                return "The schedule one_cycle warms up by itself: leave this at 0."
+            case "precision" if spec.precision == "tf32" and on_cpu:
+                return "tf32 is a format of NVIDIA GPUs: on a CPU choose fp32 or bf16."
+            case _:
+                return ""
 
     @abstractmethod
     def pool(self, devices: Sequence[str]) -> tuple[WorkerPlan, ...]:

@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFormLayout, QSizePolicy, QToolButton, QVBoxLayout, QWidget
 
 from engine.field_info import FieldInfo
-from engine.spec import GROUPS
+from engine.spec_fields import GROUPS
 from gui.fields import Field
 
 RECIPE = "Recipe"

@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from engine.field_info import FieldInfo, Setting
-from engine.spec import FIELDS, GROUPS
+from engine.spec import FIELDS
+from engine.spec_fields import GROUPS
 
 RECIPES_OWN = ("batch_size", "epochs", "learning_rate")
 """Options whose default is the recipe's."""

@@ -43,7 +43,17 @@ class Objective(NamedTuple):
 
     def figures(self, outputs: Any, targets: Any) -> Figures:
         """Loss and metrics of a validation batch."""
-        return {"loss": self.loss(outputs, targets).mean(), **self.metrics(outputs, targets)}
+        return {"loss": self.mean_loss(outputs, targets), **self.metrics(outputs, targets)}
+
+    def mean_loss(self, outputs: Any, targets: Any) -> torch.Tensor:
+        """The loss of a batch as one number."""
+        loss = self.loss(outputs, targets)
+        return loss.mean() if loss.ndim else loss
+
+
+def scaled(value: torch.Tensor, factor: float) -> torch.Tensor:
+    """`value * factor`; each operation less is one less in the backward pass of every step."""
+    return value if factor == 1.0 else value * factor
 
 
 class Parallel(ABC):
@@ -148,13 +158,13 @@ class WholeModel(Parallel):
     ) -> torch.Tensor:
         with self.gradient_exchange(sync):
             with objective.precision.autocast():
-                loss = objective.loss(self.outputs(inputs), targets).mean()
+                loss = objective.mean_loss(self.outputs(inputs), targets)
                 # All weights of a step add up to 1, so penalties count once.
                 total = sum(self.penalties(), loss)
             # Averaged over the replicas, so the weight holds their number: the result is the
             # gradient of the mean over the global batch, however unevenly it is shared.
-            objective.precision.backward(total * (weight * self.replicas))
-        return loss.detach() * weight
+            objective.precision.backward(scaled(total, weight * self.replicas))
+        return scaled(loss.detach(), weight)
 
     def validate_batch(self, inputs: Any, targets: Any, objective: Objective) -> Figures:
         with torch.no_grad(), objective.precision.autocast():

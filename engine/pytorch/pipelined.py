@@ -102,7 +102,7 @@ class Pipelined(Parallel):
             samples: int = rows.stop - rows.start
             real = _each(outputs, lambda output: output[:samples])
             due = _each(targets, lambda target: target[rows])
-            return objective.loss(real, due).mean() * (weight * samples / parts.samples)
+            return objective.mean_loss(real, due) * (weight * samples / parts.samples)
 
         losses: list[torch.Tensor] = []
         with self._all_time.running():

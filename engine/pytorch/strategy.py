@@ -62,16 +62,7 @@ class TorchStrategy(Strategy):
         return optimizer
 
     def refusal(self, field: str, spec: RunSpec) -> str:
-        on_cpu = all(is_logical_cpu(device) for device in spec.devices)
         match field:
-            case "momentum" if spec.optimizer not in ("sgd", "rmsprop"):
-                return "Momentum belongs to the optimizers sgd and rmsprop: choose one of them."
-            case "weight_decay" if spec.optimizer == "recipe":
-                return "The recipe's own optimizer decides this: choose an optimizer here."
-            case "warmup_steps" if spec.schedule == "one_cycle":
-                return "The schedule one_cycle warms up by itself: leave this at 0."
-            case "precision" if spec.precision == "tf32" and on_cpu:
-                return "tf32 is a format of NVIDIA GPUs: on a CPU choose fp32 or bf16."
             case "microbatches":
                 return "Only torch/pipeline divides a batch into micro-batches."
             case "cross_device":

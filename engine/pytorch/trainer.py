@@ -199,13 +199,16 @@ class TorchTrainer:
     def _step(self, epoch: int, batch: int) -> dict[str, Any]:
         """One optimizer step; this rank's part of the loss and the figures of the update."""
         self._update.begin()
-        loss: Any = 0.0
         parts = self._spec.accumulation
-        for part, share in enumerate(self._train.shares(epoch, batch), start=1):
-            loss = loss + self._parallel.train_batch(
+        losses = [
+            self._parallel.train_batch(
                 share.inputs, share.targets, share.weight, self._objective, sync=part == parts
             )
-        return {"loss": loss} | self._update.apply(epoch * self.steps_per_epoch + batch)
+            for part, share in enumerate(self._train.shares(epoch, batch), start=1)
+        ]
+        return {"loss": sum(losses[1:], losses[0])} | self._update.apply(
+            epoch * self.steps_per_epoch + batch
+        )
 
     def _explained(self) -> Any:
         """Out of memory in this context is said in sentences."""

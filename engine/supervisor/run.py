@@ -30,6 +30,7 @@ from engine.events import (
 from engine.run_state import RunState
 from engine.spec import RunSpec
 from engine.store import RunStore
+from engine.supervisor.deadlines import START_SECONDS, Deadlines
 from engine.supervisor.device_watch import DeviceWatch, loss_failure
 from engine.supervisor.inbox import (
     Connected,
@@ -49,17 +50,6 @@ from engine.telemetry.stream import TelemetryStream
 from engine.worker import environment
 
 COMMIT_SECONDS = 0.1
-START_SECONDS = 300.0
-"""Time for every worker to import its framework and to build its model."""
-
-MOURNING_SECONDS = 1.0
-"""Time between the first bad exit and the end of the rest: what they say helps to find why."""
-
-LEAVE_SECONDS = 20.0
-"""Time for the workers to leave after the last step; some libraries hang in their exit handlers."""
-
-DRAIN_SECONDS = 2.0
-"""Time for the last messages of a worker whose process is gone."""
 
 
 class Supervisor:
@@ -83,15 +73,13 @@ class Supervisor:
         self._pool = Pool(folder, lambda rank, code: inbox.put(WorkerExited(rank, code)))
         self._ladder = StopLadder(self._climb)
         self._workers: dict[int, Channel] = {}
-        self._start_seconds = start_seconds
-        self._ready_by = time.monotonic() + start_seconds
-        self._not_ready = {plan.rank for plan in self._plans}
+        ranks = [plan.rank for plan in self._plans]
+        self._deadlines = Deadlines(ranks, start_seconds, self._strategy.longest_silence)
         self._accounts: dict[int, WorkerFailed] = {}
         self._exits: dict[int, int] = {}
         self._bad_exits: dict[int, int] = {}
         self._ended: TrainingEnded | None = None
         self._watch = DeviceWatch(spec.devices)
-        self._grace_over = float("inf")
         self._start_problem = ""
 
     def run(self, resume_from: str = "") -> RunEnded:
@@ -155,11 +143,13 @@ class Supervisor:
                     self._workers[hello.rank] = channel
             case Received(rank, channel, message):
                 if rank >= 0:
+                    self._deadlines.heard(rank)
                     self._take_event(message)
                 else:
                     self._take_request(channel, message)
             case Left(rank):
                 self._workers.pop(rank, None)
+                self._deadlines.gone(rank)
             case WorkerExited(rank, code):
                 self._take_exit(rank, code)
             case DeviceNews(snapshot):
@@ -174,12 +164,12 @@ class Supervisor:
     def _take_event(self, message: Message) -> None:
         if isinstance(message, WorkerFailed):
             self._accounts[message.rank] = message
-            self._mourn()
+            self._deadlines.mourn()
         elif isinstance(message, WorkerReady):
-            self._not_ready.discard(message.rank)
+            self._deadlines.ready(message.rank)
         elif isinstance(message, TrainingEnded):
             self._ended = message
-            self._grace_over = time.monotonic() + LEAVE_SECONDS
+            self._deadlines.leave()
         if isinstance(message, Event):
             self._record(message)
 
@@ -187,12 +177,9 @@ class Supervisor:
         self._exits[rank] = code
         if code != 0 and not self._ladder.used_force:
             self._bad_exits[rank] = code
-            self._mourn()
+            self._deadlines.mourn()
         if len(self._exits) == len(self._plans):
-            self._grace_over = time.monotonic() + DRAIN_SECONDS
-
-    def _mourn(self) -> None:
-        self._grace_over = min(self._grace_over, time.monotonic() + MOURNING_SECONDS)
+            self._deadlines.drain()
 
     def _take_request(self, channel: Channel, message: Message) -> None:
         if not isinstance(message, Command):
@@ -251,19 +238,23 @@ class Supervisor:
 
     def _check_deadlines(self) -> None:
         # A framework may wait for a peer for ever, deaf to every signal but SIGKILL.
-        if self._not_ready and time.monotonic() > self._ready_by:
-            late = ", ".join(self._plans[rank].who for rank in sorted(self._not_ready))
+        if late := ", ".join(self._plans[rank].who for rank in self._deadlines.late()):
             self._start_problem = (
-                f"{late} did not start within {self._start_seconds:.0f} s: "
+                f"{late} did not start within {self._deadlines.start_seconds:.0f} s: "
                 f"the logs in {self._folder / 'logs'} say more."
             )
+        silent = self._deadlines.silent()
+        if silent is not None and silent not in self._accounts:
+            seconds = self._deadlines.longest_silence
+            text = f"it has not answered for {seconds:.0f} s; it hangs, or was halted."
+            self._take_event(WorkerFailed(silent, text, where="", traceback="", lost_peer=False))
 
     def _is_over(self) -> bool:
         if self._start_problem or self._watch.fatal_loss(self._store.status, time.monotonic()):
             return True
         if len(self._exits) == len(self._plans) and not self._workers:
             return True
-        return time.monotonic() > self._grace_over
+        return self._deadlines.over
 
     def _verdict(self) -> RunEnded:
         """The terminal event. What a person asked for comes before what broke on the way."""

@@ -24,10 +24,10 @@ _PATIENCE_SECONDS = 20.0
 
 
 @contextlib.contextmanager
-def joined(rank: int, world_size: int) -> Iterator[bool]:
+def joined(rank: int, world_size: int) -> Iterator[None]:
     """While this lasts, `TF_CONFIG` is set and a port is kept for TensorFlow to open its server on.
 
-    Gives whether the cluster is ours: a `TF_CONFIG` of whoever else started this worker stands.
+    A `TF_CONFIG` of whoever else started this worker stands.
 
     Every rank keeps a free port and tells the others its number, in a file beside the rendezvous.
     The ranks wait for each other here, before TensorFlow starts, because TensorFlow's own waiting
@@ -41,7 +41,7 @@ def joined(rank: int, world_size: int) -> Iterator[bool]:
                 "This worker was started without TF_CONFIG: it does not know its cluster. Start "
                 "the run with main.py, or set TF_CONFIG in the worker's environment."
             )
-        yield False
+        yield
         return
     with _kept_port() as port:
         own = _note(rendezvous, rank)
@@ -50,7 +50,7 @@ def joined(rank: int, world_size: int) -> Iterator[bool]:
         os.environ["TF_CONFIG"] = json.dumps(
             {"cluster": {JOB: addresses}, "task": {"type": JOB, "index": rank}}
         )
-        yield True
+        yield
         own.unlink()  # all have joined, so all have read it
     close_to_other_machines()
 

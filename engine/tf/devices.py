@@ -29,7 +29,7 @@ def configure(devices: Sequence[str], memory_limit_mib: int = 0) -> list[str]:
         tf.config.set_logical_device_configuration(cpu, logical)
         return [f"CPU:{place}" for place in range(len(devices))]
     chosen = list(dict.fromkeys(devices))
-    seen = tf.config.list_physical_devices("GPU")
+    seen = tf.config.get_visible_devices("GPU")
     if len(seen) < len(chosen):
         raise RuntimeError(
             f"TensorFlow sees {len(seen)} of the {len(chosen)} chosen GPUs: install its CUDA "

@@ -63,7 +63,8 @@ class FitModel(keras.Model):  # type: ignore[misc]
         """This replica's part of the loss; `fit` sums the parts' gradients."""
         loss = self._loss_of(x, y_pred)
         if self.losses:  # regularisation is no matter of samples: each adds its part
-            loss += tf.add_n(self.losses) / self._replicas
+            penalties = [tf.cast(penalty, tf.float32) for penalty in self.losses]
+            loss += tf.add_n(penalties) / self._replicas
         return loss
 
     def compute_metrics(
@@ -102,15 +103,20 @@ class FitTrainer(TfTrainer):
     def _fit(self, epoch: int, first: int, callback: keras.callbacks.Callback) -> None:
         """Train on the batches of `epoch` from `first` on."""
         order = tf.constant(sample_order.epoch_order(len(self._train), self._spec.seed, epoch))
-        # Consecutive elements go to consecutive replicas. Past its end the data would still have
-        # to come: a step that finds none does its weight decay all the same.
+        # Past its end the data would still have to come: a step that finds none does its weight
+        # decay all the same.
         batches = (
-            tf.data.Dataset.range(first * self.replicas, self.steps_per_epoch * self.replicas)
-            .map(lambda number: self._global_batch(order, number // self.replicas))
+            tf.data.Dataset.range(first, self.steps_per_epoch)
+            .map(lambda number: self._global_batch(order, number))
             .repeat()
         )
+        # Every replica reads all of them by itself, on the host, where the samples are.
+        for_each_replica = tf.distribute.InputOptions(
+            experimental_fetch_to_device=False,
+            experimental_replication_mode=tf.distribute.InputReplicationMode.PER_REPLICA,
+        )
         self._fitted.fit(
-            self._scope.distribute_datasets_from_function(lambda _: batches),
+            self._scope.distribute_datasets_from_function(lambda _: batches, for_each_replica),
             initial_epoch=epoch,
             epochs=epoch + 1,
             steps_per_epoch=self.steps_per_epoch - first,
@@ -120,12 +126,13 @@ class FitTrainer(TfTrainer):
         )
 
     def _inputs(self, whole: tf.Tensor) -> tf.Tensor:
+        self._streams.enter_replica()
         return self._train.batch(self._share(whole)[0])[0]
 
     def _part_of_loss(self, whole: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         mine, count = self._share(whole)
-        loss = tf.cast(tf.reduce_mean(self._loss(outputs, self._train.batch(mine)[1])), tf.float32)
-        return loss * tf.cast(count, tf.float32) / tf.cast(tf.size(whole), tf.float32)
+        weight = tf.cast(count, tf.float32) / tf.cast(tf.size(whole), tf.float32)
+        return self._weighted_loss(outputs, self._train.batch(mine)[1], weight)
 
 
 def _refuse(optimizer: keras.optimizers.Optimizer) -> None:

@@ -1,23 +1,17 @@
-"""The line between a coordinator and the other ranks of its pool: they find each other, all hear
-what the coordinator decides, and a rank that falls silent is noticed."""
+"""The line between a coordinator and the other ranks of its pool: they find each other, and all
+hear what the coordinator decides."""
 
 from __future__ import annotations
 
 import json
 import os
 import secrets
-import threading
 import time
-from collections.abc import Callable
-from multiprocessing.connection import Client, Connection, Listener, wait
+from multiprocessing.connection import Client, Connection, Listener
 from multiprocessing.context import AuthenticationError
 from pathlib import Path
 
 import msgspec
-
-BEAT_SECONDS = 1.0
-SILENCE_SECONDS = 8.0
-"""After so long without a beat a process hangs: its line is served by a thread of its own."""
 
 _LOOK_SECONDS = 0.05
 
@@ -33,12 +27,9 @@ class Joined(msgspec.Struct, frozen=True):
 class Members:
     """The coordinator's side: a line to each of the other ranks."""
 
-    def __init__(self, meeting: Path, count: int, on_silence: Callable[[int], None]) -> None:
-        """Wait for `count` members; `meeting` is a file that does not exist yet.
-
-        `on_silence(rank)` is called from a thread, once for each member that stops answering.
-        """
-        self._lines: dict[Connection, int] = {}
+    def __init__(self, meeting: Path, count: int) -> None:
+        """Wait for `count` members; `meeting` is a file that does not exist yet."""
+        self._lines: list[Connection] = []
         self.ports: dict[int, int] = {}
         """Where the members' TensorFlow servers listen, by rank."""
 
@@ -51,10 +42,8 @@ class Members:
                     joined = msgspec.msgpack.decode(line.recv_bytes(), type=Joined)
                 except (AuthenticationError, EOFError, OSError):
                     continue  # not a member, or one that is gone: our supervisor sees that
-                self._lines[line] = joined.rank
+                self._lines.append(line)
                 self.ports[joined.rank] = joined.port
-        self._on_silence = on_silence
-        threading.Thread(target=self._watch, daemon=True, name="watch").start()
 
     def tell(self, numbers: list[float]) -> None:
         """Send `numbers` to every member. Raises OSError when one is gone."""
@@ -67,25 +56,6 @@ class Members:
         for line in self._lines:
             line.close()
 
-    def _watch(self) -> None:
-        """Read the beats until every line has ended; the end of a process is not our news."""
-        heard = dict.fromkeys(self._lines, time.monotonic())
-        while heard:
-            try:
-                beating = wait(list(heard), timeout=BEAT_SECONDS)
-            except OSError:
-                return  # we have let them go
-            for line in beating:
-                assert isinstance(line, Connection)
-                try:
-                    line.recv_bytes()
-                    heard[line] = time.monotonic()
-                except (EOFError, OSError):
-                    del heard[line]
-            for line in [x for x, at in heard.items() if time.monotonic() > at + SILENCE_SECONDS]:
-                del heard[line]
-                self._on_silence(self._lines[line])
-
 
 class Member:
     """The side of every other rank."""
@@ -97,7 +67,6 @@ class Member:
         found = json.loads(meeting.read_text())
         self._line = Client(tuple(found["address"]), authkey=bytes.fromhex(found["key"]))
         self._line.send_bytes(msgspec.msgpack.encode(joined))
-        threading.Thread(target=self._beat, daemon=True, name="beat").start()
 
     def hear(self) -> list[float]:
         """What the coordinator tells next. Raises ConnectionError when it is gone."""
@@ -113,14 +82,6 @@ class Member:
                 self._line.recv_bytes()
         except (EOFError, OSError):
             return
-
-    def _beat(self) -> None:
-        try:
-            while True:
-                self._line.send_bytes(b"")
-                time.sleep(BEAT_SECONDS)
-        except OSError:
-            return  # whoever listens learns of the end
 
 
 def _write_private(path: Path, content: dict[str, object]) -> None:

@@ -8,12 +8,8 @@ from typing import Any
 
 import tensorflow as tf
 
-# There is no public way to say how long a worker may be silent.
-from tensorflow.compiler.xla.tsl.protobuf.coordination_config_pb2 import CoordinatedJob
-from tensorflow.python.eager import context
-
 from engine.device_names import is_logical_cpu
-from engine.tf.cluster import JOB, joined
+from engine.tf.cluster import joined
 from engine.tf.devices import configure
 from engine.tf.strategy import TfStrategy
 from engine.tf.trainer import TfTrainer
@@ -22,9 +18,6 @@ from engine.worker.session import WorkerSession
 
 TIMEOUT_SECONDS = 1800.0
 """Longest wait for another rank that lives but does not come; a dead one is noticed at once."""
-
-HEARTBEAT_SECONDS = 6.0
-"""A rank that is silent for so long hangs: the heart beats in a thread of TensorFlow's own."""
 
 
 def build(devices: Sequence[str]) -> tf.distribute.MultiWorkerMirroredStrategy:
@@ -74,9 +67,7 @@ class MultiWorkerTrainer(TfTrainer):
             gpus = tf.config.list_physical_devices("GPU")
             tf.config.set_visible_devices(gpus[place : place + 1], "GPU")
         devices = configure(session.devices, session.spec.memory_limit_mib)
-        with joined(session.rank, session.world_size) as cluster_is_ours:
-            if cluster_is_ours:
-                _watch(session.world_size)
+        with joined(session.rank, session.world_size):
             scope = strategy.build(devices)
         # TensorFlow has put a handler of its own in place, and that does not end the process.
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -84,13 +75,3 @@ class MultiWorkerTrainer(TfTrainer):
 
     def _add_up(self, word: tf.Tensor) -> tf.Tensor:
         return self._scope.reduce("SUM", self._scope.run(tf.identity, args=(word,)), axis=None)
-
-
-def _watch(world_size: int) -> None:
-    """Have TensorFlow notice a rank that hangs sooner than it would by itself."""
-    context.context().configure_coordination_service(
-        service_type="standalone",
-        service_leader=f"/job:{JOB}/replica:0/task:0",
-        coordinated_jobs=[CoordinatedJob(name=JOB, num_tasks=world_size)],
-        heartbeat_timeout_in_ms=int(1000 * HEARTBEAT_SECONDS),
-    )

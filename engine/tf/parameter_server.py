@@ -15,12 +15,11 @@ import tensorflow as tf
 
 from engine import sample_order
 from engine.checkpoint import read_manifest
-from engine.events import WorkerFailed
 from engine.process import resident_bytes, trim_heap
 from engine.tf.cluster import THIS_MACHINE, close_to_other_machines
 from engine.tf.data import ArraySamples
-from engine.tf.members import SILENCE_SECONDS, Members
-from engine.tf.parts import Gradients, in_full, share, summed
+from engine.tf.members import Members
+from engine.tf.parts import Gradients, share, summed
 from engine.tf.patience import Patience
 from engine.tf.strategies.parameter_server import ParameterServer
 from engine.tf.trainer import TfTrainer
@@ -60,13 +59,7 @@ class ParameterServerTrainer(TfTrainer):
     def _make_scope(self, session: WorkerSession, strategy: Any) -> Any:
         tf.config.set_visible_devices([], "GPU")  # they are the workers'
         tasks = strategy.tasks(session.spec.slots)
-
-        def fail(rank: int) -> None:
-            text = f"it has not answered for {SILENCE_SECONDS:.0f} s; it hangs, or was halted."
-            session.emit(WorkerFailed(rank, text, where="", traceback="", lost_peer=False))
-
-        meeting = Path(os.environ[environment.RENDEZVOUS])
-        self._members = Members(meeting, len(tasks), fail)
+        self._members = Members(Path(os.environ[environment.RENDEZVOUS]), len(tasks))
         jobs: dict[str, list[str]] = {}
         for rank, (job, _) in tasks.items():
             jobs.setdefault(job, []).append(f"{THIS_MACHINE}:{self._members.ports[rank]}")
@@ -201,12 +194,7 @@ class ParameterServerTrainer(TfTrainer):
     def _sums_of(self, inputs: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
         """Loss and metrics, each times the number of samples."""
         self._streams.enter_replica()
-        outputs = in_full(self._model(inputs, training=False))
-        values = {"loss": tf.reduce_mean(self._loss(outputs, targets))}
-        values |= self._metrics(outputs, targets)
-        self._names = list(values)
-        means = tf.stack([tf.cast(value, tf.float64) for value in values.values()])
-        return means * tf.cast(tf.shape(targets)[0], tf.float64)
+        return self._means(inputs, targets) * tf.cast(tf.shape(targets)[0], tf.float64)
 
 
 def _batches_of(samples: ArraySamples) -> list[tf.TensorSpec]:

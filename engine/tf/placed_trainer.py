@@ -9,6 +9,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from engine.tf.parts import Gradients
 from engine.tf.placement import place
 from engine.tf.trainer import TfTrainer
 
@@ -30,11 +31,11 @@ class PlacedTrainer(TfTrainer):
             stages = partial(stages, **self._session.settings_for(stages))
         return place(make, stages, self._scope.devices)
 
-    def _replica_step(self, whole: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
-        inputs, targets = self._train.batch(whole)
-
-        def loss(outputs: Any) -> tf.Tensor:
-            return tf.cast(tf.reduce_mean(self._loss(outputs, targets)), tf.float32)
-
-        found, gradients = self._model.gradients(inputs, loss)
-        return found, gradients
+    def _part_gradients(self, inputs: Any, targets: Any, weight: tf.Tensor) -> Gradients:
+        gradients: Gradients = self._model.gradients(
+            inputs,
+            lambda outputs: self._weighted_loss(outputs, targets, weight),
+            penalty_weight=1 / self._spec.accumulation,
+            scale=self._optimizer.scale_loss,
+        )
+        return gradients

@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 from tensorflow.python.distribute.one_device_strategy import OneDeviceExtended
 
+from engine.tf.parts import Gradients
 from engine.tf.stages import Cut, cut_model
 from engine.worker.failures import TrainingFailed
 
@@ -62,11 +63,17 @@ class StagedModel(keras.Model):  # type: ignore[misc]
         return inputs
 
     def gradients(
-        self, inputs: Any, loss: Callable[[Any], tf.Tensor]
-    ) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        self,
+        inputs: Any,
+        loss: Callable[[Any], tf.Tensor],
+        *,
+        penalty_weight: float,
+        scale: Callable[[tf.Tensor], tf.Tensor],
+    ) -> Gradients:
         """`loss(outputs)` in training, and the gradients of it and of all regularisation.
 
-        The gradients are in the order of `trainable_variables`. Stage by stage, since operations
+        Regularisation counts `penalty_weight` times; the gradients are those of what `scale` makes
+        of both. They are in the order of `trainable_variables`. Stage by stage, since operations
         of a gradient do not inherit the device of what they differentiate: one tape over
         everything would compute the whole way back on a single device.
         """
@@ -76,8 +83,14 @@ class StagedModel(keras.Model):  # type: ignore[misc]
                 tape.watch(_floating(given[-1]))
                 outputs = stage(given[-1], training=True)
                 given.append(outputs)
-                found = loss(outputs) if stage is self._stages[-1] else outputs
-                ends.append([*_floating(found), *stage.losses])
+                penalties = [
+                    scale(tf.cast(penalty, tf.float32) * penalty_weight) for penalty in stage.losses
+                ]
+                if stage is self._stages[-1]:
+                    found = loss(outputs)
+                    ends.append([scale(found), *penalties])
+                else:
+                    ends.append([*_floating(outputs), *penalties])
             tapes.append(tape)
         gradients: dict[int, tf.Tensor] = {}
         slopes: list[tf.Tensor] = []  # of the loss, by what the stage after this one was given

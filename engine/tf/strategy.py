@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from engine.worker.session import WorkerSession
 
 
+SILENCE = 8.0
+"""Seconds after which one process of several hangs: TensorFlow would wait for it, some for ever."""
+
+
 class TfStrategy(Strategy):
     """A strategy whose worker runs TensorFlow: one process for all devices."""
 
@@ -33,14 +37,6 @@ class TfStrategy(Strategy):
     def refusal(self, field: str, spec: RunSpec) -> str:
         on_cpu = all(is_logical_cpu(device) for device in spec.devices)
         match field:
-            case "momentum" if spec.optimizer not in ("sgd", "rmsprop"):
-                return "Momentum belongs to the optimizers sgd and rmsprop: choose one of them."
-            case "weight_decay" if spec.optimizer == "recipe":
-                return "The recipe's own optimizer decides this: choose an optimizer here."
-            case "warmup_steps" if spec.schedule == "one_cycle":
-                return "The schedule one_cycle warms up by itself: leave this at 0."
-            case "precision" if spec.precision == "tf32" and on_cpu:
-                return "tf32 is a format of NVIDIA GPUs: on a CPU choose fp32 or bf16."
             case "memory_limit_mib" if on_cpu:
                 return "It limits the memory of GPUs: on a CPU leave this at 0."
             case "workers_per_device" if not on_cpu and not spec.memory_limit_mib:

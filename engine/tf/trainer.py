@@ -251,13 +251,15 @@ class TfTrainer:
     def _own_sums(self, whole: tf.Tensor, replica: Any) -> tf.Tensor:
         """Loss and metrics of one replica's samples, each times their number."""
         mine, count = share(whole, replica, self.replicas)
-        inputs, targets = self._validation.batch(mine)
+        return self._means(*self._validation.batch(mine)) * tf.cast(count, tf.float64)
+
+    def _means(self, inputs: Any, targets: Any) -> tf.Tensor:
+        """Loss and metrics of some samples, in float64, in the order of `self._names`."""
         outputs = in_full(self._model(inputs, training=False))
         values = {"loss": tf.reduce_mean(self._loss(outputs, targets))}
         values |= self._metrics(outputs, targets)
         self._names = list(values)
-        means = tf.stack([tf.cast(value, tf.float64) for value in values.values()])
-        return means * tf.cast(count, tf.float64)
+        return tf.stack([tf.cast(value, tf.float64) for value in values.values()])
 
 
 def _replica() -> tf.Tensor:

@@ -29,6 +29,10 @@ _LOST_PEER_ERRORS = frozenset({"UnavailableError", "DeadlineExceededError"})
 
 _FRAME = re.compile(r'File "([^"\n]+)", line (\d+)')
 _IN_GRAPH = ("Graph execution error", "Detected at node")
+_SEVERAL = re.compile(r"\d+ root error\(s\) found")
+_FIRST_OF_SEVERAL = re.compile(r"\s*\(0\) [A-Z_]+:\s*(.+)")
+_TRACED = "in user code:"
+_RAISED = re.compile(r"[\w.]+: ")
 _TRACEBACK = "Traceback (most recent call last):"
 
 
@@ -54,6 +58,10 @@ def _message(error: BaseException, text: str) -> str:
     if _TRACEBACK in text:
         # It comes from another process, such as a data loader's: its last line says what happened.
         return f"{lines[-1]} ({lines[0].rstrip('.')})"
+    if lines[0].startswith(_TRACED):
+        # What is raised while a graph is traced shows the code first, and is indented like it.
+        raised = [line for line in map(str.strip, lines) if _RAISED.match(line)]
+        return raised[-1] if raised else lines[-1].strip()
     return f"{type(error).__name__}: {_telling(lines)}"
 
 
@@ -61,8 +69,12 @@ def _telling(lines: list[str]) -> str:
     """The first line, or the one after where in a graph it happened, as TensorFlow says first."""
     if not lines[0].startswith(_IN_GRAPH):
         return lines[0]
-    told = (line for line in lines if line and not line.startswith((*_IN_GRAPH, " ")))
-    return next(told, lines[0])
+    for line in lines:
+        if first := _FIRST_OF_SEVERAL.match(line):
+            return first[1]
+        if line and not line.startswith((*_IN_GRAPH, " ")) and not _SEVERAL.match(line):
+            return line
+    return lines[0]
 
 
 def _where(error: BaseException, text: str, recipe: RecipeInfo) -> str:

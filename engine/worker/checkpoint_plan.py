@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 from engine.checkpoint import Manifest, Position
-from engine.spec import LARGEST, RunSpec
+from engine.spec import RunSpec
+from engine.spec_fields import LARGEST
 
 VALIDATION = "validation/"
 _LOWER_IS_BETTER = ("loss", "error", "perplexity")

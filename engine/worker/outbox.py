@@ -5,8 +5,11 @@ from __future__ import annotations
 import threading
 from collections import deque
 
-from engine.channel import CLOSED, Channel
+from engine.channel import CLOSED, Alive, Channel, Message
 from engine.events import Event, Metrics, Notice
+
+BEAT_SECONDS = 1.0
+"""Longest silence of a worker whose interpreter runs, whatever its training waits for."""
 
 MOST_WAITING = 1000
 """Events kept while the supervisor does not read; beyond it the oldest metrics are dropped."""
@@ -51,17 +54,18 @@ class Outbox:
     def _send_all(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._waiting or self._closing)
-                batch, dropped = list(self._waiting), self._dropped
+                self._changed.wait_for(lambda: self._waiting or self._closing, BEAT_SECONDS)
+                batch: list[Message] = list(self._waiting)
+                dropped = self._dropped
                 self._waiting.clear()
                 self._dropped = 0
             if dropped:
                 text = f"The supervisor was too slow: {dropped} batches of points were dropped."
                 batch.append(Notice(text, self._rank))
-            try:
-                for event in batch:
-                    self._channel.send(event)
-            except CLOSED:
-                return  # the thread that reads commands ends this process
             if self._closing and not batch:
                 return
+            try:
+                for message in batch or [Alive()]:
+                    self._channel.send(message)
+            except CLOSED:
+                return  # the thread that reads commands ends this process

@@ -12,7 +12,8 @@ from engine.device_names import is_logical_cpu
 from engine.field_info import FieldInfo
 from engine.problems import problems
 from engine.recipe_file import RecipeInfo
-from engine.spec import LARGEST, RunSpec, batch_arithmetic
+from engine.spec import RunSpec, batch_arithmetic
+from engine.spec_fields import LARGEST
 
 GPU = "GPU-11111111-2222-3333-4444-555555555555"
 RECIPE = RecipeInfo(

@@ -9,7 +9,8 @@ from PySide6.QtWidgets import QComboBox, QLineEdit
 from pytestqt.qtbot import QtBot
 
 from engine.field_info import Setting
-from engine.spec import FIELDS, GROUPS, RunSpec
+from engine.spec import FIELDS, RunSpec
+from engine.spec_fields import GROUPS
 from gui.advanced_fields import RECIPE
 from gui.run_form import RunForm
 from tests.gui.conftest import FakeStrategy, UseStrategies
@@ -44,7 +45,7 @@ def test_every_field_of_a_spec_can_be_set_and_comes_back(
                 other[name] = info.choices[-1] if info.choices else "accuracy"
         assert form.field(name).widget.accessibleName() == info.title
         assert form.field(name).label.text().replace("&", "") == info.title
-    other["momentum"] = 0.5
+    other |= {"momentum": 0.5, "schedule": "cosine"}  # one_cycle refuses a warm-up
     spec = RunSpec(recipe="digits", strategy="torch/fake", devices=("cpu:0",), **other)  # type: ignore[arg-type]
     form.load(spec)
     assert form.spec() == spec

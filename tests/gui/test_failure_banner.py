@@ -54,7 +54,7 @@ def test_dismissed_it_stays_away_and_comes_back_with_another_failure(
     assert banner.isVisible()
 
 
-@pytest.mark.parametrize("state", set(RunState) - {RunState.FAILED, RunState.INTERRUPTED})
+@pytest.mark.parametrize("state", sorted({*RunState} - {RunState.FAILED, RunState.INTERRUPTED}))
 def test_nothing_is_said_of_runs_that_are_well(banner: FailureBanner, state: RunState) -> None:
     banner.show_info(info(state, "Everything is fine."))
     assert not banner.isVisible()

@@ -22,6 +22,9 @@ class CentralStorage(TfStrategy):
         "device. For optimizers whose state would not fit on each GPU beside the model."
     )
     needs = "1 or more devices of one kind"
+    refusals = TfStrategy.refusals | {
+        "compile": "XLA compiles for one device, and here the variables lie on another.",
+    }
 
     def problems(self, devices: Sequence[str]) -> list[str]:
         return []

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from engine.tf.strategy import TfStrategy
+from engine.tf.strategies.mirrored import Mirrored
 
 if TYPE_CHECKING:
+    from engine.spec import RunSpec
     from engine.tf.trainer import TfTrainer
     from engine.worker.session import WorkerSession
 
 
-class MirroredFit(TfStrategy):
+class MirroredFit(Mirrored):
     """`fit` has the loop, one call per epoch; our callback holds it between two chunks."""
 
     name = "tf/mirrored_fit"
@@ -21,16 +21,12 @@ class MirroredFit(TfStrategy):
         "MirroredStrategy trained by Keras' own fit, for comparison with it. Slower than "
         "tf/mirrored, which does the same in our loop."
     )
-    needs = "1 or more devices of one kind"
-    refusals = {
-        **TfStrategy.refusals,
+    refusals = Mirrored.refusals | {
         "accumulation": "Under MirroredStrategy fit cannot accumulate gradients: choose "
         "tf/mirrored.",
         "clip_norm": "Under MirroredStrategy fit clips every replica's gradients before they are "
         "summed, which is another training: choose tf/mirrored.",
         "gradient_norm": "fit does not show its gradients: choose tf/mirrored.",
-        "precision": "Under MirroredStrategy fit spoils the weights when float16 overflows on one "
-        "replica only; for mixed precision choose tf/mirrored.",
         "compile": "Under MirroredStrategy Keras leaves XLA off: choose tf/mirrored.",
         "schedule": "fit keeps the learning rate that the recipe's optimizer has: choose "
         "tf/mirrored.",
@@ -38,13 +34,13 @@ class MirroredFit(TfStrategy):
         "tf/mirrored.",
     }
 
-    def problems(self, devices: Sequence[str]) -> list[str]:
-        return []
-
-    def build(self, devices: Sequence[str]) -> Any:
-        import tensorflow as tf
-
-        return tf.distribute.MirroredStrategy(list(devices))
+    def refusal(self, field: str, spec: RunSpec) -> str:
+        if field == "precision" and spec.precision == "fp16":
+            return (
+                "Under MirroredStrategy fit spoils the weights when float16 overflows on one "
+                "replica only: choose tf/mirrored, or bf16."
+            )
+        return super().refusal(field, spec)
 
     def trainer(self, session: WorkerSession) -> TfTrainer:
         from engine.tf.fit_trainer import FitTrainer

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.device_names import is_logical_cpu
 from engine.strategy import WorkerPlan, one_process_per_device
-from engine.tf.strategy import TfStrategy
+from engine.tf.strategy import SILENCE, TfStrategy
 
 if TYPE_CHECKING:
     from engine.spec import RunSpec
@@ -25,6 +25,7 @@ class MultiWorker(TfStrategy):
         "gradients summed over them. What tf/mirrored does in one process, done as across machines."
     )
     needs = "1 or more devices of one kind"
+    longest_silence = SILENCE
 
     def problems(self, devices: Sequence[str]) -> list[str]:
         return []

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from engine.strategy import WorkerPlan
-from engine.tf.strategy import TfStrategy
+from engine.tf.strategy import SILENCE, TfStrategy
 
 if TYPE_CHECKING:
     from engine.spec import RunSpec
@@ -27,7 +27,8 @@ class ParameterServer(TfStrategy):
         "a run of several workers never gives the same figures twice."
     )
     needs = "1 or more devices of one kind"
-    is_synchronous: ClassVar[bool] = False
+    is_synchronous = False
+    longest_silence = SILENCE
     refusals = TfStrategy.refusals | {
         "cross_device": "Workers exchange nothing: each sends its gradients to the servers.",
         "compile": "XLA cannot compile a step whose variables lie in other processes.",

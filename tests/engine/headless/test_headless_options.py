@@ -10,7 +10,8 @@ import pytest
 from engine import client
 from engine.field_info import FieldInfo
 from engine.headless.options import RECIPES_OWN, add_options, chosen
-from engine.spec import FIELDS, GROUPS, RunSpec
+from engine.spec import FIELDS, RunSpec
+from engine.spec_fields import GROUPS
 from main import main
 
 EXAMPLES: dict[str, tuple[str, Any]] = {"int": ("3", 3), "float": ("0.5", 0.5), "str": ("x", "x")}

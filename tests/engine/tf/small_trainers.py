@@ -188,6 +188,13 @@ def half_precision() -> dict[str, float]:
     }
 
 
+def compiled() -> float:
+    """Difference of a step that XLA compiled, on two replicas with uneven shares."""
+    given = recipe(dense(8), dense(3))
+    alone = trained("tf/single", given)
+    return difference(trained("tf/mirrored", given, compile=True, accumulation=2), alone)
+
+
 def schedules() -> dict[str, Any]:
     """A recipe's own learning-rate schedule, alone and beside the spec's."""
 
@@ -248,7 +255,7 @@ def gpus() -> dict[str, Any]:
 
     config = tf.config
     with (
-        mock.patch.object(config, "list_physical_devices", return_value=seen),
+        mock.patch.object(config, "get_visible_devices", return_value=seen),
         mock.patch.object(config, "set_logical_device_configuration", divide),
         mock.patch.object(config.experimental, "set_memory_growth", grow),
     ):
@@ -271,6 +278,7 @@ def main() -> None:
         streams,
         overflow,
         half_precision,
+        compiled,
         schedules,
         naive,
         gpus,

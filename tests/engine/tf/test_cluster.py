@@ -40,8 +40,7 @@ def rendezvous(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_kept_port_is_free_for_our_server_alone(rendezvous: Path) -> None:
-    with joined(0, 1) as ours, socket.socket() as other:
-        assert ours
+    with joined(0, 1), socket.socket() as other:
         with pytest.raises(OSError, match="in use"):
             other.bind(("127.0.0.1", own_port()))
         with open_server(own_port()) as server:
@@ -67,8 +66,7 @@ def test_all_ranks_wait_until_all_ports_are_known(rendezvous: Path) -> None:
 def test_somebody_elses_cluster_stands(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(environment.RENDEZVOUS, raising=False)
     monkeypatch.setenv("TF_CONFIG", "theirs")
-    with joined(0, 2) as ours:
-        assert not ours
+    with joined(0, 2):
         assert os.environ["TF_CONFIG"] == "theirs"
 
 

@@ -45,7 +45,7 @@ def run_id() -> Iterator[str]:
     [
         (0, signal.SIGKILL, "Rank 0 on cpu:0 was ended by SIGKILL"),
         (1, signal.SIGKILL, "Rank 1 on cpu:1 was ended by SIGKILL"),
-        (1, signal.SIGSTOP, "Rank 1 on cpu:1 stopped answering"),
+        (1, signal.SIGSTOP, "Rank 1 on cpu:1 failed: it has not answered for 8 s"),
     ],
 )
 def test_the_worker_that_died_is_named_and_nothing_is_left(

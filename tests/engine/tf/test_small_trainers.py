@@ -63,6 +63,10 @@ def test_half_precision_trains_almost_alike(small: dict[str, Any]) -> None:
         assert 0 < difference < 0.02
 
 
+def test_what_xla_compiled_trains_alike(small: dict[str, Any]) -> None:
+    assert small["compiled"] < 1e-5
+
+
 def test_a_schedule_of_the_recipes_own_stays(small: dict[str, Any]) -> None:
     found = small["schedules"]
     assert found["rates"] == pytest.approx([0.1, 0.05, 0.025])
@@ -76,3 +80,16 @@ def test_gpus_grow_or_are_divided(small: dict[str, Any]) -> None:
     assert divided == [["first", 512, 512], ["second", 512, 512]]
     assert found["names"] == [["GPU:0", "GPU:1"], ["GPU:0", "GPU:1", "GPU:2", "GPU:3"]]
     assert "TensorFlow sees 2 of the 3 chosen GPUs" in found["said"]
+
+
+def test_the_naive_loop_trains_at_a_multiple_of_the_learning_rate(small: dict[str, Any]) -> None:
+    """What circulates in tutorials computes something else than ours: never bring it back.
+
+    It calls `strategy.run` on data that is not distributed, so that every replica computes the
+    whole batch, and takes the mean of each replica's loss: the summed gradients are as many times
+    too large as there are replicas. An optimizer such as Adam, which divides by the size of the
+    gradients, hides that.
+    """
+    naive = small["naive"]
+    assert naive["from ours"] > 1e-2
+    assert naive["from ours at twice the rate"] < 1e-6

@@ -112,3 +112,34 @@ def test_files_beside_a_built_in_recipe_are_not_the_users() -> None:
     digits = builtin_recipe("digits")
     text = f'  File "{Path(digits.path).parent / "other.py"}", line 3'
     assert account(0, digits, raised(ValueError(text))).where == ""
+
+
+def test_what_went_wrong_while_a_graph_was_traced_comes_after_the_code(recipe: RecipeInfo) -> None:
+    text = f"""in user code:
+
+    File "{recipe.path}", line 2, in loss  *
+        raise error
+
+    ValueError: Cannot reshape 4 elements to 15.
+
+    Arguments received by call():
+      • args=('x',)
+"""
+    told = account(0, recipe, raised(ValueError(text)))
+    assert told.message == "ValueError: Cannot reshape 4 elements to 15."
+    assert told.where == f"{recipe.path}:2"
+
+
+def test_the_first_of_several_errors_in_a_graph_is_told(recipe: RecipeInfo) -> None:
+    text = """Graph execution error:
+
+Detected at node while/Call defined at (most recent call last):
+  File "<frozen runpy>", line 198, in _run_module_as_main
+
+2 root error(s) found.
+  (0) INVALID_ARGUMENT:  Trying to access a resource.
+     [[{{node while/Call}}]]
+  (1) INVALID_ARGUMENT:  Trying to access a resource.
+"""
+    told = account(0, recipe, raised(RuntimeError(text)))
+    assert told.message == "RuntimeError: Trying to access a resource."

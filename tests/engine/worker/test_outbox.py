@@ -8,8 +8,9 @@ from multiprocessing.connection import Pipe
 
 import pytest
 
-from engine.channel import CLOSED, Channel, Message
+from engine.channel import CLOSED, Alive, Channel, Message
 from engine.events import EpochEnded, Metrics, Notice
+from engine.worker import outbox as module
 from engine.worker.outbox import MOST_WAITING, Outbox
 from tests.support.events import losses
 
@@ -119,3 +120,13 @@ def test_a_supervisor_that_is_gone_is_no_error(channels: tuple[Channel, Channel]
     outbox.close(SECONDS)
     outbox.put(Notice("hello?"))
     assert not outbox._thread.is_alive()
+
+
+def test_a_worker_that_has_nothing_to_say_shows_that_it_lives(
+    channels: tuple[Channel, Channel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker, supervisor = channels
+    monkeypatch.setattr(module, "BEAT_SECONDS", 0.01)
+    outbox = Outbox(worker, rank=0)
+    assert [supervisor.receive(SECONDS) for _ in range(2)] == [Alive(), Alive()]
+    outbox.close(SECONDS)
