@@ -85,6 +85,8 @@ def _parser() -> Parser:
     add("strategies", _strategies, "list the strategies and whether they run here", json)
     add("devices", _devices, "list the devices of this machine", json)
     add("recipes", _recipes, "list the built-in recipes", json)
+    record = add("record-gpus", _record_gpus, "save what the NVIDIA driver answers, for a report")
+    record.add_argument("file", metavar="FILE", type=Path, help="where to save it, as JSON")
     pictures = add("screenshots", _screenshots, "save pictures of the window")
     pictures.add_argument("folder", metavar="DIR", type=Path, help="where to save them")
     return parser
@@ -193,6 +195,12 @@ def _empty_cache(options: argparse.Namespace) -> int:
     from engine.headless.ask import empty_cache
 
     return empty_cache(options.id)
+
+
+def _record_gpus(options: argparse.Namespace) -> int:
+    from engine.headless.machine import record_gpus
+
+    return record_gpus(options.file)
 
 
 def _screenshots(options: argparse.Namespace) -> int:

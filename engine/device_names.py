@@ -12,3 +12,8 @@ def is_logical_cpu(device: str) -> bool:
     """Whether `device` names a logical CPU device (`cpu:0` ... `cpu:63`)."""
     match = _LOGICAL_CPU.fullmatch(device)
     return match is not None and int(match[1]) < MOST_LOGICAL_CPUS
+
+
+def is_slice(device: str) -> bool:
+    """Whether `device` names a part of a GPU that is divided by MIG."""
+    return device.startswith("MIG-")

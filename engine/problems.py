@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from engine.device_names import is_logical_cpu
+from engine.device_names import is_logical_cpu, is_slice
 from engine.field_info import Setting
 from engine.spec import FIELDS, RunSpec
 
@@ -68,6 +68,11 @@ def _device_problems(devices: Sequence[str], known: Collection[str]) -> list[str
                 f"{device} is not on this machine (any more): choose one that "
                 "`python main.py devices` lists."
             )
+    if len(devices) > 1 and any(map(is_slice, devices)):
+        found.append(
+            "A program can use only one slice of a divided GPU (MIG): choose one slice alone, or "
+            "GPUs that are not divided."
+        )
     if len({is_logical_cpu(device) for device in devices}) > 1:
         found.append("CPU and GPU devices cannot train together: choose one kind.")
     return found

@@ -17,6 +17,7 @@ from engine import paths
 from engine.client import RunInfo
 from engine.telemetry.snapshot import Snapshot
 from gui import theme as look
+from gui.alarm_bar import AlarmBar
 from gui.background import Background
 from gui.cards import FigureRow
 from gui.device_list import DeviceList
@@ -98,6 +99,7 @@ class Deck(QObject):
         self.telemetry = TelemetryReader(parent=self)
         self.owners = DeviceOwners(self.background, self)
         self.controls = RunControls(now)
+        self.alarms = AlarmBar(now)
         self.devices = DeviceList()
         self.form = RunForm()
         self.history = RunHistory(now)
@@ -109,6 +111,7 @@ class Deck(QObject):
         self.events = EventTable()
         parts = Parts(
             self.controls,
+            self.alarms,
             self.devices,
             self.form,
             self.history,
@@ -136,6 +139,7 @@ class Deck(QObject):
         self.events.clear()
         self.figures.clear()
         self.banner.clear()
+        self.alarms.clear_run()
         self.controls.show_info(None)
         self.window.status.clear()
         self.history.watch(run_id)
@@ -164,11 +168,13 @@ class Deck(QObject):
         reader.status_changed.connect(self.controller.show_status)
         reader.status_changed.connect(self.figures.show_info)
         reader.status_changed.connect(self.banner.show_info)
+        reader.status_changed.connect(self.alarms.show_info)
         reader.status_changed.connect(self._show_info)
         reader.events.connect(self.log.append_events)
         reader.events.connect(self.events.append)
         reader.events.connect(self.figures.take_events)
         reader.events.connect(self.banner.take_events)
+        reader.events.connect(self.alarms.take_events)
         reader.points.connect(self.plots.add_points)
         reader.points.connect(self.figures.take_points)
         reader.curve.connect(self.plots.set_points)
@@ -215,6 +221,7 @@ class Deck(QObject):
         self.devices.detail_wanted.connect(self.telemetry.set_detail)
         self.window.watched.connect(self.telemetry.set_watching)
         self.telemetry.snapshot.connect(self.devices.show_snapshot)
+        self.telemetry.snapshot.connect(self.alarms.take_snapshot)
         self.telemetry.snapshot.connect(self.form.show_snapshot)
         self.telemetry.snapshot.connect(self._label_devices)
         self.telemetry.stale.connect(self.devices.set_stale)
@@ -257,6 +264,7 @@ class Deck(QObject):
     def _dress(self, theme: look.Theme) -> None:
         self.controls.set_theme(theme)
         self.history.set_theme(theme)
+        self.alarms.set_theme(theme)
         self.plots.set_theme(theme)
         self.log.set_theme(theme)
 

@@ -19,6 +19,7 @@ from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
 from gui import device_words as words
 from gui.device_facts import Fact, facts
 from gui.device_matrix import LinkMatrix, gpu_labels
+from gui.device_past import DevicePast
 from gui.device_tables import SLICES, USERS, FactTable, slice_rows, user_rows
 
 _SIZE = (780, 720)
@@ -46,6 +47,7 @@ class DeviceDetail(QDialog):
         self.users = FactTable(USERS, "Who uses the memory")
         self.slices = FactTable(SLICES, "Slices")
         self.matrix = LinkMatrix()
+        self.past = DevicePast()
         self._sections: dict[QWidget, QLabel] = {
             self.users: _heading("WHO USES THE MEMORY"),
             self.slices: _heading("SLICES (MIG)"),
@@ -57,6 +59,7 @@ class DeviceDetail(QDialog):
         """Show the device `id` from now on."""
         if id != self.device_id:
             self.device_id = id
+            self.past.watch(id)
             self._clear()
 
     def show_device(
@@ -131,6 +134,8 @@ class DeviceDetail(QDialog):
         for label in (self._heading, self.address, self.state, self.stale_note):
             column.addWidget(label)
         column.addLayout(self._grid)
+        column.addSpacing(6)
+        column.addWidget(self.past)
         for table, heading in self._sections.items():
             column.addSpacing(6)
             column.addWidget(heading)

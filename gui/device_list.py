@@ -85,6 +85,7 @@ class DeviceList(QFrame):
             row.set_flat(gpus > MOST_TALL_GPUS)
         self.gpu_note.setText(snapshot.gpu_note)
         self.gpu_note.setVisible(bool(snapshot.gpu_note))
+        self.detail.past.take_snapshot(snapshot)
         self._show_detail()
 
     def show_uses(self, uses: Mapping[str, MemoryUse]) -> None:

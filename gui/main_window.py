@@ -35,6 +35,7 @@ class Parts(NamedTuple):
     """The widgets that the window lays out."""
 
     controls: QWidget
+    alarms: QWidget
     devices: QWidget
     form: QWidget
     history: QWidget
@@ -159,6 +160,7 @@ class MainWindow(QMainWindow):
         column = QVBoxLayout(content)
         column.setContentsMargins(10, 10, 4, 6)
         column.setSpacing(8)
+        column.addWidget(parts.alarms)
         column.addWidget(parts.devices)
         column.addWidget(parts.form)
         runs = QFrame()

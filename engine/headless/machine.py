@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Sequence
 from functools import cache
+from pathlib import Path
 
-from engine.device_names import is_logical_cpu
-from engine.headless.output import Refused
+from engine.device_names import is_logical_cpu, is_slice
+from engine.headless.output import Exit, Refused
 from engine.strategy import Strategy
-from engine.telemetry.probe import snapshot_once
+from engine.telemetry.probe import record, snapshot_once
 from engine.telemetry.snapshot import Snapshot
 
 ALL_GPUS = "all-gpus"
@@ -17,14 +19,16 @@ _CPU = re.compile(r"cpu(?::(\d{1,3}))?", re.ASCII)
 _GPU = re.compile(r"(?:gpu|cuda):(\d{1,3})", re.ASCII)
 
 
-def gpus_of(snapshot: Snapshot) -> list[str]:
-    """UUIDs of the GPUs that answer, in PCI order."""
-    return [row.id for row in snapshot.devices if row.kind == "gpu" and row.lost is None]
+def record_gpus(file: Path) -> int:
+    """Save what the NVIDIA driver of this machine answers; the exit code."""
+    done, said = record(file)
+    print(said, file=sys.stdout if done else sys.stderr)
+    return Exit.DONE if done else Exit.FAILED
 
 
 def default_devices() -> tuple[str, ...]:
     """The first GPU, or one CPU device where no GPU answers."""
-    return (*gpus_of(snapshot_once()), "cpu:0")[:1]
+    return (*snapshot_once().gpus_to_choose(), "cpu:0")[:1]
 
 
 def resolve_devices(text: str) -> tuple[str, ...]:
@@ -47,10 +51,10 @@ def _resolve(name: str, look: Callable[[], Snapshot]) -> Sequence[str]:
                 f"There is no device {name}: the logical CPU devices are cpu:0 to cpu:63."
             )
         return [device]
-    if name.startswith("GPU-"):
+    if name.startswith("GPU-") or is_slice(name):
         return [name]
     if name == ALL_GPUS:
-        gpus = gpus_of(look())
+        gpus = look().gpus_to_choose()
         if not gpus:
             raise Refused(f"{name} is not there: {look().gpu_note or 'no GPU answers.'}")
         return gpus
@@ -71,12 +75,17 @@ def _numbered(name: str, number: int, snapshot: Snapshot) -> str:
         raise Refused(f"There is no {name}: this machine has {len(rows)} GPUs, counted from 0.")
     if rows[number].lost:
         raise Refused(f"{name} ({rows[number].name}) is lost. {rows[number].lost}")
+    if rows[number].slices:
+        raise Refused(
+            f"{name} ({rows[number].name}) is divided into slices (MIG): name one of them by its "
+            "UUID, such as " + rows[number].slices[0].uuid + "."
+        )
     return rows[number].id
 
 
 def why_not_here(strategy: Strategy, snapshot: Snapshot) -> str:
     """Why a strategy cannot run on any devices of this machine; empty when it can."""
-    gpus = gpus_of(snapshot)
+    gpus = snapshot.gpus_to_choose()
     candidates = [("cpu:0",), ("cpu:0", "cpu:1"), tuple(gpus[:1]), tuple(gpus[:2]), tuple(gpus)]
     reasons: list[list[str]] = []
     for devices in dict.fromkeys(filter(None, candidates)):

@@ -45,9 +45,28 @@ def snapshot_once(timeout: float = 10.0) -> Snapshot:
 
 
 def gpu_uuids(timeout: float = 10.0) -> tuple[str, ...]:
-    """The UUIDs of the GPUs that answer, in PCI order."""
-    devices = snapshot_once(timeout).devices
-    return tuple(row.id for row in devices if row.kind == "gpu" and row.lost is None)
+    """The UUIDs of the GPUs, or of their slices, that a run can use, in PCI order."""
+    return snapshot_once(timeout).gpus_to_choose()
+
+
+def record(file: Path, timeout: float = 60.0) -> tuple[bool, str]:
+    """Have a process of its own save what the driver answers; whether it did, and the sentence."""
+    recorder = subprocess.Popen(
+        [*HELPER, "--record", str(file.absolute())],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    try:
+        output, _ = recorder.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        _abandon(recorder)
+        return False, f"The NVIDIA driver does not answer (asked for {timeout:g} s)."
+    said = output.decode(errors="replace").strip()
+    if recorder.returncode < 0:
+        said = "The NVIDIA driver took the recording process down."
+    return recorder.returncode == 0, said
 
 
 def _abandon(helper: subprocess.Popen[bytes]) -> None:

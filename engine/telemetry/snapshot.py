@@ -147,3 +147,14 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     links: tuple[Link, ...] = ()
     """One entry per pair of GPUs."""
+
+    def gpus_to_choose(self) -> tuple[str, ...]:
+        """The UUIDs of what a run can use of the GPUs that answer, in PCI order.
+
+        Of a GPU that is divided these are its slices: nobody can use the whole any more.
+        """
+        found: list[str] = []
+        for device in self.devices:
+            if device.kind == "gpu" and device.lost is None:
+                found += [part.uuid for part in device.slices] or [device.id]
+        return tuple(found)

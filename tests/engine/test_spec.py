@@ -39,7 +39,8 @@ def spec(**changes: Any) -> RunSpec:
 
 def found(wanted: RunSpec, recipe: RecipeInfo = RECIPE) -> list[tuple[str, str]]:
     strategy = catalog.strategy(wanted.strategy)
-    return [(p.field, p.text) for p in problems(wanted, recipe, strategy, known_devices=(GPU,))]
+    known = (GPU, "MIG-a")
+    return [(p.field, p.text) for p in problems(wanted, recipe, strategy, known)]
 
 
 @pytest.mark.parametrize(
@@ -68,6 +69,7 @@ def test_a_spec_that_can_run_has_no_problems(changes: dict[str, Any]) -> None:
         ({"devices": ("GPU-gone",)}, "devices", "GPU-gone is not on this machine"),
         ({"devices": ("cpu:64",)}, "devices", "cpu:64 is not on this machine"),
         ({"devices": ("cpu:0", GPU)}, "devices", "CPU and GPU devices cannot train together"),
+        ({"devices": (GPU, "MIG-a")}, "devices", "only one slice of a divided GPU"),
         ({"strategy": "torch/single"}, "devices", "trains on 1 device and 2 are chosen"),
         ({"batch_size": 0}, "batch_size", "at least 1"),
         ({"batch_size": -5}, "batch_size", "at least 1"),

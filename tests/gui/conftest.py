@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QCoreApplication, QEvent
+from PySide6.QtGui import QPalette
+from PySide6.QtWidgets import QApplication
 
 from engine import paths
 from engine.catalog import recipe
@@ -60,8 +62,13 @@ def windows_end_with_their_test() -> Iterator[None]:
     A change of theme dresses every widget there is, so the tests would grow slower and slower.
     """
     yield
-    if QCoreApplication.instance() is not None:
-        QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    app = QCoreApplication.instance()
+    if app is None:
+        return
+    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    if isinstance(app, QApplication) and app.styleSheet():
+        app.setStyleSheet("")  # the theme of this test is not the next one's
+        app.setPalette(QPalette())
 
 
 Record = Callable[..., Recording]

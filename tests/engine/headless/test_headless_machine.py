@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
 from engine.headless import machine
-from engine.headless.machine import default_devices, resolve_devices, why_not_here
-from engine.headless.output import Refused
+from engine.headless.machine import (
+    default_devices,
+    record_gpus,
+    resolve_devices,
+    why_not_here,
+)
+from engine.headless.output import Exit, Refused
 from engine.strategy import Strategy, WorkerPlan
-from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
+from engine.telemetry.snapshot import DeviceSnapshot, MigSlice, Snapshot
 
 FIRST, SECOND, LOST = "GPU-aaaa", "GPU-bbbb", "GPU-cccc"
 NO_GPU = "No NVIDIA driver is installed."
@@ -38,6 +44,33 @@ def two_gpus_and_a_lost_one(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "snapshot_once", lambda: snapshot())
+
+
+def test_of_a_divided_gpu_a_slice_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    divided = DeviceSnapshot(
+        id=FIRST,
+        kind="gpu",
+        label="0",
+        name="H100",
+        slices=(MigSlice(uuid="MIG-1", name="3g.40gb"), MigSlice(uuid="MIG-2", name="1g.10gb")),
+    )
+    machine_now = Snapshot(time=0.0, devices=(divided, *snapshot(SECOND).devices))
+    monkeypatch.setattr(machine, "snapshot_once", lambda: machine_now)
+    assert default_devices() == ("MIG-1",)
+    assert resolve_devices("MIG-2") == ("MIG-2",)
+    assert resolve_devices("gpu:1") == (SECOND,)
+    with pytest.raises(Refused, match=r"gpu:0 \(H100\) is divided into slices .* such as MIG-1"):
+        resolve_devices("gpu:0")
+
+
+def test_a_recording_is_made_elsewhere_and_what_it_said_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(machine, "record", lambda file: (file.name == "a", f"About {file.name}."))
+    assert record_gpus(tmp_path / "a") == Exit.DONE
+    assert record_gpus(tmp_path / "b") == Exit.FAILED
+    told = capsys.readouterr()
+    assert (told.out, told.err) == ("About a.\n", "About b.\n")
 
 
 @pytest.mark.usefixtures("two_gpus_and_a_lost_one")

@@ -11,6 +11,7 @@ import msgspec
 import psutil
 import pytest
 
+from engine.telemetry import probe
 from engine.telemetry.probe import HELPER, ROOT, snapshot_once
 from engine.telemetry.recorder import Recording
 from engine.telemetry.snapshot import Snapshot
@@ -25,8 +26,9 @@ from tests.support.fake_nvml import (
 
 
 def record(file: Path) -> str:
-    command = [*HELPER, "--record", str(file)]
-    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    done, said = probe.record(file)
+    assert done, said
+    return said
 
 
 def gpus(snapshot: Snapshot) -> object:
