@@ -95,6 +95,8 @@ class Supervisor:
                 self._turn()
         finally:
             self._pool.end(kill=True)
+            for used in self._folder.glob("attempt-*.rendezvous*"):
+                used.unlink(missing_ok=True)
             telemetry.close()
             server.close()
         ended = self._verdict()

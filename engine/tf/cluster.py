@@ -55,6 +55,19 @@ def joined(rank: int, world_size: int) -> Iterator[None]:
     close_to_other_machines()
 
 
+def part(rank: int, world_size: int) -> None:
+    """Return once every rank is here.
+
+    A rank whose last exchange is done may still be asked for its result: who left before all others
+    have theirs would look like one that died. In somebody else's cluster there is no place to meet.
+    """
+    rendezvous = os.environ.get(environment.RENDEZVOUS)
+    if rendezvous:
+        _write(_goodbye(rendezvous, rank), "")
+        while not all(_goodbye(rendezvous, other).exists() for other in range(world_size)):
+            time.sleep(_LOOK_SECONDS)
+
+
 def close_to_other_machines() -> None:
     """Let the ports that this process listens on be reached from this machine only.
 
@@ -103,6 +116,10 @@ def _ports(rendezvous: str, world_size: int) -> list[int]:
 
 def _note(rendezvous: str, rank: int) -> Path:
     return Path(f"{rendezvous}.rank{rank}")
+
+
+def _goodbye(rendezvous: str, rank: int) -> Path:
+    return Path(f"{rendezvous}.left{rank}")
 
 
 def _write(path: Path, text: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from engine.device_names import is_logical_cpu
-from engine.tf.cluster import joined
+from engine.tf.cluster import joined, part
 from engine.tf.devices import configure
 from engine.tf.strategy import TfStrategy
 from engine.tf.trainer import TfTrainer
@@ -57,7 +57,8 @@ class MultiWorkerTrainer(TfTrainer):
         self.agree((0, 0))
 
     def close(self) -> None:
-        self.barrier()  # who leaves early looks like one that died
+        self.barrier()
+        part(self._session.rank, self._session.world_size)
 
     def _make_scope(self, session: WorkerSession, strategy: TfStrategy) -> Any:
         name = session.devices[0]

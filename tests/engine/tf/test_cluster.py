@@ -6,11 +6,12 @@ import json
 import os
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from engine.tf.cluster import close_to_other_machines, joined
+from engine.tf.cluster import close_to_other_machines, joined, part
 from engine.worker import environment
 from engine.worker.failures import TrainingFailed
 
@@ -61,6 +62,14 @@ def test_all_ranks_wait_until_all_ports_are_known(rendezvous: Path) -> None:
         assert mine == f"127.0.0.1:{own_port()}"
         assert config["task"] == {"type": "worker", "index": 1}
     timer.join()
+
+
+def test_who_is_done_first_stays_until_all_are(rendezvous: Path) -> None:
+    with ThreadPoolExecutor(1) as other:
+        first = other.submit(part, 0, 2)
+        assert not first.done()
+        part(1, 2)
+        first.result(10)
 
 
 def test_somebody_elses_cluster_stands(monkeypatch: pytest.MonkeyPatch) -> None:
