@@ -18,8 +18,7 @@ from engine.spec import RunSpec
 from engine.spec_file import write_spec
 from engine.store import RunStore
 from engine.store_reader import RunReader
-from engine.supervisor import device_watch
-from engine.supervisor import run as run_module
+from engine.supervisor import deadlines, device_watch
 from engine.supervisor.inbox import DeviceNews, Inbox, Received
 from engine.supervisor.run import Supervisor
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
@@ -61,7 +60,7 @@ class Attempt:
 @pytest.fixture
 def attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Attempt]:
     """The run trains on GPU."""
-    monkeypatch.setattr(run_module, "MOURNING_SECONDS", 0.0)
+    monkeypatch.setattr(deadlines, "MOURNING_SECONDS", 0.0)
     recipe = tmp_path / "hangs.py"
     recipe.write_text(HANGS)
     made = Attempt(spec(str(recipe), "torch/single", (GPU,)))
