@@ -6,13 +6,16 @@ import shutil
 import sqlite3
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
 
 from engine import catalog, paths
 from engine import checkpoint as checkpoint_files
+from engine.best_figures import BestFigure
 from engine.channel import CLOSED, CommandAccepted, Hello, connect, supervisor_pid
 from engine.checkpoint import CheckpointDamaged, CheckpointInfo
 from engine.commands import Command
@@ -21,6 +24,7 @@ from engine.device_names import is_logical_cpu
 from engine.events import CommandRefused
 from engine.problems import Problem, problems
 from engine.process import is_alive, start_module
+from engine.run_notes import RunNotes, UnreadableNotes, read_notes
 from engine.run_state import RunState, RunStatus
 from engine.spec import RunSpec
 from engine.spec_file import UnreadableSpec, read_spec, replaced_spec, write_spec
@@ -79,14 +83,21 @@ class RunInfo(NamedTuple):
     """The truth, with the operating system asked whether the supervisor lives."""
 
     reason: str
+    notes: RunNotes = RunNotes()
+    best: Mapping[str, BestFigure] = MappingProxyType({})
+    """By validation metric; only filled in by `engine.run_index`, which remembers it."""
+
+    @property
+    def name(self) -> str:
+        """What people call it; several runs may have the same name."""
+        return self.notes.name or self.spec.name or Path(self.spec.recipe).stem
 
     @property
     def title(self) -> str:
         """`digits · ddp × 2 · #7`."""
-        name = self.spec.name or Path(self.spec.recipe).stem
         strategy = self.spec.strategy.rpartition("/")[2]
         count = f" × {len(self.spec.devices)}" if len(self.spec.devices) > 1 else ""
-        return f"{name} · {strategy}{count} · #{self.id}"
+        return f"{self.name} · {strategy}{count} · #{self.id}"
 
 
 def check(spec: RunSpec) -> list[Problem]:
@@ -170,7 +181,7 @@ def resume(
 def look(run_id: str) -> RunInfo:
     """The run `run_id` as it is now. Raises NoSuchRun."""
     folder = paths.run_folder(run_id)
-    if run_id not in paths.run_ids():
+    if not paths.is_run(run_id):
         raise NoSuchRun(
             f"There is no run {run_id}: `python main.py runs` lists the runs there are."
         )
@@ -189,11 +200,19 @@ def look(run_id: str) -> RunInfo:
         reason = (
             "Its supervisor is gone without a word: the machine was restarted or it was killed."
         )
-    return RunInfo(run_id, folder, spec, status, state, reason)
+    return RunInfo(run_id, folder, spec, status, state, reason, _notes(folder))
+
+
+def _notes(folder: Path) -> RunNotes:
+    """The notes on a run; where they are damaged, what is wrong with them."""
+    try:
+        return read_notes(folder)
+    except UnreadableNotes as error:
+        return RunNotes(note=str(error))
 
 
 def runs() -> list[RunInfo]:
-    """Every run that can be read, newest first."""
+    """Every run that can be read, newest first; `engine.run_index` does the same faster."""
     found = []
     for run_id in paths.run_ids():
         try:

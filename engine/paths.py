@@ -9,6 +9,7 @@ from pathlib import Path
 import platformdirs
 
 HOME_VARIABLE = "TRAINDECK_HOME"
+_NUMBER = re.compile(r"[1-9]\d*", re.ASCII)
 
 
 def home() -> Path:
@@ -24,6 +25,11 @@ def runs_folder() -> Path:
     return home() / "runs"
 
 
+def trash_folder() -> Path:
+    """Where deleted runs lie until the trash is emptied."""
+    return home() / "trash"
+
+
 def run_folder(run_id: str) -> Path:
     """The folder of the run `run_id`, whether it exists or not."""
     return runs_folder() / run_id
@@ -33,7 +39,8 @@ def create_run_folder() -> Path:
     """Make the folder of a new run, readable by its owner only; its name is the next number."""
     runs = runs_folder()
     runs.mkdir(parents=True, exist_ok=True, mode=0o700)
-    number = max((int(name) for name in _numbered(runs)), default=0)
+    taken = _numbered(runs) + _numbered(trash_folder())  # those may come back
+    number = max(map(int, taken), default=0)
     while True:
         number += 1
         folder = runs / str(number)
@@ -51,7 +58,17 @@ def run_ids() -> list[str]:
     return sorted(_numbered(runs_folder()), key=int, reverse=True)
 
 
+def is_run(run_id: str) -> bool:
+    """Whether there is a run `run_id`; asks for its folder alone, not for all of them."""
+    return bool(_NUMBER.fullmatch(run_id)) and run_folder(run_id).is_dir()
+
+
+def trashed_ids() -> list[str]:
+    """Every run in the trash, newest first."""
+    return sorted(_numbered(trash_folder()), key=int, reverse=True)
+
+
 def _numbered(folder: Path) -> list[str]:
     if not folder.is_dir():
         return []
-    return [entry.name for entry in folder.iterdir() if re.fullmatch(r"[1-9]\d*", entry.name)]
+    return [entry.name for entry in folder.iterdir() if _NUMBER.fullmatch(entry.name)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -207,15 +208,19 @@ class RunStore:
         return PyramidTail(pending)
 
 
-def read_blocks(connection: sqlite3.Connection, series: int, level: int, first: int) -> Blocks:
-    """The blocks of `level` from number `first` on; level 0 are the points themselves."""
+def read_blocks(
+    connection: sqlite3.Connection, series: int, level: int, first: int, end: int = sys.maxsize
+) -> Blocks:
+    """The blocks of `level` from number `first` to `end` (exclusive), as far as they are complete;
+    level 0 are the points themselves."""
     if level:
-        query = "SELECT step, time, low, high FROM block WHERE series = ? AND level = ? AND i >= ?"
-        parameters: tuple[int, ...] = (series, level, first)
+        query = "SELECT step, time, low, high FROM block WHERE series = ? AND level = ?"
+        parameters: tuple[int, ...] = (series, level, first, end)
     else:
-        query = "SELECT step, time, value, value FROM point WHERE series = ? AND i >= ?"
-        parameters = (series, first)
-    rows = connection.execute(query + " ORDER BY i", parameters).fetchall()
+        query = "SELECT step, time, value, value FROM point WHERE series = ?"
+        parameters = (series, first, end)
+    query += " AND i >= ? AND i < ? ORDER BY i"
+    rows = connection.execute(query, parameters).fetchall()
     columns = np.array(rows, dtype=np.float64).reshape(-1, 4).T  # None becomes NaN
     return Blocks(*columns)
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
+import sys
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -91,15 +95,25 @@ class RunReader:
         """How many points every series has by now."""
         return dict(self._connection.execute("SELECT name, count FROM series"))
 
+    def best(self, series: str, *, lowest: bool) -> tuple[float, int] | None:
+        """The lowest or the highest finite value of a series and its first step; None without
+        any. Looks at every point: meant for what is measured once an epoch."""
+        id, _ = self._find(series)
+        order = "value" if lowest else "value DESC"
+        row = self._connection.execute(
+            "SELECT value, step FROM point WHERE series = ? AND value BETWEEN ? AND ? "
+            f"ORDER BY {order}, i LIMIT 1",
+            (id, -LARGEST, LARGEST),
+        ).fetchone()
+        return (float(row[0]), int(row[1])) if row else None
+
     def history(self, series: str, most: int = 20_000) -> Curve:
         """A whole series in about `most` points at the most: exact if it is no longer than that,
         else the lowest and highest value of each block. Empty for an unknown series."""
         id, count = self._find(series)
         if count <= most:
             return self._exact(id, 0)
-        level = 1
-        while 2 * (count // FACTOR**level) > most:
-            level += 1
+        level = _level(count, most)
         blocks, covered = NO_BLOCKS, 0
         for finer in range(level, -1, -1):
             size = FACTOR**finer
@@ -110,6 +124,39 @@ class RunReader:
             covered += len(rest.step) * size
         return Curve(*zigzag(blocks), covered)
 
+    def window(
+        self, series: str, first_step: float, last_step: float, most: int = 20_000
+    ) -> tuple[Curve, bool]:
+        """The points between two steps and one to each side, as `history` gives the whole series;
+        and whether they are exact."""
+        id, count = self._find(series)
+
+        def step(place: int) -> float:
+            row = self._connection.execute(
+                "SELECT step FROM point WHERE series = ? AND i = ?", (id, place)
+            ).fetchone()
+            return float(row[0]) if row else math.inf
+
+        covered = max(0, bisect_left(range(count), first_step, key=step) - 1)
+        end = min(count, bisect_right(range(count), last_step, key=step) + 1)
+        level = _level(end - covered, most)
+        covered -= covered % FACTOR**level
+        blocks = NO_BLOCKS
+        for finer in range(level, -1, -1):
+            size = FACTOR**finer
+            found = read_blocks(self._connection, id, finer, covered // size, end // size)
+            blocks = concatenate(blocks, found)
+            covered += len(found.step) * size
+        curve = Curve(*zigzag(blocks), covered) if level else _curve(blocks, covered)
+        return curve, not level
+
+    def batches(self, series: str, size: int = 50_000) -> Iterator[Curve]:
+        """Every point of a series, some at a time."""
+        id, count = self._find(series)
+        for first in range(0, count, size):
+            blocks = read_blocks(self._connection, id, 0, first, first + size)
+            yield _curve(blocks, first + len(blocks.step))
+
     def points_after(self, series: str, count: int) -> Curve:
         """The points of a series after its first `count`."""
         id, _ = self._find(series)
@@ -117,7 +164,7 @@ class RunReader:
 
     def _exact(self, id: int, first: int) -> Curve:
         blocks: Blocks = read_blocks(self._connection, id, 0, first)
-        return Curve(blocks.step, blocks.time, blocks.low, first + len(blocks.step))
+        return _curve(blocks, first + len(blocks.step))
 
     def _find(self, series: str) -> tuple[int, int]:
         row = self._connection.execute(
@@ -125,6 +172,23 @@ class RunReader:
         ).fetchone()
         return row or (-1, 0)
 
+
+def _curve(points: Blocks, count: int) -> Curve:
+    return Curve(points.step, points.time, points.low, count)
+
+
+def _level(count: int, most: int) -> int:
+    """The finest level that shows `count` points in at most `most`; 0 for the points themselves."""
+    if count <= most:
+        return 0
+    level = 1
+    while 2 * (count // FACTOR**level) > most:
+        level += 1
+    return level
+
+
+LARGEST = sys.float_info.max
+"""Beyond it is infinity."""
 
 NO_BLOCKS = Blocks(*[np.empty(0)] * 4)
 

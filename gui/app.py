@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-import locale
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import get_args
 
-from PySide6.QtCore import QLocale, QObject, QSettings, QTimer
-from PySide6.QtWidgets import QApplication
+from PySide6.QtCore import QObject, QSettings, QTimer
 
 from engine import paths
 from engine.client import RunInfo
 from engine.telemetry.snapshot import Snapshot
 from gui import theme as look
 from gui.alarm_bar import AlarmBar
+from gui.application import application, has_display
+from gui.attention import Attention
 from gui.background import Background
 from gui.cards import FigureRow
 from gui.device_list import DeviceList
 from gui.device_owners import DeviceOwners
 from gui.event_table import EventTable
 from gui.failure_banner import FailureBanner
+from gui.first_run_desk import FirstRunDesk
+from gui.first_start import FirstStart
+from gui.history_room import HistoryRoom
+from gui.log_bar import LogBar
+from gui.log_desk import LogDesk
 from gui.log_view import LogView
 from gui.main_window import MainWindow, Parts
+from gui.notices import Notices, desktop_notify
+from gui.plot_desk import PlotDesk
 from gui.plots.plot_grid import PlotGrid
 from gui.resume_desk import ResumeDesk
 from gui.run_controller import RunController
@@ -61,26 +68,6 @@ def run(argv: Sequence[str]) -> int:
     return app.exec()
 
 
-def has_display(platform: str, environment: Mapping[str, str]) -> bool:
-    """Whether Qt finds a screen; asked first, because Qt itself aborts where it does not."""
-    if platform != "linux":
-        return True
-    names = ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM")
-    return any(environment.get(name) for name in names)
-
-
-def application(argv: Sequence[str]) -> QApplication:
-    """The QApplication with Traindeck's name, font and number format."""
-    QLocale.setDefault(QLocale.c())  # 0.001, never 0,001
-    app = QApplication(list(argv))
-    locale.setlocale(locale.LC_NUMERIC, "C")  # Qt took the user's, and C libraries read it
-    app.setApplicationName("Traindeck")
-    app.setStyle("Fusion")
-    look.load_fonts()
-    app.setFont(look.application_font())
-    return app
-
-
 class Deck(QObject):
     """The window with everything behind it."""
 
@@ -103,26 +90,31 @@ class Deck(QObject):
         self.devices = DeviceList()
         self.form = RunForm()
         self.history = RunHistory(now)
+        self.runs = HistoryRoom(self.history, theme)
         self.banner = FailureBanner()
         self.row = FigureRow()
         self.figures = RunFigures(self)
-        self.plots = PlotGrid(now)
+        self.plots = PlotGrid(now, self.settings)
+        self.plot_desk = PlotDesk(self.plots, self.reader, self.background, self)
         self.log = LogView(now)
         self.events = EventTable()
+        self.log_bar = LogBar()
+        self.first_start = FirstStart()
         parts = Parts(
-            self.controls,
-            self.alarms,
-            self.devices,
-            self.form,
-            self.history,
-            self.banner,
-            self.row,
-            self.plots,
-            self.log,
-            self.events,
-        )
+            self.controls, self.alarms, self.devices, self.form, self.runs.panel, self.banner,
+            self.row, self.plots, self.log, self.events, self.log_bar, self.first_start,
+            self.runs.comparison,
+        )  # fmt: skip
         self.window = MainWindow(parts, self.settings)
         self.resume_desk = ResumeDesk(self.controller, self.form, self.window)
+        self.runs.furnish(self.background, self.controller, self.form, self.window)
+        self.log_desk = LogDesk(self.log_bar, self.log, self.events, self.window)
+        self.first_run = FirstRunDesk(
+            self.first_start, self.controller, self.form.devices, self.window
+        )
+        self.attention = Attention(self.window, self.controls, [self.row])
+        notify = desktop_notify(look.icon("waveform", now.accent), self)
+        self.notices = Notices(self.window, notify, self)
         self._connect_run()
         self._connect_commands()
         self._connect_telemetry()
@@ -134,9 +126,11 @@ class Deck(QObject):
 
     def open(self, run_id: str | None) -> None:
         """Show the run `run_id` from its beginning: live, re-attached or over, all the same."""
-        self.plots.clear()
-        self.log.forget()
-        self.events.clear()
+        self.runs.close_comparison()
+        self.plot_desk.watch(run_id)
+        self.log_desk.clear()
+        self.attention.show_info(None)
+        self.window.show_welcome(run_id is None)
         self.figures.clear()
         self.banner.clear()
         self.alarms.clear_run()
@@ -156,11 +150,13 @@ class Deck(QObject):
 
     def _open_newest(self) -> None:
         infos = self.controller.runs()
-        self.history.show_runs(infos)
+        self.runs.show_runs(infos)
         self.owners.show_runs(infos)
-        active = [info for info in infos if not info.state.is_over]
-        newest = (active or infos)[:1]
-        self.open(newest[0].id if newest else None)
+        self.open(self.first_run.to_open(infos))
+
+    def _runs_listed(self, infos: list[RunInfo]) -> None:
+        if self.history.watched is None and infos:
+            self.open(self.first_run.to_open(infos))  # started from somewhere else
 
     def _connect_run(self) -> None:
         reader = self.reader
@@ -170,16 +166,14 @@ class Deck(QObject):
         reader.status_changed.connect(self.banner.show_info)
         reader.status_changed.connect(self.alarms.show_info)
         reader.status_changed.connect(self._show_info)
-        reader.events.connect(self.log.append_events)
-        reader.events.connect(self.events.append)
+        reader.status_changed.connect(self.attention.show_info)
+        reader.events.connect(self.log_desk.take_events)
         reader.events.connect(self.figures.take_events)
         reader.events.connect(self.banner.take_events)
         reader.events.connect(self.alarms.take_events)
-        reader.points.connect(self.plots.add_points)
         reader.points.connect(self.figures.take_points)
-        reader.curve.connect(self.plots.set_points)
         reader.curve.connect(self.figures.take_curve)
-        reader.log_lines.connect(self.log.append_output)
+        reader.log_lines.connect(self.log_desk.take_output)
         reader.trouble.connect(self._say)
         self.figures.figure.connect(self.row.set_figure)
         self.figures.metric_named.connect(self.row.card("metric").set_caption)
@@ -197,7 +191,14 @@ class Deck(QObject):
         controller.started.connect(self._started)
         controller.problems.connect(self.form.show_problems)
         controller.failed.connect(self._say)
-        controller.runs_listed.connect(self.history.show_runs)
+        controller.runs_listed.connect(self._runs_listed)
+        controller.runs_listed.connect(self.notices.show_runs)
+        self.notices.ended.connect(self._say)
+        self.form.said.connect(self._say)
+        self.log_desk.said.connect(self._say)
+        self.plot_desk.said.connect(self._say)
+        self.runs.said.connect(self._say)
+        self.runs.leaving.connect(lambda: self.open(None))
         self.history.opened.connect(self.open)
         self.history.copy_requested.connect(self.form.load)
         self._connect_resume()
@@ -223,6 +224,7 @@ class Deck(QObject):
         self.telemetry.snapshot.connect(self.devices.show_snapshot)
         self.telemetry.snapshot.connect(self.alarms.take_snapshot)
         self.telemetry.snapshot.connect(self.form.show_snapshot)
+        self.telemetry.snapshot.connect(self.first_run.show_snapshot)
         self.telemetry.snapshot.connect(self._label_devices)
         self.telemetry.stale.connect(self.devices.set_stale)
 
@@ -233,12 +235,18 @@ class Deck(QObject):
         window.checkpoint.triggered.connect(self.controls.checkpoint.click)
         window.open_recipe.triggered.connect(self.form.open_recipe)
         window.fit.triggered.connect(self.plots.fit)
+        window.reset_layout.triggered.connect(self.plots.placement.reset)
         window.toggle_theme.triggered.connect(self._toggle_theme)
         self.controls.theme_clicked.connect(self._toggle_theme)
         for choice, action in window.theme_choices.items():
             action.triggered.connect(partial(self._choose_theme, choice))
-        window.filter.textChanged.connect(self.log.set_filter)
-        window.filter.textChanged.connect(self.events.set_filter)
+        window.pause.triggered.connect(self.controls.pause.click)
+        window.empty_cache.triggered.connect(self.controls.empty_cache.click)
+        window.copy_command.triggered.connect(self.form.copy_command)
+        window.first_error.triggered.connect(self.log_desk.go_to_first_error)
+        window.find_next.triggered.connect(self.log_desk.find_next)
+        window.find_previous.triggered.connect(self.log_desk.find_previous)
+        self.log_desk.log_wanted.connect(window.show_log)
         self.theme.changed.connect(self._dress)
 
     def _started(self, run_id: str) -> None:

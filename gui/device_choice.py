@@ -16,6 +16,9 @@ from gui.device_box import DeviceBox
 from gui.device_matrix import LinksDialog
 from gui.fields import Below
 
+TEXT_MARGIN = 7
+"""Logical pixels: the number begins where the text of the fields above begins."""
+
 
 class DeviceChoice(QWidget):
     """A box to tick per GPU, or a number of CPU workers: one kind at a time."""
@@ -130,6 +133,10 @@ class DeviceChoice(QWidget):
         few = len(chosen) < ticked
         self._below.set_note(f"Only {len(chosen)} of {ticked} wanted are empty." if few else "")
 
+    def first_empty(self) -> str:
+        """The first whole GPU that nobody uses, else the CPU, as a spec names it."""
+        return (*self._empty(), "cpu:0")[0]
+
     def set_problem(self, text: str) -> None:
         """Show what is wrong with the choice, in words; empty when nothing is."""
         self._below.set_problem(text)
@@ -228,6 +235,11 @@ class DeviceChoice(QWidget):
 
 class _Count(QSpinBox):
     """A number in a panel that scrolls: the wheel is left to the panel."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        # A style sheet's padding does not reach the text of a spin box (Qt 6.11).
+        self.lineEdit().setTextMargins(TEXT_MARGIN, 0, 0, 0)
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         event.ignore()

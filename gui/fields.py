@@ -7,8 +7,18 @@ from html import escape
 from typing import NamedTuple
 
 from PySide6.QtCore import Qt, Signal, SignalInstance
-from PySide6.QtGui import QStandardItemModel, QWheelEvent
-from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel, QLineEdit, QVBoxLayout, QWidget
+from PySide6.QtGui import QPaintEvent, QStandardItemModel, QWheelEvent
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QLabel,
+    QLineEdit,
+    QStyle,
+    QStyleOptionComboBox,
+    QStylePainter,
+    QVBoxLayout,
+    QWidget,
+)
 
 from engine.field_info import FieldInfo, Setting
 
@@ -20,6 +30,19 @@ class Combo(QComboBox):
         super().__init__(parent)
         self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.setMinimumContentsLength(8)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Write what does not fit with an ellipsis, not cut off in the middle of a letter."""
+        option = QStyleOptionComboBox()
+        self.initStyleOption(option)
+        room = self.style().subControlRect(
+            QStyle.ComplexControl.CC_ComboBox, option, QStyle.SubControl.SC_ComboBoxEditField, self
+        )
+        text, right = option.currentText, Qt.TextElideMode.ElideRight
+        option.currentText = self.fontMetrics().elidedText(text, right, room.width())
+        painter = QStylePainter(self)
+        painter.drawComplexControl(QStyle.ComplexControl.CC_ComboBox, option)
+        painter.drawControl(QStyle.ControlElement.CE_ComboBoxLabel, option)
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         """Leave the choice as it is: whoever turns the wheel means the panel behind."""

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections import deque
 
-from PySide6.QtGui import QColor, QResizeEvent, QSyntaxHighlighter, QTextCharFormat, QTextDocument
+from PySide6.QtGui import QResizeEvent, QTextBlock, QTextCursor
 from PySide6.QtWidgets import QPlainTextEdit, QWidget
 
 from engine.store_reader import StoredEvent
-from gui import wording
-from gui.event_text import Level, event_text
+from gui.log_highlighter import LogHighlighter
+from gui.log_lines import Line, event_line, is_error, output_line
 from gui.theme import Theme, monospace_font
 
 MOST_LINES = 10_000
-_NO_TIME = " " * len("14:02:11.093")
-_LEVEL_WIDTH = max(len(level) for level in Level)
-_PREFIX = re.compile(rf"([\d:.]{{12}}| {{12}}) ({'|'.join(Level)}|OUT) *( rank \d+| {{7}})")
 
 
 class LogView(QPlainTextEdit):
@@ -24,14 +20,16 @@ class LogView(QPlainTextEdit):
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._lines: deque[str] = deque(maxlen=MOST_LINES)
-        self._filter = ""
-        self.setAccessibleName("Log")
+        self._lines: deque[Line] = deque(maxlen=MOST_LINES)
+        self._wanted = ""
+        self._rank: int | None = None
+        self._hides = True
+        self.setAccessibleName(self.tr("Log"))
         self.setReadOnly(True)
         self.setMaximumBlockCount(MOST_LINES)
         self.setFont(monospace_font())
-        self.setPlaceholderText("What the workers print appears here.")
-        self._highlighter = _Highlighter(self.document(), theme)
+        self.setPlaceholderText(self.tr("What the workers print appears here."))
+        self._highlighter = LogHighlighter(self.document(), theme)
 
     def set_theme(self, theme: Theme) -> None:
         """Colour the lines for `theme`."""
@@ -39,15 +37,11 @@ class LogView(QPlainTextEdit):
 
     def append_output(self, rank: int, lines: list[str]) -> None:
         """Add lines that worker `rank` printed; when it did is not known."""
-        self._append([_line(_NO_TIME, "OUT", rank, line) for line in lines])
+        self._append([output_line(rank, line) for line in lines])
 
     def append_events(self, events: list[StoredEvent]) -> None:
         """Add events, oldest first."""
-        lines = []
-        for stored in events:
-            said = event_text(stored.event)
-            lines.append(_line(wording.clock(stored.time), said.level, said.rank, said.text))
-        self._append(lines)
+        self._append([event_line(stored) for stored in events])
 
     def forget(self) -> None:
         """Drop every line: another run is shown."""
@@ -55,10 +49,45 @@ class LogView(QPlainTextEdit):
         self.clear()
 
     def set_filter(self, text: str) -> None:
-        """Show only lines that contain `text`, in whatever case."""
-        self._filter = text.casefold()
-        self.setPlainText("\n".join(line for line in self._lines if self._passes(line)))
-        self._go_to_end()
+        """Look for `text`, in whatever case: show only lines with it, or all and mark it."""
+        self._wanted = text.casefold()
+        self._show_again()
+
+    def set_hiding(self, hides: bool) -> None:
+        """Whether lines without the text looked for are hidden."""
+        self._hides = hides
+        self._show_again()
+
+    def set_rank(self, rank: int | None) -> None:
+        """Show only what this rank says (-1: the supervisor); None: everybody."""
+        self._rank = rank
+        self._show_again()
+
+    def find_again(self, *, backwards: bool = False) -> bool:
+        """Go to the next line that has the text looked for, round the end; False if none has."""
+        if not self._wanted:
+            return False
+        block = self.textCursor().block()
+        for _ in range(self.blockCount()):
+            block = block.previous() if backwards else block.next()
+            if not block.isValid():
+                document = self.document()
+                block = document.lastBlock() if backwards else document.firstBlock()
+            if self._wanted in block.text().casefold():
+                self._go_to(block)
+                return True
+        return False
+
+    def go_to_first_error(self) -> bool:
+        """Go to the first line in sight or above or below that speaks of an error; False if none
+        of those that are shown does."""
+        block = self.document().firstBlock()
+        while block.isValid():
+            if is_error(block.text()):
+                self._go_to(block)
+                return True
+            block = block.next()
+        return False
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Keep to the end, if that is what was in sight."""
@@ -67,9 +96,9 @@ class LogView(QPlainTextEdit):
         if follow:
             self._go_to_end()
 
-    def _append(self, lines: list[str]) -> None:
+    def _append(self, lines: list[Line]) -> None:
         self._lines.extend(lines)
-        shown = [line for line in lines[-MOST_LINES:] if self._passes(line)]
+        shown = [line.text for line in lines[-MOST_LINES:] if self._passes(line)]
         if not shown:
             return
         follow = self._is_at_end()
@@ -77,46 +106,26 @@ class LogView(QPlainTextEdit):
         if follow:
             self._go_to_end()
 
+    def _show_again(self) -> None:
+        self._highlighter.set_wanted(self._wanted)
+        self.setPlainText("\n".join(line.text for line in self._lines if self._passes(line)))
+        self._go_to_end()
+
+    def _go_to(self, block: QTextBlock) -> None:
+        """Put the line in the middle, selected: a selection is no matter of colour alone, the
+        cursor stands there, too."""
+        cursor = QTextCursor(block)
+        cursor.movePosition(QTextCursor.MoveOperation.EndOfBlock, QTextCursor.MoveMode.KeepAnchor)
+        self.setTextCursor(cursor)
+        self.centerCursor()
+
     def _is_at_end(self) -> bool:
         return self.verticalScrollBar().value() == self.verticalScrollBar().maximum()
 
     def _go_to_end(self) -> None:
         self.verticalScrollBar().setValue(self.verticalScrollBar().maximum())
 
-    def _passes(self, line: str) -> bool:
-        return self._filter in line.casefold()
-
-
-def _line(time: str, level: str, rank: int, text: str) -> str:
-    who = f"rank {rank}" if rank >= 0 else ""
-    return f"{time} {level:{_LEVEL_WIDTH}} {who:6}  {text}"
-
-
-class _Highlighter(QSyntaxHighlighter):
-    """Colours the time, the level and the rank of each line."""
-
-    def __init__(self, document: QTextDocument, theme: Theme) -> None:
-        super().__init__(document)
-        self._theme = theme
-
-    def set_theme(self, theme: Theme) -> None:
-        self._theme = theme
-        self.rehighlight()
-
-    def highlightBlock(self, text: str) -> None:
-        match = _PREFIX.match(text)
-        if match is None:
-            return
-        colours = {
-            Level.INFO.value: self._theme.accent,
-            Level.WARN.value: self._theme.warn,
-            Level.ERROR.value: self._theme.bad,
-        }
-        for group, colour in (
-            (1, self._theme.muted),
-            (2, colours.get(match[2], self._theme.muted)),
-            (3, self._theme.muted),
-        ):
-            form = QTextCharFormat()
-            form.setForeground(QColor(colour))
-            self.setFormat(match.start(group), match.end(group) - match.start(group), form)
+    def _passes(self, line: Line) -> bool:
+        if self._rank is not None and line.rank != self._rank:
+            return False
+        return not self._hides or self._wanted in line.text.casefold()

@@ -9,9 +9,7 @@ from PySide6.QtGui import QAction, QCloseEvent, QHideEvent, QKeySequence, QShowE
 from PySide6.QtWidgets import (
     QDockWidget,
     QFrame,
-    QHBoxLayout,
     QLabel,
-    QLineEdit,
     QMainWindow,
     QMenu,
     QScrollArea,
@@ -21,6 +19,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from gui.log_bar import LogBar
+from gui.shortcuts import ShortcutsDialog, go_to_pane
 from gui.theme import Choice
 
 LAYOUT_VERSION = 1
@@ -44,6 +44,9 @@ class Parts(NamedTuple):
     plots: QWidget
     log: QWidget
     events: QWidget
+    log_bar: LogBar
+    first_start: QWidget
+    comparison: QWidget
 
 
 class MainWindow(QMainWindow):
@@ -54,7 +57,8 @@ class MainWindow(QMainWindow):
 
     def __init__(self, parts: Parts, settings: QSettings) -> None:
         super().__init__()
-        self._settings = settings
+        self._settings, self._parts = settings, parts
+        self._is_first, self._had_bottom = False, True
         self.setWindowTitle("Traindeck")
         self.setObjectName("window")
         self.open_recipe = self._action("Open recipe…", "Ctrl+O")
@@ -67,17 +71,26 @@ class MainWindow(QMainWindow):
         self.fit = self._action("Fit plots", "F")
         self.reset_layout = self._action("Reset layout", "")
         self._add_menu("&File", self.open_recipe, self.quit)
-        self._add_menu("&Run", self.start, self.stop, self.checkpoint)
+        self.pause = self._action("Pause or resume", "Ctrl+P")
+        self.empty_cache = self._action("Empty cache", "Ctrl+E")
+        self.copy_command = self._action("Copy command", "Ctrl+Shift+C")
+        self._add_menu(
+            "&Run",
+            *(self.start, self.pause, self.stop, self.checkpoint, self.empty_cache),
+            self.copy_command,
+        )
         self.theme_choices: dict[Choice, QAction] = {
             "system": self._action("As the system", ""),
             "dark": self._action("Dark", ""),
             "light": self._action("Light", ""),
         }
-        self.view_menu = self._add_menu(
-            "&View", self.fit, self.filter_action, self.toggle_theme, self.reset_layout
-        )
+        self.view_menu = self._add_menu("&View", self.fit, self.toggle_theme, self.reset_layout)
         self.view_menu.addMenu("Theme").addActions(list(self.theme_choices.values()))
-        self.filter = QLineEdit()
+        self._add_search()
+        self._add_help()
+        centre = (parts.first_start, parts.plots)
+        self._panes = (parts.devices, parts.form, parts.history, *centre, parts.log, parts.events)
+        self.filter = parts.log_bar.filter
         self.status = QLabel()
         self.helper_status = QLabel()
         self._add_bar(parts.controls)
@@ -95,6 +108,8 @@ class MainWindow(QMainWindow):
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Remember size and layout. The runs go on: they are no business of the window."""
+        if self._parts.comparison.isVisible():
+            self.show_comparison(False)
         self._settings.setValue("window/geometry", self.saveGeometry())
         self._settings.setValue("window/state", self.saveState(LAYOUT_VERSION))
         self._settings.sync()
@@ -130,6 +145,34 @@ class MainWindow(QMainWindow):
         self.restoreState(self._default_state, LAYOUT_VERSION)
         self.resizeDocks([self.bottom], [LOG_HEIGHT], Qt.Orientation.Vertical)
 
+    def show_welcome(self, is_first: bool) -> None:
+        """Whether the centre explains itself instead of showing empty plots."""
+        self._is_first = is_first
+        self._parts.first_start.setVisible(is_first)
+        for widget in (self._parts.figures, self._parts.plots):
+            widget.setVisible(not is_first)
+
+    def show_comparison(self, wanted: bool) -> None:
+        """Whether the centre shows several runs, with the log's room; or the single run."""
+        self._parts.comparison.setVisible(wanted)
+        self._parts.first_start.setVisible(not wanted and self._is_first)
+        for widget in (self._parts.figures, self._parts.plots):
+            widget.setVisible(not wanted and not self._is_first)
+        if wanted:
+            self._had_bottom = not self.bottom.isHidden()
+        self.bottom.setVisible(not wanted and self._had_bottom)
+
+    def show_log(self) -> None:
+        """Bring the tab of the log into sight."""
+        self.bottom.show()
+        self._tabs.setCurrentWidget(self._parts.log)
+
+    def show_shortcuts(self) -> None:
+        """Open the list of the keys that do something."""
+        dialog = ShortcutsDialog(self)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.open()
+
     def _focus_filter(self) -> None:
         self.bottom.show()
         self.filter.setFocus(Qt.FocusReason.ShortcutFocusReason)
@@ -145,6 +188,26 @@ class MainWindow(QMainWindow):
         menu = self.menuBar().addMenu(title)
         menu.addActions(actions)
         return menu
+
+    def _add_search(self) -> None:
+        self.first_error = self._action("First error", "F8")
+        self.find_next = self._action("Find next", QKeySequence.StandardKey.FindNext)
+        self.find_previous = self._action("Find previous", QKeySequence.StandardKey.FindPrevious)
+        next_pane = self._action("Next pane", "F6")
+        previous_pane = self._action("Previous pane", "Shift+F6")
+        next_pane.triggered.connect(lambda: go_to_pane(self._panes, 1))
+        previous_pane.triggered.connect(lambda: go_to_pane(self._panes, -1))
+        self._add_menu(
+            "&Go",
+            *(self.filter_action, self.find_next, self.find_previous, self.first_error),
+            *(next_pane, previous_pane),
+        )
+
+    def _add_help(self) -> None:
+        help_action = self._action("Keyboard shortcuts", "")
+        help_action.setShortcuts([QKeySequence("?"), QKeySequence("F1")])
+        help_action.triggered.connect(self.show_shortcuts)
+        self._add_menu("&Help", help_action)
 
     def _add_bar(self, controls: QWidget) -> None:
         bar = QToolBar("Run")
@@ -167,8 +230,6 @@ class MainWindow(QMainWindow):
         runs.setObjectName("card")
         inside = QVBoxLayout(runs)
         inside.setContentsMargins(10, 8, 6, 8)
-        inside.addWidget(_heading("RUNS"))
-        parts.history.setMinimumHeight(110)
         inside.addWidget(parts.history)
         column.addWidget(runs, 1)
         scroll = QScrollArea()
@@ -187,8 +248,10 @@ class MainWindow(QMainWindow):
         column.setContentsMargins(2, 10, 10, 0)
         column.setSpacing(8)
         column.addWidget(parts.banner)
+        column.addWidget(parts.first_start, 1)
         column.addWidget(parts.figures)
         column.addWidget(parts.plots, 1)
+        column.addWidget(parts.comparison, 1)
         self.setCentralWidget(centre)
         centre.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
         centre.setFocus()  # no button: the first Space must do nothing
@@ -197,15 +260,8 @@ class MainWindow(QMainWindow):
         tabs = QTabWidget()
         tabs.addTab(parts.log, "Log")
         tabs.addTab(parts.events, "Events")
-        self.filter.setPlaceholderText("Filter…  (Ctrl+F)")
-        self.filter.setAccessibleName("Filter of log and events")
-        self.filter.setClearButtonEnabled(True)
-        self.filter.setFixedWidth(200)
-        corner = QWidget()
-        around_filter = QHBoxLayout(corner)
-        around_filter.setContentsMargins(0, 1, 3, 4)
-        around_filter.addWidget(self.filter)
-        tabs.setCornerWidget(corner)
+        tabs.setCornerWidget(parts.log_bar)
+        self._tabs = tabs
         card = QFrame()
         card.setObjectName("card")
         inside = QVBoxLayout(card)
@@ -227,9 +283,3 @@ class MainWindow(QMainWindow):
         dock.setWidget(content)
         self.view_menu.addAction(dock.toggleViewAction())
         return dock
-
-
-def _heading(text: str) -> QLabel:
-    label = QLabel(text)
-    label.setObjectName("h")
-    return label

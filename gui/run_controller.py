@@ -12,10 +12,10 @@ from PySide6.QtCore import QObject, Signal
 from engine import client
 from engine.client import CannotStart, CommandFailed, NoSuchRun, RunInfo
 from engine.commands import Command, EmptyCache, Pause, Resume, SaveCheckpoint, Stop
+from engine.run_index import RunIndex
 from engine.run_state import RunState
 from engine.spec import RunSpec
 from gui.background import Background
-from gui.run_index import RunIndex
 
 
 class ResumeRequest(NamedTuple):

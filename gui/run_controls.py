@@ -23,11 +23,12 @@ from PySide6.QtWidgets import (
 from engine import catalog
 from engine.client import RunInfo
 from engine.device_names import is_logical_cpu
-from engine.run_state import RunState, RunStatus
+from engine.run_state import RunState
 from engine.spec import RunSpec
 from gui import wording
 from gui.fields import wrapped
-from gui.state_look import dot, state_colour
+from gui.progress_text import progress_text, silence_text, time_left
+from gui.state_look import dot, ring, state_colour
 from gui.theme import Theme, icon
 
 
@@ -56,6 +57,11 @@ _FREE_TIP = (
     "Hold after the current step, with model and optimizer in the host's memory meanwhile: "
     "others may use the GPUs."
 )
+_TIME_TIP = "Since its first start, pauses included; then the time left, without pauses"
+_SILENCE_TIP = (
+    "Its supervisor has given no sign: it hangs, it was halted, or the machine was asleep. What is "
+    "shown may no longer be true. Stop works as always."
+)
 
 
 class RunControls(QFrame):
@@ -77,6 +83,7 @@ class RunControls(QFrame):
         self.setObjectName("bar")
         self._theme = theme
         self._info: RunInfo | None = None
+        self._silence = 0.0
         self._dot = QLabel()
         self._title_label = QLabel()
         self._title_label.setObjectName("ttl")
@@ -133,11 +140,18 @@ class RunControls(QFrame):
         self.resume_more.setVisible(resumable)
         self.pause.setVisible(not resumable)
         self.pause_more.setVisible(not resumable)
-        self._progress_label.setText(_progress_text(info.status) if info else "")
+        self._progress_label.setText(progress_text(info.status) if info else "")
         total = info.status.total_steps if info else 0
         self.progress.setRange(0, total or 1)
         self.progress.setValue(min(info.status.step, total) if info else 0)
-        self.progress.setVisible(bool(total) or not over)
+        self.progress.setVisible(info is not None and (bool(total) or not over))
+        self._show_state()
+
+    def show_silence(self, seconds: float) -> None:
+        """Grey what may be true no longer: no word for `seconds`; 0: the supervisor is heard."""
+        self._silence = seconds
+        for widget in (self._progress_label, self.progress):
+            widget.setEnabled(not seconds)
         self._show_state()
 
     @property
@@ -175,20 +189,30 @@ class RunControls(QFrame):
         info = self._info
         if info is None:
             self._dot.clear()
+            self._dot.setAccessibleName("")
             self._title_label.setText("No run yet")
             self._state_label.setText("Choose what to train on the left, then Start run.")
             return
-        colour = state_colour(info.state, self._theme)
-        self._dot.setPixmap(dot(colour, 12))
+        silent = self._silence > 0
+        colour = self._theme.muted if silent else state_colour(info.state, self._theme)
+        self._dot.setPixmap(ring(colour, 12) if silent else dot(colour, 12))
         self._title_label.setText(info.title)
         self._title_label.setToolTip(str(info.folder))
         parts = [f'<span style="color:{colour}">{info.state}</span>']
+        if silent:
+            parts.append(f"{silence_text(self._silence)} ⚠")
+            self._state_label.setText(" · ".join(parts))
+            self._state_label.setToolTip(wrapped(_SILENCE_TIP))
+            self._dot.setAccessibleName(silence_text(self._silence))
+            return
+        self._dot.setAccessibleName(str(info.state))
+        self._state_label.setToolTip(_TIME_TIP)
         status = info.status
         if status.started:
             end = status.updated if info.state.is_over else time.time()
             parts.append(wording.duration(end - status.started))
-        if status.seconds_left > 0 and info.state is RunState.RUNNING:
-            parts.append(f"ETA {wording.duration(status.seconds_left)}")
+        if left := time_left(info):
+            parts.append(left)
         self._state_label.setText(" · ".join(parts))
 
     def _pause_or_go_on(self) -> None:
@@ -265,10 +289,3 @@ def _why_not_free(spec: RunSpec) -> str:
     except catalog.UnknownName as error:
         return str(error)
     return "" if can_free else f"{spec.strategy} keeps its model on the GPUs during a pause."
-
-
-def _progress_text(status: RunStatus) -> str:
-    if not status.total_steps:
-        return ""
-    epoch = f"Epoch {max(status.epoch, 1)} / {status.epochs}"
-    return f"{epoch} · step {status.step:,} / {status.total_steps:,}"

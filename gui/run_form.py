@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 from PySide6.QtCore import Signal
+from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from engine.field_info import Setting
+from engine.headless.command_line import train_command
 from engine.problems import Problem, problems
 from engine.recipe_file import RecipeInfo
 from engine.spec import FIELDS, RunSpec, batch_arithmetic
@@ -18,6 +20,7 @@ from gui.advanced_fields import AdvancedFields, form_rows
 from gui.choices import RecipeChoice, StrategyChoice
 from gui.device_choice import DeviceChoice
 from gui.fields import Below, Field, wrapped
+from gui.preset_menu import PresetMenu, left_out, suited
 
 _ON_TOP = ("batch_size", "epochs", "learning_rate")
 """The fields of a spec that every run is about; a recipe brings defaults for them."""
@@ -28,6 +31,9 @@ class RunForm(QFrame):
 
     start_requested = Signal(object)
     """RunSpec."""
+
+    said = Signal(str)
+    """A sentence: something asked for is done."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -45,6 +51,9 @@ class RunForm(QFrame):
         self._advanced_button = QPushButton("Advanced")
         self._advanced_button.setCheckable(True)
         self.advanced.setVisible(False)
+        self.presets = PresetMenu()
+        self.copy_button = QPushButton(self.tr("Copy command"))
+        self.copy_button.setToolTip(self.tr("The command line that starts the same run"))
         self._spec: RunSpec | None = None
         self._lay_out()
         self.recipe.chosen.connect(self._recipe_chosen)
@@ -55,6 +64,10 @@ class RunForm(QFrame):
         self.advanced.changed.connect(self._check)
         self.start_button.clicked.connect(self.start)
         self._advanced_button.toggled.connect(self.advanced.setVisible)
+        self.presets.loaded.connect(self.load_preset)
+        self.presets.done.connect(self.said)
+        self.presets.failed.connect(lambda sentence: self._below.set_note(f"⚠ {sentence}"))
+        self.copy_button.clicked.connect(self.copy_command)
         self._recipe_chosen()
 
     def spec(self) -> RunSpec | None:
@@ -76,6 +89,11 @@ class RunForm(QFrame):
         """What is wrong with the run as a whole, or empty."""
         return self._below.problem
 
+    @property
+    def note(self) -> str:
+        """The line above the buttons: what is wrong with the run, or what a preset had to say."""
+        return self._below.text()
+
     def field(self, name: str) -> Field:
         """The entry field of `name` in the spec, or of `settings.<name>` of the recipe."""
         prefix, dot, setting = name.partition(".")
@@ -95,6 +113,21 @@ class RunForm(QFrame):
         for name, value in spec.settings.items():
             if name in self.advanced.settings:
                 self.advanced.settings[name].set_value(value)
+
+    def load_preset(self, spec: RunSpec) -> None:
+        """Fill the form with `spec` as far as it suits this machine; say what does not."""
+        devices = self.devices
+        spec, note = suited(spec, devices.devices(), devices.known_gpus, self.strategy.names())
+        self.load(spec)
+        unknown = [name for name in spec.settings if name not in self.advanced.settings]
+        self._below.set_note(f"{note} {left_out(unknown)}".strip())
+
+    def copy_command(self) -> None:
+        """Put the command line that starts the same run on the clipboard."""
+        if self._spec is not None:
+            command = train_command(self._spec)
+            QGuiApplication.clipboard().setText(command)
+            self.said.emit(self.tr("On the clipboard: {}").format(command))
 
     def show_snapshot(self, snapshot: Snapshot) -> None:
         """Offer the GPUs that this machine has now."""
@@ -158,6 +191,8 @@ class RunForm(QFrame):
         self._strategy_below.setToolTip(wrapped(strategy.summary))
         self._spec = None if found else spec
         self.start_button.setEnabled(not found)
+        self.presets.set_spec(self._spec)
+        self.copy_button.setEnabled(not found)
         self.advanced.show_changes()
         self.show_problems(found)
 
@@ -203,6 +238,9 @@ class RunForm(QFrame):
         buttons = QHBoxLayout()
         buttons.addWidget(self.start_button, 1)
         buttons.addWidget(self._advanced_button)
+        more = QHBoxLayout()
+        more.addWidget(self.presets)
+        more.addWidget(self.copy_button)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(10, 8, 10, 10)
         layout.setSpacing(6)
@@ -210,6 +248,7 @@ class RunForm(QFrame):
         layout.addLayout(rows)
         layout.addWidget(self._below)
         layout.addLayout(buttons)
+        layout.addLayout(more)
         layout.addWidget(self.advanced)
 
 

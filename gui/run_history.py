@@ -1,35 +1,18 @@
-"""The list RUNS: every run there is, newest first; a click opens it."""
+"""The list RUNS: a click opens a run, a click on its box chooses it for the comparison."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import (
-    QModelIndex,
-    QPersistentModelIndex,
-    QRect,
-    QSize,
-    Qt,
-    Signal,
-    SignalInstance,
-)
-from PySide6.QtGui import QAction, QColor, QFontMetrics, QPainter
-from PySide6.QtWidgets import (
-    QListWidget,
-    QListWidgetItem,
-    QStyle,
-    QStyledItemDelegate,
-    QStyleOptionViewItem,
-    QWidget,
-)
+from collections.abc import Mapping
+
+from PySide6.QtCore import QModelIndex, QPoint, QPointF, Qt, Signal, SignalInstance
+from PySide6.QtGui import QAction, QKeyEvent, QMouseEvent
+from PySide6.QtWidgets import QAbstractItemView, QListWidget, QListWidgetItem, QWidget
 
 from engine.client import RunInfo
 from gui import wording
-from gui.state_look import dot, state_colour
+from gui.run_row import COLOUR, DETAIL, ID, TAGS, RunDelegate, box_rect
+from gui.state_look import state_colour
 from gui.theme import Theme
-
-_ID = Qt.ItemDataRole.UserRole
-_DETAIL = Qt.ItemDataRole.UserRole + 1
-_COLOUR = Qt.ItemDataRole.UserRole + 2
-_ROW_HEIGHT = 42
 
 
 class RunHistory(QListWidget):
@@ -47,6 +30,12 @@ class RunHistory(QListWidget):
     resume_as_form_requested = Signal(str)
     """Id of a run that should go on with the strategy and the devices that the form shows."""
 
+    toggled = Signal(str)
+    """Id of a run whose box was clicked."""
+
+    selection_changed = Signal()
+    """Other runs are selected, or what they allow has changed."""
+
     copy_requested = Signal(object)
     """RunSpec of a run whose settings should be filled into the form."""
 
@@ -58,11 +47,13 @@ class RunHistory(QListWidget):
         """Id of the run that is selected."""
 
         self._filling = False
-        self._delegate = _RunDelegate(theme)
+        self._delegate = RunDelegate(theme)
         self.setItemDelegate(self._delegate)
+        self.setUniformItemSizes(True)
+        self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
         self.setAccessibleName("Runs")
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.currentItemChanged.connect(self._current_changed)
+        self.itemSelectionChanged.connect(self._selection_changed)
         self.resume = self._ask("Resume from the newest checkpoint", self.resume_requested)
         self.resume_from_older = self._ask(
             "Resume from an older checkpoint…", self.resume_from_older_requested
@@ -77,38 +68,84 @@ class RunHistory(QListWidget):
         self._offer()
 
     def show_runs(self, infos: list[RunInfo]) -> None:
-        """List `infos`, newest first; the watched run stays selected."""
+        """List `infos` in their order; the selected runs stay selected."""
         if infos == self._infos:
             return
-        self._infos = infos
+        before, self._infos = self._infos, infos
+        selected = set(self.selected_ids(before))
         self._filling = True
         while self.count() > len(infos):
             self.takeItem(self.count() - 1)
         for row, info in enumerate(infos):
+            if row < min(len(before), self.count()) and before[row] == info:
+                continue
             item = self.item(row) or self._new_item()
-            item.setData(_ID, info.id)
+            item.setData(ID, info.id)
             item.setText(info.title)
-            item.setData(_DETAIL, detail(info))
-            item.setData(_COLOUR, state_colour(info.state, self._theme))
-            item.setToolTip(info.reason or str(info.state))
+            item.setData(DETAIL, detail(info))
+            item.setData(TAGS, info.notes.tags)
+            item.setData(COLOUR, state_colour(info.state, self._theme))
+            item.setToolTip(tip(info))
         self._filling = False
         self.watch(self.watched)
+        if len(selected) > 1:
+            self._select(selected)
 
     def watch(self, run_id: str | None) -> None:
         """Select the run that is being watched, without opening it again."""
         self.watched = run_id
         self._filling = True
         row = next((row for row, info in enumerate(self._infos) if info.id == run_id), -1)
+        self.clearSelection()  # else a row stays selected whose run is another one by now
         self.setCurrentRow(row)
         self._filling = False
         self._offer()
+
+    def selected_ids(self, infos: list[RunInfo] | None = None) -> list[str]:
+        """Ids of the selected runs, in the order of the list (of `infos`, if that was another)."""
+        listed = self._infos if infos is None else infos
+        rows = sorted(index.row() for index in self.selectedIndexes())
+        return [listed[row].id for row in rows if row < len(listed)]
+
+    def selected(self) -> list[RunInfo]:
+        """The selected runs, in the order of the list."""
+        ids = set(self.selected_ids())
+        return [info for info in self._infos if info.id in ids]
+
+    def show_chosen(self, colours: Mapping[str, int], baseline: str | None) -> None:
+        """Fill the boxes of these runs, each in its colour of the comparison."""
+        self._delegate.chosen, self._delegate.baseline = colours, baseline
+        self.viewport().update()
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        """Choose the run whose box is clicked; everything else selects."""
+        row = self._row_of_box(event.position())
+        if event.button() == Qt.MouseButton.LeftButton and row is not None:
+            self.toggled.emit(self._infos[row].id)
+            return
+        super().mousePressEvent(event)
+
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
+        """Take the second click on a box as another click."""
+        if self._row_of_box(event.position()) is not None:
+            self.mousePressEvent(event)
+            return
+        super().mouseDoubleClickEvent(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Choose the selected runs with the space bar."""
+        if event.key() == Qt.Key.Key_Space:
+            for run_id in self.selected_ids():
+                self.toggled.emit(run_id)
+            return
+        super().keyPressEvent(event)
 
     def set_theme(self, theme: Theme) -> None:
         """Colour the dots and the details for `theme`."""
         self._theme = theme
         self._delegate.theme = theme
-        infos, self._infos = self._infos, []
-        self.show_runs(infos)
+        for row, info in enumerate(self._infos):
+            self.item(row).setData(COLOUR, state_colour(info.state, theme))
         self.viewport().update()
 
     def _new_item(self) -> QListWidgetItem:
@@ -116,14 +153,33 @@ class RunHistory(QListWidget):
         self.addItem(item)
         return item
 
-    def _current_changed(self, item: QListWidgetItem | None) -> None:
-        if item is not None and not self._filling:
-            self.watched = item.data(_ID)
-            self._offer()
+    def _row_of_box(self, position: QPointF) -> int | None:
+        point: QPoint = position.toPoint()
+        index: QModelIndex = self.indexAt(point)
+        inside = index.isValid() and box_rect(self.visualRect(index)).contains(point)
+        return index.row() if inside else None
+
+    def _select(self, run_ids: set[str]) -> None:
+        self._filling = True
+        for row, info in enumerate(self._infos):
+            self.item(row).setSelected(info.id in run_ids)
+        self._filling = False
+        self._offer()
+
+    def _selection_changed(self) -> None:
+        """Open a run that is selected alone: selecting several is for doing the same to them."""
+        if self._filling:
+            return
+        selected = self.selected_ids()
+        self._offer()
+        if len(selected) == 1 and selected[0] != self.watched:
+            self.watched = selected[0]
             self.opened.emit(self.watched)
 
     def _current(self) -> RunInfo | None:
-        return self._infos[self.currentRow()] if self.currentRow() >= 0 else None
+        """The run that is selected alone."""
+        selected = self.selectedIndexes()
+        return self._infos[selected[0].row()] if len(selected) == 1 else None
 
     def _ask(self, text: str, signal: SignalInstance) -> QAction:
         """An action that asks for something with the current run."""
@@ -143,6 +199,7 @@ class RunHistory(QListWidget):
         for action in (self.resume, self.resume_from_older, self.resume_as_form):
             action.setEnabled(resumable)
         self.copy_settings.setEnabled(info is not None)
+        self.selection_changed.emit()
 
     def _copy_settings(self) -> None:
         if info := self._current():
@@ -163,45 +220,9 @@ def detail(info: RunInfo) -> str:
     return " · ".join(parts)
 
 
-class _RunDelegate(QStyledItemDelegate):
-    """Draws a run in two lines with its dot."""
-
-    def __init__(self, theme: Theme) -> None:
-        super().__init__()
-        self.theme = theme
-
-    def sizeHint(
-        self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
-    ) -> QSize:
-        return QSize(100, _ROW_HEIGHT)
-
-    def paint(
-        self,
-        painter: QPainter,
-        option: QStyleOptionViewItem,
-        index: QModelIndex | QPersistentModelIndex,
-    ) -> None:
-        rect: QRect = option.rect
-        state: QStyle.StateFlag = option.state
-        painter.save()
-        if state & (QStyle.StateFlag.State_Selected | QStyle.StateFlag.State_MouseOver):
-            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-            painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(QColor(self.theme.card2))
-            painter.drawRoundedRect(rect.adjusted(0, 1, -2, -1), 5, 5)
-        painter.drawPixmap(rect.left() + 6, rect.top() + 7, dot(index.data(_COLOUR)))
-        text = rect.adjusted(22, 4, -8, -4)
-        painter.setPen(QColor(self.theme.text))
-        _elided(painter, text, Qt.AlignmentFlag.AlignTop, index.data())
-        font = painter.font()
-        font.setPixelSize(11)
-        painter.setFont(font)
-        painter.setPen(QColor(self.theme.muted))
-        _elided(painter, text, Qt.AlignmentFlag.AlignBottom, index.data(_DETAIL))
-        painter.restore()
-
-
-def _elided(painter: QPainter, rect: QRect, place: Qt.AlignmentFlag, text: str) -> None:
-    metrics = QFontMetrics(painter.font())
-    cut = metrics.elidedText(text, Qt.TextElideMode.ElideRight, rect.width())
-    painter.drawText(rect, Qt.AlignmentFlag.AlignLeft | place, cut)
+def tip(info: RunInfo) -> str:
+    """What there is no room for in the list."""
+    lines = [info.title, info.reason or f"{info.state.capitalize()}."]
+    lines += [f"Tags: {', '.join(info.notes.tags)}"] if info.notes.tags else []
+    lines += [info.notes.note] if info.notes.note else []
+    return "\n".join(lines)

@@ -11,7 +11,8 @@ from PySide6.QtCore import QEventLoop, QTimer
 
 from engine import catalog, client, paths
 from engine.spec import RunSpec
-from gui.app import Deck, application
+from gui.app import Deck
+from gui.application import application
 from gui.theme import ThemeController
 
 THEMES: tuple[Literal["dark", "light"], ...] = ("dark", "light")

@@ -40,6 +40,18 @@ def dot(colour: str, size: int = 10) -> QPixmap:
     return pixmap
 
 
+def ring(colour: str, size: int = 10) -> QPixmap:
+    """An empty circle of the same size: a state that is no longer certain."""
+    pixmap = dot(colour, size)
+    painter = QPainter(pixmap)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    painter.setCompositionMode(QPainter.CompositionMode.CompositionMode_Clear)
+    painter.setBrush(Qt.GlobalColor.black)
+    painter.drawEllipse(3, 3, size - 6, size - 6)
+    painter.end()
+    return pixmap
+
+
 def dot_icon(colour: str) -> QIcon:
     """The same as an icon."""
     return QIcon(dot(colour))

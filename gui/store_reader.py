@@ -39,11 +39,12 @@ class StoreReader(QObject):
     events = Signal(object)
     """list[StoredEvent], oldest first."""
 
-    points = Signal(str, object, object)
-    """Series, steps and values (float64 arrays) to append."""
+    points = Signal(str, object, object, object)
+    """Series, steps, values and times (float64 arrays) to append."""
 
-    curve = Signal(str, object, object)
-    """Series, steps and values (float64 arrays) that replace what there was."""
+    curve = Signal(str, object, object, object, bool)
+    """Series, steps, values and times (float64 arrays) that replace what there was; and whether
+    points stand for several each, so that finer ones can be had."""
 
     log_lines = Signal(int, list)
     """Rank, and list[str]: new lines of its output."""
@@ -122,10 +123,11 @@ class StoreReader(QObject):
             known = self._counts.get(series, 0)
             if rewound or not known or count - known > LONGEST_ADDITION:
                 curve = reader.history(series)
-                self.curve.emit(series, curve.step, curve.value)
+                coarse = curve.count > len(curve.step)
+                self.curve.emit(series, curve.step, curve.value, curve.time, coarse)
             elif count != known:
                 curve = reader.points_after(series, known)
-                self.points.emit(series, curve.step, curve.value)
+                self.points.emit(series, curve.step, curve.value, curve.time)
             else:
                 continue
             self._counts[series] = curve.count

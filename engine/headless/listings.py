@@ -6,7 +6,7 @@ import msgspec
 from rich.table import Table
 from rich.text import Text
 
-from engine import catalog, client
+from engine import catalog
 from engine.headless.machine import why_not_here
 from engine.headless.output import (
     STATE_STYLES,
@@ -20,13 +20,14 @@ from engine.headless.output import (
     print_json,
     run_object,
 )
+from engine.run_index import RunIndex
 from engine.telemetry.probe import snapshot_once
 from engine.telemetry.snapshot import DeviceSnapshot
 
 
 def runs(*, json: bool) -> Exit:
     """Every run, newest first."""
-    found = client.runs()
+    found = RunIndex().runs()
     if json:
         print_json([run_object(info) for info in found])
         return Exit.DONE
@@ -39,7 +40,7 @@ def runs(*, json: bool) -> Exit:
         table.add_row(
             info.id,
             Text(str(info.state), STATE_STYLES.get(info.state, "")),
-            info.spec.name or info.spec.recipe,
+            info.name,
             info.spec.strategy,
             ", ".join(info.spec.devices),
             f"{info.status.epoch}/{info.spec.epochs}",

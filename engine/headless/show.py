@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from rich.console import Console
 from rich.table import Table
 
 from engine import client
 from engine.checkpoint import CheckpointInfo
 from engine.headless.output import Exit, byte_count, err, moment, out, print_json, run_object
 from engine.headless.summary import print_failure, print_summary
+from engine.run_notes import RunNotes
 from engine.spec import FIELDS
 
 _ALWAYS = ("batch_size", "epochs", "learning_rate", "seed")
@@ -22,6 +24,7 @@ def show(run_id: str, *, json: bool) -> Exit:
         return Exit.DONE
     console = out()
     print_summary(console, info)
+    _print_notes(console, info.notes)
     settings = Table.grid(padding=(0, 2))
     spec = info.spec
     settings.add_row("recipe", spec.recipe)
@@ -45,6 +48,19 @@ def show(run_id: str, *, json: bool) -> Exit:
         console.print(_checkpoint_table(saved))
     print_failure(err(), info)
     return Exit.DONE
+
+
+def _print_notes(console: Console, notes: RunNotes) -> None:
+    """What a person wrote on the run; the name is in the title."""
+    if not (notes.tags or notes.note):
+        return
+    table = Table.grid(padding=(0, 2))
+    if notes.tags:
+        table.add_row("tags", ", ".join(notes.tags))
+    if notes.note:
+        table.add_row("note", notes.note)
+    console.print()
+    console.print(table)
 
 
 def _checkpoint_table(saved: list[CheckpointInfo]) -> Table:

@@ -27,6 +27,7 @@ from engine.events import (
     WorkerReady,
     WorkerStarted,
 )
+from engine.heartbeat import Heartbeat
 from engine.run_state import RunState
 from engine.spec import RunSpec
 from engine.store import RunStore
@@ -80,6 +81,7 @@ class Supervisor:
         self._bad_exits: dict[int, int] = {}
         self._ended: TrainingEnded | None = None
         self._watch = DeviceWatch(spec.devices)
+        self._heartbeat = Heartbeat(folder)
         self._start_problem = ""
 
     def run(self, resume_from: str = "") -> RunEnded:
@@ -99,6 +101,7 @@ class Supervisor:
                 used.unlink(missing_ok=True)
             telemetry.close()
             server.close()
+            self._heartbeat.end()
         ended = self._verdict()
         self._record(ended)
         self._store.commit()
@@ -129,6 +132,7 @@ class Supervisor:
 
     def _turn(self) -> None:
         """Take everything that happened until the next commit is due."""
+        self._heartbeat.beat()
         due = time.monotonic() + COMMIT_SECONDS
         while (left := due - time.monotonic()) > 0:
             news = self._inbox.next(left)

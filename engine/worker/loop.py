@@ -93,6 +93,7 @@ class Loop:
             trainer.validate(done, count)
             self._pace.validated(count, time.perf_counter() - clock)
             done += count
+            self._reporter.progress(self._position, done)
         metrics = {VALIDATION + name: value for name, value in trainer.end_validation().items()}
         self._position = Position(self._position.epoch + 1, 0, self._position.step)
         self._reporter.validated(self._position, metrics)

@@ -49,8 +49,7 @@ class Reporter:
                 points.append(Points(f"rank/{self._session.rank}/{name}", [step], [value]))
         if points:
             self._session.emit(Metrics(begin, end, points))
-        if self._leads:
-            self._say_progress(position)
+        self.progress(position)
         self._look_at(figures["loss"], step)
 
     def validated(self, position: Position, metrics: Mapping[str, float]) -> None:
@@ -62,15 +61,20 @@ class Reporter:
         self._session.emit(Metrics(now, now, points))
         self._session.emit(EpochEnded(position.epoch, step, dict(metrics)))
 
-    def _say_progress(self, position: Position) -> None:
-        total = self._trainer.steps_per_epoch * self._session.spec.epochs
+    def progress(self, position: Position, validated: int = 0) -> None:
+        """Report where the training stands, `validated` batches into its epoch's validation."""
+        if not self._leads:
+            return
+        trainer, epochs = self._trainer, self._session.spec.epochs
+        steps = trainer.steps_per_epoch * epochs - position.step
+        batches = trainer.validation_batches * (epochs - position.epoch) - validated
         self._session.emit(
             Progress(
                 epoch=position.epoch + 1,
                 step=position.step,
                 samples_per_second=self._pace.samples_per_second,
                 step_seconds=self._pace.step_seconds,
-                seconds_left=self._pace.seconds_left(total - position.step),
+                seconds_left=self._pace.seconds_left(steps, batches),
             )
         )
 

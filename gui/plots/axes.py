@@ -9,18 +9,42 @@ import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import Qt, Signal
 
+from gui.plots import time_ticks
+from gui.plots.x_scale import XKind
 from gui.theme import Theme
 
 _LOG_SUBDIVISIONS = (1, 2, 5)
 _TICK_ROOM = 20
 """Logical pixels that a tick label needs."""
 
+_TIME_ROOM = 80
+"""The same for one of time, which stands beside the next."""
+
 
 class Axis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph has no types
     """An axis with few, short tick labels; positions are log10 of the values in log mode."""
 
+    kind = XKind.STEP
+    """What a horizontal axis counts."""
+
+    def set_kind(self, kind: XKind) -> None:
+        """Label seconds as durations or as times of day, everything else as numbers."""
+        self.kind = kind
+        self.picture = None  # what pyqtgraph drew so far
+        self.update()
+
+    def tickValues(self, low: float, high: float, size: float) -> Any:
+        """Round places, of time for an axis of time."""
+        if not self.kind.is_time or high <= low:
+            return super().tickValues(low, high, size)
+        every = time_ticks.spacing(high - low, int(size / _TIME_ROOM))
+        return [(every, time_ticks.ticks(low, high, every, wall=self.kind is XKind.WALL))]
+
     def tickStrings(self, values: list[float], scale: float, spacing: float | None) -> list[str]:
         """The label of each tick."""
+        if self.kind.is_time and spacing:
+            label = time_ticks.clock if self.kind is XKind.WALL else time_ticks.duration
+            return [label(value, spacing) for value in values]
         return [short_number(10.0**value if self.logMode else value) for value in values]
 
     def logTickValues(

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import NamedTuple
 
+import numpy as np
 import pyqtgraph as pg
-from PySide6.QtCore import QEvent, Qt, Signal
-from PySide6.QtGui import QWheelEvent
-from PySide6.QtWidgets import QWidget
+from PySide6.QtCore import QEvent, QPointF, Qt, Signal
+from PySide6.QtGui import QHelpEvent, QWheelEvent
+from PySide6.QtWidgets import QToolTip, QWidget
 
 from gui.plots.axes import Axis, PlotArea
 from gui.plots.crosshair import Crosshair
 from gui.plots.curve import Curve
+from gui.plots.markers import Markers
 from gui.plots.ranges import Range, padded
+from gui.plots.run_course import Marker
+from gui.plots.x_scale import XScale
 from gui.theme import Theme
 
 _X_PADDING = (0.012, 0.03)
@@ -23,14 +29,22 @@ _TICK_FONT = 11
 _STAR = 13
 
 
+class Best(NamedTuple):
+    """The best point of a plot."""
+
+    step: float
+    time: float
+    value: float
+
+
 class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
     """A PlotWidget without its automatic range, menu and buttons."""
 
     hovered = Signal(object)
-    """Step under the mouse (float), or None when the mouse has left."""
+    """Place under the mouse on the horizontal axis (float), or None when the mouse has left."""
 
     moved = Signal(float, float)
-    """First and last step in sight, after the user has moved the view."""
+    """First and last place in sight, after the user has moved the view."""
 
     fit_requested = Signal()
     stale = Signal()
@@ -58,6 +72,8 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         self._star = pg.ScatterPlotItem(symbol="star", size=_STAR, antialias=True)
         self._star.setZValue(10)
         self.addItem(self._star)
+        self._x_scale = XScale()
+        self.markers = Markers(self.area)
         self.crosshair = Crosshair(self)
         self.set_theme(theme)
         self.area.sigRangeChangedManually.connect(self._moved)
@@ -73,12 +89,22 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         else:
             event.ignore()
 
+    def viewportEvent(self, event: QEvent) -> bool:
+        """Say what the marker under the mouse stands for."""
+        if isinstance(event, QHelpEvent) and event.type() is QEvent.Type.ToolTip:
+            place = self.area.mapFromScene(self.mapToScene(event.pos()))
+            inside = self.area.rect().contains(QPointF(place))
+            QToolTip.showText(event.globalPos(), self.markers.text_at(place.x()) if inside else "")
+            return True
+        return bool(super().viewportEvent(event))
+
     def set_theme(self, theme: Theme) -> None:
         """Take the colours of `theme`."""
         self.setBackground(theme.card)
         for axis in self._axes:
             axis.set_theme(theme)
         self.area.set_theme(theme)
+        self.markers.set_theme(theme)
         self.crosshair.set_theme(theme)
         self._star.setPen(pg.mkPen(theme.card))
         self._star.setBrush(pg.mkBrush(theme.warn))
@@ -87,6 +113,17 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         """Logarithmic values or linear ones."""
         self.log_y = log
         self.getAxis("left").setLogMode(False, log)
+
+    def set_x_scale(self, scale: XScale) -> None:
+        """Label the horizontal axis for what it counts, and move the markers along."""
+        self._x_scale = scale
+        self._axes[1].set_kind(scale.kind)
+        self.set_markers(self.markers.markers)
+
+    def set_markers(self, markers: Sequence[Marker]) -> None:
+        """Mark these moments of the run."""
+        steps, times = [each.step for each in markers], [each.time for each in markers]
+        self.markers.show_markers(markers, self._x_scale.x(np.array(steps), np.array(times)))
 
     def add_curve(self, curve: Curve) -> None:
         """Show the items of `curve`."""
@@ -98,31 +135,37 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         for item in curve.items:
             self.removeItem(item)
 
-    def show_steps(self, steps: Range) -> None:
-        """Bring these steps in sight, no more and no less."""
-        self.area.setXRange(*steps, padding=0)
+    def show_x(self, places: Range) -> None:
+        """Bring this part of the horizontal axis in sight, no more and no less."""
+        self.area.setXRange(*places, padding=0)
 
-    def show_all(self, steps: Range, values: Range) -> None:
-        """Bring these steps and values (above 0 on a logarithmic axis) in sight, with room."""
+    def show_all(self, places: Range, values: Range) -> None:
+        """Bring these places and values (above 0 on a logarithmic axis) in sight, with room."""
         if self.log_y:
             values = math.log10(values[0]), math.log10(values[1])
         self.area.setRange(
-            xRange=padded(steps, *_X_PADDING), yRange=padded(values, *_Y_PADDING), padding=0
+            xRange=padded(places, *_X_PADDING), yRange=padded(values, *_Y_PADDING), padding=0
         )
 
-    def draw(self, curve: Curve, *, show_raw: bool) -> None:
-        """Draw the part of `curve` that is in sight."""
+    def draw(self, curve: Curve, *, show_raw: bool) -> Range | None:
+        """Draw the part of `curve` that is in sight; the steps between which finer points of it
+        would show, if there are any."""
         (first, last), _ = self.area.viewRange()
         pixels = max(1, int(self.area.width() * self.devicePixelRatioF()))
         curve.draw(first, last, pixels, raw=show_raw, log=self.log_y)
+        return curve.missing(first, last, pixels) if curve.visible else None
 
-    def draw_best(self, best: tuple[float, float] | None) -> None:
-        """Put the star at this step and value, or nowhere."""
-        if best is None or (self.log_y and best[1] <= 0):
+    def draw_best(self, best: Best | None) -> None:
+        """Put the star there, or nowhere."""
+        if best is None or (self.log_y and best.value <= 0):
             self._star.clear()
             return
-        step, value = best
-        self._star.setData([step], [math.log10(value) if self.log_y else value])
+        x = self._x_scale.x(np.array([best.step]), np.array([best.time]))
+        if np.isnan(x[0]):
+            self._star.clear()
+        else:
+            self._star.setPos(x[0], 0.0)
+            self._star.setData([0.0], [math.log10(best.value) if self.log_y else best.value])
 
     def leaveEvent(self, event: QEvent) -> None:
         """Tell that the mouse has left."""

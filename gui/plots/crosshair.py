@@ -53,9 +53,9 @@ class Crosshair:
         self._line.setVisible(False)
         self.box.hide()
 
-    def show(self, step: float, readings: Iterable[Reading]) -> None:
-        """Stand at `step` and say what the curves have there."""
-        self._line.setPos(step)
+    def show(self, x: float, place: str, readings: Iterable[Reading]) -> None:
+        """Stand at `x`, which is called `place`, and say what the curves have there."""
+        self._line.setPos(x)
         self._line.setVisible(True)
         cells = [_cell(reading) for reading in readings]
         if len(cells) > _MOST_READINGS:
@@ -69,13 +69,13 @@ class Crosshair:
         columns = -(-len(cells) // _MOST_ROWS)
         rows = ("".join(cells[i : i + columns]) for i in range(0, len(cells), columns))
         table = "".join(f"<tr>{row}</tr>" for row in rows)
-        head = f'<span style="color:{self._muted}">step {step:,.0f}</span>'
+        head = f'<span style="color:{self._muted}">{escape(place)}</span>'
         self.box.setText(f'{head}<table cellspacing="0">{table}</table>')
         self.box.adjustSize()
-        x = self._plot.mapFromScene(self._area.mapViewToScene(QPointF(step, 0.0))).x()
-        right = x + _GAP
+        left = self._plot.mapFromScene(self._area.mapViewToScene(QPointF(x, 0.0))).x()
+        right = left + _GAP
         fits = right + self.box.width() <= self._plot.width()
-        self.box.move(int(right if fits else max(0, x - _GAP - self.box.width())), 6)
+        self.box.move(int(right if fits else max(0, left - _GAP - self.box.width())), 6)
 
 
 def _cell(reading: Reading) -> str:

@@ -1,12 +1,17 @@
-"""One curve of a plot: its points, the items that draw them, and the pens they take."""
+"""One curve of a plot: its points, a finer piece of them, and the items and pens that draw them."""
 
 from __future__ import annotations
+
+import math
+from typing import NamedTuple
 
 import numpy as np
 import pyqtgraph as pg
 
 from gui.plots.pyramid import Array
+from gui.plots.ranges import Range
 from gui.plots.series import Series
+from gui.plots.x_scale import XScale
 from gui.theme import Theme
 
 FEW_POINTS = 300
@@ -17,6 +22,16 @@ DOTTED = 40
 
 _WIDTH = 2.0
 _DOT = 5.0
+_DASHES = (4.0, 3.0)
+"""Length of a dash and of a gap, in widths of the line."""
+
+
+class Piece(NamedTuple):
+    """A part of a curve whose points lie closer than in the whole."""
+
+    series: Series
+    exact: bool
+    """Every point is there: nothing finer can be had."""
 
 
 class Curve:
@@ -25,11 +40,22 @@ class Curve:
     def __init__(self, label: str, colour_index: int) -> None:
         self.label = label
         self.colour_index = colour_index
-        self.smooth = True
-        """Whether the smoothing slider applies; else the points are drawn as they are."""
-
+        self._smooth = True
+        self._smoothing = 0.0
         self.visible = True
+        self.dashed = False
+        self.order: tuple[int, int] | None = None
+        """Place among the curves; None: as they came."""
+
         self.series = Series()
+        self._drawn = self.series
+        self.coarse = 0
+        """How many points of the series, from its beginning, stand for several each: finer ones can
+        be had."""
+
+        self._piece: Piece | None = None
+        self._asked: Range | None = None
+        self._scale = XScale()
         self._raw = pg.PlotCurveItem(connect="finite", antialias=False)
         self._line = pg.PlotCurveItem(connect="finite", antialias=True)
         self._dots = pg.ScatterPlotItem(size=_DOT, pen=None, antialias=True)
@@ -44,23 +70,29 @@ class Curve:
         self._faint = pg.mkPen(faint, width=1)
         self._thin = pg.mkPen(colour, width=1)
         self._thick = pg.mkPen(colour, width=_WIDTH * pixel_ratio)
+        if self.dashed:
+            self._thick.setDashPattern(_DASHES)
         self._dots.setBrush(pg.mkBrush(colour))
 
     def draw(self, x0: float, x1: float, pixels: int, *, raw: bool, log: bool) -> None:
-        """Draw what lies between the steps `x0` and `x1`, decimated for `pixels` pixels."""
+        """Draw what lies between the places `x0` and `x1`, decimated for `pixels` pixels."""
         for item in self.items:
             item.setVisible(self.visible)
+            # Seconds since the epoch have more digits than an SVG file keeps.
+            item.setPos(x0, 0.0)
         if not self.visible:
             return
-        smoothed = bool(self.series.smoothing)
-        if smoothed and raw:
-            xs, ys = self.series.view(x0, x1, pixels)
-            self._raw.setData(xs, _scaled(ys, log), pen=self._faint)
+        series = self._drawn = self._shown(x0, x1)
+        smoothed = bool(series.smoothing)
+        if smoothed and raw and not self.dashed:
+            xs, ys = series.view(x0, x1, pixels)
+            self._raw.setData(xs - x0, _scaled(ys, log), pen=self._faint)
         else:
             self._raw.clear()
-        view = self.series.smoothed_view if smoothed else self.series.view
-        xs, ys = view(x0, x1, pixels)
-        ys = _scaled(ys, log)
+        view = series.smoothed_view if smoothed else series.view
+        # Dashes need a path, and a path is cheap with few points only.
+        xs, ys = view(x0, x1, min(pixels, FEW_POINTS // 4) if self.dashed else pixels)
+        xs, ys = xs - x0, _scaled(ys, log)
         few = len(xs) <= FEW_POINTS
         # A thick anti-aliased path over noise takes a second a frame; segments do not.
         self._line.setSegmentedLineMode("off" if few else "on")
@@ -71,14 +103,79 @@ class Curve:
         else:
             self._dots.clear()
 
-    def covers(self, step: float) -> bool:
-        """Whether `step` lies between the first point and the last."""
-        steps = self.series.steps()
-        return steps is not None and steps[0] <= step <= steps[1]
+    def set_smoothing(self, smoothing: float) -> None:
+        """Weight of the past, 0 (none) to 0.999."""
+        self._smoothing = smoothing
+        for series in self._all():
+            series.set_smoothing(smoothing if self._smooth else 0.0)
 
-    def value_at(self, step: float) -> float:
-        """What the line shows near `step`; NaN where it shows nothing."""
-        return self.series.value_at(step, smoothed=bool(self.series.smoothing))
+    def set_smooth(self, smooth: bool) -> None:
+        """Whether the smoothing applies; else the points are drawn as they are."""
+        self._smooth = smooth
+        self.set_smoothing(self._smoothing)
+
+    def set_x_scale(self, scale: XScale) -> None:
+        """Place the points on another horizontal axis."""
+        self._scale = scale
+        self._asked = None
+        for series in self._all():
+            series.set_x_scale(scale)
+
+    def clear(self) -> None:
+        """Forget every point."""
+        self.series.clear()
+        self.coarse = 0
+        self._piece = self._asked = None
+        self._drawn = self.series
+
+    def missing(self, x0: float, x1: float, pixels: int) -> Range | None:
+        """Steps between which finer points would show in a view of `x0` to `x1` and are not there;
+        None where all is well, or where they have been asked for. There is some room at both ends,
+        so that panning finds them there."""
+        series = self._shown(x0, x1)
+        exact = self._piece is not None and series is self._piece.series and self._piece.exact
+        if exact or not self.coarse or series.count_between(x0, x1) >= 2 * pixels:
+            return None
+        if self.series.count_between(-math.inf, x0) > self.coarse:
+            return None
+        first, last = self.series.steps_between(x0, x1)
+        wanted = first - (last - first) / 2, last + (last - first) / 2
+        if wanted == self._asked:
+            return None
+        self._asked = wanted
+        return wanted
+
+    def set_finer(self, steps: Array, values: Array, times: Array, *, exact: bool) -> None:
+        """Take the points of a piece, the answer to `missing`."""
+        series = Series()
+        series.set_smoothing(self.series.smoothing)
+        series.set_x_scale(self._scale)
+        series.extend(steps, values, times)
+        self._piece = Piece(series, exact)
+
+    def covers(self, x: float) -> bool:
+        """Whether `x` lies between the first point and the last."""
+        ends = self.series.x_range()
+        return ends is not None and ends[0] <= x <= ends[1]
+
+    def value_at(self, x: float) -> float:
+        """What the line shows near `x`; NaN where it shows nothing."""
+        return self._drawn.value_at(x, smoothed=bool(self._drawn.smoothing))
+
+    def step_at(self, x: float) -> float:
+        """The step of the point nearest to `x`; NaN where there is none."""
+        return self._drawn.step_at(x)
+
+    def _shown(self, x0: float, x1: float) -> Series:
+        """The piece where it has all that is in sight, else the whole curve."""
+        whole, piece = self.series.x_range(), self._piece and self._piece.series.x_range()
+        if self._piece is None or whole is None or piece is None:
+            return self.series
+        inside = piece[0] <= max(x0, whole[0]) and min(x1, whole[1]) <= piece[1]
+        return self._piece.series if inside else self.series
+
+    def _all(self) -> list[Series]:
+        return [self.series, self._piece.series] if self._piece else [self.series]
 
 
 def _scaled(values: Array, log: bool) -> Array:

@@ -5,33 +5,37 @@ from __future__ import annotations
 import math
 
 from PySide6.QtCore import QEvent, Qt, Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QLabel, QStackedWidget, QVBoxLayout, QWidget
 
-from gui.plots.canvas import Canvas
-from gui.plots.crosshair import Reading
-from gui.plots.curve import Curve
-from gui.plots.legend import MOST_NAMED, MOST_NAMED_ALONE, Legend
+from gui.plots.canvas import Best, Canvas
+from gui.plots.curve_set import CurveSet
+from gui.plots.plot_header import PlotHeader
 from gui.plots.pyramid import Array
-from gui.plots.ranges import Range, union
+from gui.plots.ranges import Range
+from gui.plots.x_scale import XScale
 from gui.theme import Theme
 
-_MIN_HEIGHT = 150
+MIN_HEIGHT = 150
 
 
 class CurvePlot(QFrame):
     """Takes points at any time and paints them in `refresh`, which its owner's timer calls."""
 
     hovered = Signal(object)
-    """Step under the mouse (float), or None when the mouse has left."""
+    """Place under the mouse on the horizontal axis (float), or None when the mouse has left."""
 
     followed = Signal(bool)
     """Whether the view goes on to show everything; a zoom by hand ends that."""
 
     zoomed = Signal(float, float)
-    """First and last step in sight, after the user has moved the view."""
+    """First and last place in sight, after the user has moved the view."""
 
     fitted = Signal()
     """The user has asked to see everything, by a double click."""
+
+    finer_wanted = Signal(str, float, float)
+    """Name of a curve, and the steps between which finer points of it would show: the answer goes
+    to `set_finer`."""
 
     def __init__(
         self,
@@ -50,51 +54,70 @@ class CurvePlot(QFrame):
         super().__init__(parent)
         self.setObjectName("card")
         self.setAccessibleName(f"Plot of {title}")
-        self.setMinimumHeight(_MIN_HEIGHT)
+        self.setMinimumHeight(MIN_HEIGHT)
         self.title = title
-        self._unit = f" {unit}" if unit else ""
-        self._format = value_format
         self._y_range = y_range or (None, None)
         self._theme = theme
-        self._curves: dict[str, Curve] = {}
-        self._smoothing = 0.0
-        self._show_raw = True
-        self._follow = True
+        self.curves = CurveSet(value_format, unit)
+        self._show_raw = self._follow = True
         self._fit_once = False
         self._x_extent: Range | None = None
-        self._best: tuple[float, float] | None = None
-        self._crosshair_step: float | None = None
+        self._best: Best | None = None
+        self._crosshair_x: float | None = None
         self._headline_text = ""
         self._dirty = True
         self.canvas = Canvas(theme)
-        self.legend = Legend(MOST_NAMED_ALONE if wide_legend else MOST_NAMED)
-        self.headline = QLabel()
-        self._lay_out(wide_legend=wide_legend)
+        self.header = PlotHeader(title, wide_legend=wide_legend)
+        self.header.set_theme(theme)
+        self.legend, self.headline = self.header.legend, self.header.headline
+        self._lay_out()
         self.canvas.hovered.connect(self.hovered)
         self.canvas.moved.connect(self._moved_by_hand)
         self.canvas.fit_requested.connect(self._fit_by_hand)
-        self.canvas.stale.connect(self._set_dirty)
+        self.canvas.stale.connect(self.repaint_soon)
         self.legend.toggled.connect(self._set_visible)
 
-    def set_points(self, curve_name: str, steps: Array, values: Array) -> None:
-        """Replace the points of a curve, which is made where there is none."""
-        if curve_name in self._curves:
-            self._curves[curve_name].series.clear()
-        self.add_points(curve_name, steps, values)
+    def set_points(
+        self,
+        curve_name: str,
+        steps: Array,
+        values: Array,
+        times: Array | None = None,
+        *,
+        coarse: bool = False,
+    ) -> None:
+        """Replace the points of a curve, which is made where there is none. `coarse`: points stand
+        for several each, so a zoom asks for finer ones."""
+        if curve_name in self.curves:
+            self.curves[curve_name].clear()
+        self.add_points(curve_name, steps, values, times)
+        if coarse:
+            self.curves[curve_name].coarse = len(steps)
 
-    def add_points(self, curve_name: str, steps: Array, values: Array) -> None:
-        """Append points (ascending steps) to a curve, which is made where there is none."""
-        if curve_name not in self._curves:
+    def add_points(
+        self, curve_name: str, steps: Array, values: Array, times: Array | None = None
+    ) -> None:
+        """Append points (ascending steps; times in seconds since the epoch) to a curve, which is
+        made where there is none."""
+        if curve_name not in self.curves:
             self.set_curve(curve_name)
-        self._curves[curve_name].series.extend(steps, values)
+        self.curves[curve_name].series.extend(steps, values, times)
         self._pages.setCurrentWidget(self.canvas)
         self._dirty = True
 
+    def set_finer(
+        self, curve_name: str, steps: Array, values: Array, times: Array, *, exact: bool
+    ) -> None:
+        """Take finer points of a part of a curve; `exact`: there are no more of them."""
+        if curve_name in self.curves:
+            self.curves[curve_name].set_finer(steps, values, times, exact=exact)
+            self._dirty = True
+
     def clear(self) -> None:
         """Drop every curve."""
-        for curve in self._curves.values():
+        for curve in self.curves.curves():
             self.canvas.remove_curve(curve)
-        self._curves.clear()
+        self.curves.clear()
         self.legend.clear()
         self._best = None
         self._headline_text = ""
@@ -105,7 +128,7 @@ class CurvePlot(QFrame):
 
     def curve_names(self) -> list[str]:
         """The curves there are, in their order."""
-        return list(self._curves)
+        return list(self.curves)
 
     def set_curve(
         self,
@@ -114,28 +137,32 @@ class CurvePlot(QFrame):
         colour_index: int | None = None,
         label: str | None = None,
         smooth: bool | None = None,
+        dashed: bool | None = None,
+        order: tuple[int, int] | None = None,
     ) -> None:
         """Say how a curve looks, making it if needed; None leaves that as it is. One that is not
-        `smooth` is drawn as it is, wherever the smoothing slider stands."""
-        curve = self._curves.get(name)
-        if curve is None:
-            curve = self._curves[name] = Curve(name, len(self._curves))
-            self.canvas.add_curve(curve)
+        `smooth` is drawn as it is, wherever the smoothing slider stands. Curves stand in their
+        `order`; those without come first, as they came."""
+        if name not in self.curves:
+            self.canvas.add_curve(self.curves.add(name))
+        curve = self.curves[name]
         if smooth is not None:
-            curve.smooth = smooth
-        curve.series.set_smoothing(self._smoothing if curve.smooth else 0.0)
+            curve.set_smooth(smooth)
         if colour_index is not None:
             curve.colour_index = colour_index
         if label is not None:
             curve.label = label
+        if dashed is not None:
+            curve.dashed = dashed
         self._dress(name)
+        if order is not None:
+            curve.order = order
+            self.curves.sort()
+            self.legend.arrange(list(self.curves))
 
     def set_smoothing(self, smoothing: float) -> None:
         """Weight of the past in the smoothed lines, 0 (none) to 0.999."""
-        self._smoothing = smoothing
-        for curve in self._curves.values():
-            if curve.smooth:
-                curve.series.set_smoothing(smoothing)
+        self.curves.set_smoothing(smoothing)
         self._dirty = True
 
     def set_show_raw(self, show: bool) -> None:
@@ -161,16 +188,27 @@ class CurvePlot(QFrame):
         self._fit_once = True
         self._dirty = True
 
-    def show_steps(self, steps: Range) -> None:
-        """Bring exactly these steps in sight, as another plot does."""
-        self.canvas.show_steps(steps)
+    def x_range(self) -> Range | None:
+        """First and last place of all curves on the horizontal axis; None without points."""
+        return self.curves.x_range()
 
-    def steps(self) -> Range | None:
-        """First and last step of all curves, or None without points."""
-        return union(curve.series.steps() for curve in self._curves.values())
+    def set_x_scale(self, scale: XScale) -> None:
+        """Count something else along the horizontal axis, or the same in another way."""
+        before = self.curves.scale
+        if scale != before:
+            self.curves.set_x_scale(scale)
+            self.canvas.set_x_scale(scale)
+            self._dirty = True
+        if scale.kind is not before.kind:
+            self.fit()
+
+    def set_curve_x_scale(self, name: str, scale: XScale) -> None:
+        """The same for one curve alone, where every curve is of another run."""
+        self.curves[name].set_x_scale(scale)
+        self._dirty = True
 
     def set_x_extent(self, extent: Range | None) -> None:
-        """Take these steps for "everything", as linked plots do; None: this plot's own."""
+        """Take these places for "everything", as linked plots do; None: this plot's own."""
         if extent != self._x_extent:
             self._x_extent = extent
             self._dirty = True
@@ -179,7 +217,8 @@ class CurvePlot(QFrame):
         """Take the colours of `theme`."""
         self._theme = theme
         self.canvas.set_theme(theme)
-        for name in self._curves:
+        self.header.set_theme(theme)
+        for name in self.curves:
             self._dress(name)
 
     def set_headline(self, text: str) -> None:
@@ -187,79 +226,57 @@ class CurvePlot(QFrame):
         self._headline_text = text
         self._dirty = True
 
-    def mark_best(self, step: float, value: float) -> None:
+    def mark_best(self, step: float, value: float, time: float = math.nan) -> None:
         """Put a star there."""
-        self._best = (step, value)
+        self._best = Best(step, time, value)
         self._dirty = True
 
-    def set_crosshair(self, step: float | None) -> None:
-        """Show what the curves have at `step`, or nothing."""
-        self._crosshair_step = step
-        if step is None:
+    def set_crosshair(self, x: float | None) -> None:
+        """Show what the curves have at the place `x`, or nothing."""
+        self._crosshair_x = x
+        if x is None:
             self.canvas.crosshair.hide()
             return
-        readings = []
-        for curve in self._curves.values():
-            if curve.visible and curve.covers(step):
-                colour = self._theme.curve(curve.colour_index)
-                readings.append(Reading(curve.label, colour, self._spoken(curve.value_at(step))))
-        self.canvas.crosshair.show(step, readings)
+        self.canvas.crosshair.show(x, *self.curves.readings(x, self._theme))
 
     def refresh(self) -> bool:
         """Paint what has changed, if anything has and it can be seen; whether it did."""
         if not self._dirty or self.visibleRegion().isEmpty():
             return False
         if self._follow or self._fit_once:
-            self._show_everything()
-        for curve in self._curves.values():
-            self.canvas.draw(curve, show_raw=self._show_raw)
+            places = self._x_extent or self.x_range() or (0.0, 1.0)
+            values = self.curves.values(log=self.canvas.log_y, least=self._y_range)
+            self.canvas.show_all(places, values)
+        for name in self.curves:
+            missing = self.canvas.draw(self.curves[name], show_raw=self._show_raw)
+            if missing:
+                self.finer_wanted.emit(name, *missing)
         self.canvas.draw_best(self._best)
-        self.headline.setText(self._headline_text or self._newest())
-        if self._crosshair_step is not None:
-            self.set_crosshair(self._crosshair_step)
+        self.headline.setText(self._headline_text or self.curves.newest())
+        if self._crosshair_x is not None:
+            self.set_crosshair(self._crosshair_x)
         self._fit_once = self._dirty = False
         return True
+
+    def repaint_soon(self) -> None:
+        """Let the next `refresh` paint."""
+        self._dirty = True
 
     def event(self, event: QEvent) -> bool:
         """Fit the pens to the screen that the window has been moved to."""
         if event.type() is QEvent.Type.DevicePixelRatioChange:
-            for name in self._curves:
+            for name in self.curves:
                 self._dress(name)
         return super().event(event)
 
-    def _show_everything(self) -> None:
-        steps = self._x_extent or self.steps()
-        log = self.canvas.log_y
-        values = union(
-            curve.series.bounds(positive=log) for curve in self._curves.values() if curve.visible
-        )
-        low, high = values or ((1.0, 10.0) if log else (0.0, 1.0))
-        fixed_low, fixed_high = self._y_range
-        if fixed_low is not None and not (log and fixed_low <= 0):
-            low = min(low, fixed_low)
-        if fixed_high is not None:
-            high = max(high, fixed_high)
-        self.canvas.show_all(steps or (0.0, 1.0), (low, high))
-
-    def _newest(self) -> str:
-        shown = (curve for curve in self._curves.values() if curve.visible and len(curve.series))
-        first = next(shown, None)
-        return self._spoken(first.series.last) if first else ""
-
-    def _spoken(self, value: float) -> str:
-        return f"{value:{self._format}}{self._unit}" if math.isfinite(value) else str(value)
-
     def _dress(self, name: str) -> None:
-        curve = self._curves[name]
+        curve = self.curves[name]
         curve.set_look(self._theme, self.devicePixelRatioF())
         self.legend.set_curve(name, curve.label, self._theme.curve(curve.colour_index))
         self._dirty = True
 
     def _set_visible(self, name: str, visible: bool) -> None:
-        self._curves[name].visible = visible
-        self._dirty = True
-
-    def _set_dirty(self) -> None:
+        self.curves[name].visible = visible
         self._dirty = True
 
     def _moved_by_hand(self, first: float, last: float) -> None:
@@ -270,28 +287,14 @@ class CurvePlot(QFrame):
         self.fit()
         self.fitted.emit()
 
-    def _lay_out(self, *, wide_legend: bool) -> None:
-        title = QLabel(self.title)
-        for label in (title, self.headline):
-            label.setObjectName("ttl")
-        empty = QLabel("No points yet")
+    def _lay_out(self) -> None:
+        empty = QLabel("No points yet", alignment=Qt.AlignmentFlag.AlignCenter)
         empty.setObjectName("mut")
-        empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._pages = QStackedWidget()
         self._pages.addWidget(empty)
         self._pages.addWidget(self.canvas)
-        top = QHBoxLayout()
-        top.setSpacing(8)
-        top.addWidget(title)
-        if wide_legend:
-            top.addStretch(1)
-        else:
-            top.addWidget(self.legend, 1)
-        top.addWidget(self.headline)
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(10, 6, 10, 4)
+        layout.setContentsMargins(10, 6, 6, 4)
         layout.setSpacing(2)
-        layout.addLayout(top)
-        if wide_legend:
-            layout.addWidget(self.legend)
+        layout.addWidget(self.header)
         layout.addWidget(self._pages, 1)

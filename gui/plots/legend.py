@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QToolButton, QWidget
 
 from gui.state_look import dot_icon
@@ -14,8 +17,37 @@ MOST_NAMED_ALONE = 6
 """The same, where the legend has a line of its own."""
 
 
+class Chip(QToolButton):
+    """Checked is visible. With Alt a click, or Enter, asks for this curve alone."""
+
+    alone = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("chip")
+        self.setCheckable(True)
+        self.setChecked(True)
+        self.setIconSize(QSize(8, 8))
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        """Take a click with Alt for itself."""
+        if event.modifiers() & Qt.KeyboardModifier.AltModifier:
+            self.alone.emit()
+        else:
+            super().mousePressEvent(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Enter does what Space does; with Alt, which Space has to leave to the desktop, alone."""
+        if event.key() not in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            super().keyPressEvent(event)
+        elif event.modifiers() & Qt.KeyboardModifier.AltModifier:
+            self.alone.emit()
+        else:
+            self.toggle()
+
+
 class Legend(QWidget):
-    """A row of chips; checked is visible."""
+    """A row of chips."""
 
     toggled = Signal(str, bool)
     """Name of a curve, and whether it is to be seen."""
@@ -25,15 +57,19 @@ class Legend(QWidget):
         self._most_named = most_named
         # Many chips must not make a narrow card wide: those at the end are cut off.
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        self._chips: dict[str, QToolButton] = {}
+        self._chips: dict[str, Chip] = {}
         self._row = QHBoxLayout(self)
         self._row.setContentsMargins(0, 0, 0, 0)
         self._row.setSpacing(0)
         self._row.addStretch(1)
 
-    def chip(self, name: str) -> QToolButton:
+    def chip(self, name: str) -> Chip:
         """The chip of the curve `name`."""
         return self._chips[name]
+
+    def names(self) -> list[str]:
+        """The curves from left to right."""
+        return list(self._chips)
 
     def set_curve(self, name: str, label: str, colour: str) -> None:
         """Show the curve `name` as `label`, with a new chip if needed."""
@@ -41,9 +77,32 @@ class Legend(QWidget):
             self._add(name)
         chip = self._chips[name]
         chip.setText(label)
-        chip.setToolTip(f"{label}: click to hide or show")
+        chip.setToolTip(
+            f"{label}: click to hide or show, Alt+click to see it alone (Enter, Alt+Enter)"
+        )
         chip.setAccessibleName(label)
         chip.setIcon(dot_icon(colour))
+
+    def arrange(self, names: Sequence[str]) -> None:
+        """Put the chips in this order; every curve must be named."""
+        if list(names) == list(self._chips):
+            return
+        self._chips = {name: self._chips[name] for name in names}
+        before = None
+        for place, chip in enumerate(self._chips.values()):
+            self._row.removeWidget(chip)
+            self._row.insertWidget(place, chip)
+            if before is not None:
+                QWidget.setTabOrder(before, chip)
+            before = chip
+
+    def show_alone(self, name: str) -> None:
+        """Hide every other curve; if `name` is alone already, show all."""
+        others = [chip for each, chip in self._chips.items() if each != name]
+        back = self._chips[name].isChecked() and not any(chip.isChecked() for chip in others)
+        self._chips[name].setChecked(True)
+        for chip in others:
+            chip.setChecked(back)
 
     def clear(self) -> None:
         """Drop every chip."""
@@ -53,12 +112,9 @@ class Legend(QWidget):
         self._chips.clear()
 
     def _add(self, name: str) -> None:
-        chip = QToolButton()
-        chip.setObjectName("chip")
-        chip.setCheckable(True)
-        chip.setChecked(True)
-        chip.setIconSize(QSize(8, 8))
+        chip = Chip()
         chip.toggled.connect(lambda visible: self.toggled.emit(name, visible))
+        chip.alone.connect(lambda: self.show_alone(name))
         self._row.insertWidget(len(self._chips), chip)
         self._chips[name] = chip
         named = len(self._chips) <= self._most_named

@@ -1,14 +1,27 @@
-"""The bar above the plots: smoothing, and what all plots do alike."""
+"""The bar above the plots: smoothing, the horizontal axis, and what all plots do alike."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QSlider, QToolButton, QWidget
+from functools import partial
 
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QMenu, QSlider, QToolButton, QWidget
+
+from gui.plots.x_scale import XKind
 from gui.theme import Theme, icon
 
 _FINEST = 1000
 _DEFAULT = 900
+
+_WORDED = Qt.ToolButtonStyle.ToolButtonTextBesideIcon
+
+_X_CHOICES = {
+    XKind.STEP: ("Step", "Optimizer steps along the horizontal axis"),
+    XKind.EPOCH: ("Epoch", "Passes over the training data along the horizontal axis"),
+    XKind.RELATIVE: ("Time", "Time of training, without that in which the run was down"),
+    XKind.WALL: ("Clock", "Date and time of day along the horizontal axis"),
+}
 
 
 class PlotBar(QWidget):
@@ -17,38 +30,58 @@ class PlotBar(QWidget):
     smoothing_changed = Signal(float)
     """0 to 0.999."""
 
+    x_chosen = Signal(object)
+    """XKind."""
+
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.slider = QSlider(Qt.Orientation.Horizontal)
         self.slider.setRange(0, _FINEST - 1)
-        self.slider.setFixedWidth(120)
+        self.slider.setFixedWidth(80)
         self.slider.setAccessibleName("Smoothing")
         self.slider.setToolTip("How much of the past each point of a smoothed line keeps")
         self._value = QLabel()
-        self._value.setMinimumWidth(40)
+        self._value.setMinimumWidth(36)
+        self.x_buttons = {kind: _segment(*words) for kind, words in _X_CHOICES.items()}
         self.log_y = _toggle("Log y", "Logarithmic values")
         self.raw = _toggle("Raw", "Show the values behind the smoothed lines")
-        self.link_x = _toggle("Link x", "All plots show the same steps")
+        self.markers = _toggle(
+            "Marks", "Show checkpoints, restarts, pauses and alarms in the plots"
+        )
+        self.link_x = _toggle("Link x", "All plots show the same part of the horizontal axis")
         self.follow = _toggle(
             "Follow",
             "Go on showing everything; a zoom by hand (a drag, or Ctrl and the wheel) ends it",
         )
         self.fit = _toggle("Fit", "Show everything now (F, or a double click in a plot)")
         self.fit.setCheckable(False)
-        for button in (self.raw, self.link_x, self.follow):
+        self.plots = _toggle("Plots", "Choose which plots are shown")
+        self.plots.setCheckable(False)
+        self.plots_menu = QMenu(self)
+        self.plots.setMenu(self.plots_menu)
+        self.plots.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        for button in (self.raw, self.markers, self.link_x, self.follow):
             button.setChecked(True)
         self._buttons = {
             self.log_y: "chart-line",
             self.raw: "waveform",
+            self.markers: "flag",
             self.link_x: "link",
             self.follow: "arrow-line-right",
             self.fit: "corners-out",
+            self.plots: "squares-four",
         }
+        self._worded = [button for button in self._buttons if button is not self.plots]
+        self.plots.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonIconOnly)
+        self._row = QHBoxLayout(self)
         self._lay_out()
         self.slider.valueChanged.connect(self._slid)
         self.slider.setValue(_DEFAULT)
         for button in self._buttons:
             button.toggled.connect(self._draw_icons)
+        for kind, button in self.x_buttons.items():
+            button.clicked.connect(partial(self.x_chosen.emit, kind))
+        self.x_buttons[XKind.STEP].setChecked(True)
         self.set_theme(theme)
 
     @property
@@ -56,10 +89,35 @@ class PlotBar(QWidget):
         """Where the slider stands, 0 to 0.999."""
         return self.slider.value() / _FINEST
 
+    @property
+    def x_kind(self) -> XKind:
+        """What the horizontal axes count."""
+        return next(kind for kind, button in self.x_buttons.items() if button.isChecked())
+
     def set_theme(self, theme: Theme) -> None:
         """Draw the icons for `theme`."""
         self._theme = theme
         self._draw_icons()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Leave out the words beside the icons where there is no room for them."""
+        super().resizeEvent(event)
+        self._choose_style()
+
+    def _choose_style(self) -> None:
+        for style in (_WORDED, Qt.ToolButtonStyle.ToolButtonIconOnly):
+            for button in self._worded:
+                button.setToolButtonStyle(style)
+            if self._row.sizeHint().width() <= self.width():
+                return
+
+    def minimumSizeHint(self) -> QSize:
+        """That without the words."""
+        whole = self._row.sizeHint()
+        if self.fit.toolButtonStyle() is not _WORDED:
+            return whole
+        words = (button.fontMetrics().horizontalAdvance(button.text()) for button in self._worded)
+        return QSize(whole.width() - sum(words), whole.height())
 
     def _draw_icons(self) -> None:
         for button, name in self._buttons.items():
@@ -73,25 +131,48 @@ class PlotBar(QWidget):
         self.smoothing_changed.emit(self.smoothing)
 
     def _lay_out(self) -> None:
-        caption = QLabel("S&moothing")
+        caption = QLabel("S&mooth")
         caption.setObjectName("mut")
         caption.setBuddy(self.slider)
-        layout = QHBoxLayout(self)
+        x_caption = QLabel("&X")
+        x_caption.setObjectName("mut")
+        x_caption.setBuddy(self.x_buttons[XKind.STEP])
+        segments = QHBoxLayout()
+        segments.setSpacing(0)
+        for button in self.x_buttons.values():
+            segments.addWidget(button)
+        layout = self._row
         layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(8)
+        layout.setSpacing(2)
         layout.addWidget(caption)
+        layout.addSpacing(4)
         layout.addWidget(self.slider)
         layout.addWidget(self._value)
+        layout.addWidget(x_caption)
+        layout.addSpacing(2)
+        layout.addLayout(segments)
         layout.addStretch(1)
         for button in self._buttons:
             layout.addWidget(button)
+
+
+def _segment(text: str, tip: str) -> QToolButton:
+    button = QToolButton()
+    button.setObjectName("segment")
+    button.setText(text)
+    button.setToolTip(tip)
+    button.setAccessibleName(f"Horizontal axis: {text}")
+    button.setCheckable(True)
+    button.setAutoExclusive(True)
+    return button
 
 
 def _toggle(text: str, tip: str) -> QToolButton:
     button = QToolButton()
     button.setText(text)
     button.setToolTip(tip)
+    button.setAccessibleName(text)
     button.setCheckable(True)
     button.setIconSize(QSize(16, 16))
-    button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+    button.setToolButtonStyle(_WORDED)
     return button

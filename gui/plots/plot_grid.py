@@ -1,30 +1,24 @@
-"""All plots of a run: points find their plot by the name of their series."""
+"""All plots of a run: what they do together, and how they stand."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 
-import numpy as np
+from PySide6.QtCore import QSettings, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from gui.plots.arrangement import Arrangement
+from engine.store_reader import StoredEvent
 from gui.plots.curve_plot import CurvePlot
-from gui.plots.headlines import Headlines
+from gui.plots.placement import Placement
 from gui.plots.plot_bar import PlotBar
+from gui.plots.plot_menu import PlotAction
 from gui.plots.pyramid import Array
 from gui.plots.ranges import union
-from gui.plots.routes import (
-    DEVICE_MEMORY,
-    DEVICE_PLOTS,
-    DEVICE_UTILISATION,
-    LOSS,
-    THROUGHPUT,
-    PlotKind,
-    Route,
-    route,
-)
+from gui.plots.routes import DEVICE_MEMORY, DEVICE_UTILISATION, LOSS, PlotKind
+from gui.plots.run_course import RunCourse
+from gui.plots.sorter import Sorter
 from gui.theme import Theme
 
 _ALWAYS = (LOSS, DEVICE_UTILISATION, DEVICE_MEMORY)
@@ -33,29 +27,43 @@ _ALWAYS = (LOSS, DEVICE_UTILISATION, DEVICE_MEMORY)
 class PlotGrid(QWidget):
     """The bar and the plots; `tick` paints, a plot at a time."""
 
+    finer_wanted = Signal(str, float, float)
+    """The engine's name of a series, and the steps between which finer points of it would show: the
+    answer goes to `set_finer`."""
+
+    export_wanted = Signal(object, object, list)
+    """PlotAction (to copy or save), the CurvePlot, and the engine's names of what it shows."""
+
     def __init__(
-        self, theme: Theme, *, throughput: bool = False, parent: QWidget | None = None
+        self,
+        theme: Theme,
+        settings: QSettings | None = None,
+        *,
+        throughput: bool = False,
+        parent: QWidget | None = None,
     ) -> None:
-        """`throughput`: whether `train/samples_per_second` gets a plot, too."""
+        """`settings` keep the layout. `throughput`: whether `train/samples_per_second` gets a plot,
+        too."""
         super().__init__(parent)
         self._theme = theme
-        self._throughput = throughput
         self._plots: dict[PlotKind, CurvePlot] = {}
-        self._device_labels: dict[str, str] = {}
-        self._headlines = Headlines()
-        self._best: dict[str, float] = {}
         self._next = 0
-        self._ranks: set[int] = set()
+        self._course = RunCourse()
+        self.placement = Placement(self._plots, settings, self)
+        self._sorter = Sorter(self._plots, self._plot, throughput=throughput)
         self.bar = PlotBar(theme)
-        self._arrangement = Arrangement()
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(8)
         layout.addWidget(self.bar)
-        layout.addWidget(self._arrangement, 1)
+        layout.addWidget(self.placement.panel, 1)
         for kind in _ALWAYS:
             self._plot(kind)
+        menu = self.bar.plots_menu
+        menu.aboutToShow.connect(lambda: self.placement.fill(menu))
         self.bar.smoothing_changed.connect(self._set_smoothing)
+        self.bar.x_chosen.connect(self._place_again)
+        self.bar.markers.toggled.connect(self._place_again)
         self.bar.raw.toggled.connect(self._set_show_raw)
         self.bar.log_y.toggled.connect(self._set_log_y)
         self.bar.follow.toggled.connect(self.set_follow)
@@ -63,40 +71,59 @@ class PlotGrid(QWidget):
 
     def plots(self) -> list[CurvePlot]:
         """The plots, in their order."""
-        return list(self._plots.values())
+        return [self._plots[kind] for kind in self.placement.kinds()]
 
     def plot(self, title: str) -> CurvePlot:
         """The plot called `title`; KeyError where there is none."""
         return {plot.title: plot for plot in self._plots.values()}[title]
 
-    def add_points(self, series: str, steps: Array, values: Array) -> None:
-        """Append points of the engine's `series`, with ascending steps."""
-        self._take(series, steps, values, replace=False)
+    def add_points(
+        self, series: str, steps: Array, values: Array, times: Array | None = None
+    ) -> None:
+        """Append points of the engine's `series`, with ascending steps and times (seconds since the
+        epoch)."""
+        self._sorter.take(series, steps, values, times, replace=False)
 
-    def set_points(self, series: str, steps: Array, values: Array) -> None:
-        """Replace the points of the engine's `series`."""
-        self._take(series, steps, values, replace=True)
+    def set_points(
+        self,
+        series: str,
+        steps: Array,
+        values: Array,
+        times: Array | None = None,
+        coarse: bool = False,
+    ) -> None:
+        """Replace the points of the engine's `series`. `coarse`: they stand for several each, so
+        that zooming in asks for finer ones."""
+        self._sorter.take(series, steps, values, times, replace=True, coarse=coarse)
+
+    def set_finer(
+        self, series: str, steps: Array, values: Array, times: Array, exact: bool
+    ) -> None:
+        """Take finer points of a part of a series; `exact`: all of them are there."""
+        self._sorter.take_finer(series, steps, values, times, exact=exact)
+
+    def take_events(self, events: Sequence[StoredEvent]) -> None:
+        """Take what happened to the run, oldest first: it decides where points stand in time and
+        in epochs, and it is marked."""
+        self._course.take(events)
+        self._place_again()
 
     def clear(self) -> None:
         """Forget the run: the plots of its metrics go, the others are empty."""
+        self.placement.show_all()
+        self._sorter.clear()
+        self._course.clear()
         for kind, plot in list(self._plots.items()):
             plot.clear()
             if kind not in _ALWAYS:
-                self._arrangement.remove(plot)
+                self.placement.remove(plot)
                 del self._plots[kind]
-        self._headlines.clear()
-        self._best.clear()
-        self._ranks.clear()
-        self._arrangement.show_plots(self._plots)
+        self._place_again()
+        self.placement.refresh()
 
     def set_device_labels(self, labels: Mapping[str, str]) -> None:
         """Name the devices; their order decides their colours, as in the list of devices."""
-        if labels == self._device_labels and list(labels) == list(self._device_labels):
-            return
-        self._device_labels = dict(labels)
-        for kind, plot in self._plots.items():
-            for device in plot.curve_names() if kind in DEVICE_PLOTS else ():
-                self._dress_device(plot, device)
+        self._sorter.set_device_labels(labels)
 
     def set_theme(self, theme: Theme) -> None:
         """Take the colours of `theme`."""
@@ -119,8 +146,8 @@ class PlotGrid(QWidget):
     def tick(self) -> None:
         """Paint the next plot that has changed, if any; a timer calls this for every frame."""
         linked = self.bar.link_x.isChecked()
-        extent = union(plot.steps() for plot in self._plots.values()) if linked else None
-        plots = self.plots()
+        extent = union(plot.x_range() for plot in self._plots.values()) if linked else None
+        plots = list(self._plots.values())
         for plot in plots:
             plot.set_x_extent(extent)
         for _ in plots:
@@ -131,56 +158,11 @@ class PlotGrid(QWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Use two columns or three."""
         super().resizeEvent(event)
-        self._arrangement.show_plots(self._plots)
-
-    def _take(self, series: str, steps: Array, values: Array, *, replace: bool) -> None:
-        place = route(series)
-        if place is None or (series == THROUGHPUT and not self._throughput):
-            return
-        plot = self._plot(place.plot)
-        name = place.curve_name
-        if name not in plot.curve_names():
-            plot.set_curve(name, colour_index=place.colour_index, smooth=place.smooth)
-            if place.is_device:
-                self._dress_device(plot, name)
-            elif place.rank is not None:
-                self._dress_ranks(place.rank)
-        scaled = np.asarray(values, dtype=np.float64) * place.factor
-        (plot.set_points if replace else plot.add_points)(name, steps, scaled)
-        if place.best:
-            self._mark_best(series, place, steps, scaled, replace=replace)
-        if place.is_device or place.rank is not None:
-            plot.set_headline(self._headlines.take(place, scaled, replace=replace))
-
-    def _mark_best(
-        self, series: str, place: Route, steps: Array, values: Array, *, replace: bool
-    ) -> None:
-        if replace:
-            self._best.pop(series, None)
-        merits = np.where(np.isfinite(values), place.best * values, -math.inf)
-        if not len(merits):
-            return
-        top = int(np.argmax(merits))
-        if merits[top] > self._best.get(series, -math.inf):
-            self._best[series] = float(merits[top])
-            self._plots[place.plot].mark_best(float(steps[top]), float(values[top]))
-
-    def _dress_device(self, plot: CurvePlot, device: str) -> None:
-        order = list(self._device_labels)
-        index = order.index(device) if device in order else None
-        plot.set_curve(device, colour_index=index, label=self._device_labels.get(device))
-
-    def _dress_ranks(self, rank: int) -> None:
-        """Name the curves of the ranks: as soon as there are several, with the rank's number."""
-        self._ranks.add(rank)
-        for kind, plot in self._plots.items():
-            for name in plot.curve_names() if kind.per_rank else ():
-                label, _, number = name.rpartition(" ")
-                plot.set_curve(name, label=f"r{number} {label}" if len(self._ranks) > 1 else label)
+        self.placement.refresh()
 
     def _plot(self, kind: PlotKind) -> CurvePlot:
         if kind not in self._plots:
-            plot = self._plots[kind] = CurvePlot(
+            plot = CurvePlot(
                 kind.title,
                 unit=kind.unit,
                 value_format=kind.value_format,
@@ -192,13 +174,40 @@ class PlotGrid(QWidget):
             plot.set_show_raw(self.bar.raw.isChecked())
             plot.set_log_y(kind.may_be_log and self.bar.log_y.isChecked())
             plot.set_follow(self.bar.follow.isChecked())
-            plot.hovered.connect(self._hovered)
-            plot.zoomed.connect(lambda first, last: self._zoomed(plot, first, last))
-            plot.followed.connect(self._followed)
-            plot.fitted.connect(lambda: self._fitted(plot))
-            self._plots = dict(sorted(self._plots.items(), key=lambda item: _place(item[0])))
-            self._arrangement.show_plots(self._plots)
+            self._connect(kind, plot)
+            by_place = sorted(
+                (*self._plots.items(), (kind, plot)), key=lambda each: _place(each[0])
+            )
+            self._plots.clear()
+            self._plots.update(by_place)
+            self._place_again()
+            self.placement.refresh()
         return self._plots[kind]
+
+    def _connect(self, kind: PlotKind, plot: CurvePlot) -> None:
+        plot.hovered.connect(self._hovered)
+        plot.zoomed.connect(lambda first, last: self._zoomed(plot, first, last))
+        plot.followed.connect(self._followed)
+        plot.fitted.connect(lambda: self._fitted(plot))
+        plot.finer_wanted.connect(partial(self._want_finer, kind))
+        plot.header.menu.chosen.connect(partial(self._do, kind))
+        plot.header.double_clicked.connect(partial(self._do, kind, PlotAction.ENLARGE))
+
+    def _do(self, kind: PlotKind, action: PlotAction) -> None:
+        if action.is_export:
+            self.export_wanted.emit(action, self._plots[kind], self._sorter.series(kind))
+        else:
+            self.placement.do(kind, action)
+
+    def _place_again(self) -> None:
+        scale = self._course.scale(self.bar.x_kind)
+        markers = self._sorter.placed(self._course.markers) if self.bar.markers.isChecked() else []
+        for plot in self._plots.values():
+            plot.set_x_scale(scale)
+            plot.canvas.set_markers(markers)
+
+    def _want_finer(self, kind: PlotKind, curve_name: str, first: float, last: float) -> None:
+        self.finer_wanted.emit(self._sorter.series_of(kind, curve_name), first, last)
 
     def _set_smoothing(self, smoothing: float) -> None:
         for plot in self._plots.values():
@@ -212,15 +221,15 @@ class PlotGrid(QWidget):
         for kind, plot in self._plots.items():
             plot.set_log_y(kind.may_be_log and log)
 
-    def _hovered(self, step: float | None) -> None:
+    def _hovered(self, x: float | None) -> None:
         for plot in self._plots.values():
-            plot.set_crosshair(step)
+            plot.set_crosshair(x)
 
     def _zoomed(self, moved: CurvePlot, first: float, last: float) -> None:
         if self.bar.link_x.isChecked():
             for plot in self._plots.values():
                 if plot is not moved:
-                    plot.show_steps((first, last))
+                    plot.canvas.show_x((first, last))
 
     def _followed(self, follow: bool) -> None:
         if not follow and self.bar.link_x.isChecked():

@@ -9,13 +9,15 @@ import numpy as np
 
 from gui.plots.pyramid import Array, GrowingArray, Pyramid, highest, lowest, mean
 from gui.plots.smoothing import MovingAverage
+from gui.plots.x_scale import XKind, XScale
 
 
 class Series:
-    """Values over ascending steps. NaN, and infinity on screen, is a gap."""
+    """Values over ascending steps and times. NaN, and infinity on screen, is a gap."""
 
     def __init__(self) -> None:
         self._smoothing = 0.0
+        self._scale = XScale()
         self.clear()
 
     def __len__(self) -> int:
@@ -23,7 +25,8 @@ class Series:
 
     def clear(self) -> None:
         """Forget every point; the smoothing stays."""
-        self._steps = GrowingArray()
+        self._steps, self._times = GrowingArray(), GrowingArray()
+        self._x = self._places()
         self._raw = Pyramid(lowest, highest)
         self._low = self._high = self._low_positive = math.nan
         self.last = math.nan
@@ -31,14 +34,28 @@ class Series:
 
         self._forget_smoothed()
 
-    def extend(self, steps: Array | Sequence[float], values: Array | Sequence[float]) -> None:
-        """Append equally many steps and values. Points before the last one are drawn where they
+    def extend(
+        self,
+        steps: Array | Sequence[float],
+        values: Array | Sequence[float],
+        times: Array | None = None,
+    ) -> None:
+        """Append equally many steps, values and times (seconds since the epoch; without them the
+        points are not seen on an axis of time). Points before the last one are drawn where they
         are, but a zoom may miss them: replace the series when a run goes back."""
         values = np.asarray(values, dtype=np.float64)
         if not len(values):
             return
         finite = np.where(np.isfinite(values), values, np.nan)
-        self._steps.extend(np.asarray(steps, dtype=np.float64))
+        steps = np.asarray(steps, dtype=np.float64)
+        times = np.full(len(steps), np.nan) if times is None else np.asarray(times)
+        # A clock that was set back must not fold the curve over itself.
+        newest = self._times.values[-1:]
+        times = np.fmax.accumulate(np.concatenate((newest, times)))[len(newest) :]
+        self._steps.extend(steps)
+        self._times.extend(times)
+        if self._x is not self._steps:
+            self._x.extend(self._scale.x(steps, times))
         self._raw.extend(finite)
         self._low = float(np.fmin(self._low, np.fmin.reduce(finite)))
         self._high = float(np.fmax(self._high, np.fmax.reduce(finite)))
@@ -62,21 +79,50 @@ class Series:
         low = self._low_positive if positive else self._low
         return None if math.isnan(low) else (low, self._high)
 
-    def steps(self) -> tuple[float, float] | None:
-        """First and last step, or None without points."""
+    def set_x_scale(self, scale: XScale) -> None:
+        """Place the points on another horizontal axis."""
+        self._scale = scale
+        self._x = self._places()
+
+    def x_range(self) -> tuple[float, float] | None:
+        """Places of the first and the last point; None without any."""
+        xs = self._x.values
+        return (
+            (float(xs[0]), float(xs[-1])) if len(xs) and not np.isnan(xs[[0, -1]]).any() else None
+        )
+
+    def count_between(self, x0: float, x1: float) -> int:
+        """How many points a view of `x0` to `x1` has to draw from."""
+        first, last = self._range(x0, x1)
+        return max(last - first, 0)
+
+    def steps_between(self, x0: float, x1: float) -> tuple[float, float]:
+        """Steps of the first and last point of a view of `x0` to `x1`; needs points."""
+        first, last = self._range(x0, x1)
         steps = self._steps.values
-        return (float(steps[0]), float(steps[-1])) if len(steps) else None
+        return float(steps[min(first, len(steps) - 1)]), float(steps[max(last - 1, 0)])
+
+    def step_at(self, x: float) -> float:
+        """The step of the point nearest to `x`; NaN outside of the curve."""
+        index = self._nearest(x)
+        return math.nan if index is None else float(self._steps.values[index])
+
+    def step_when(self, time: float) -> float:
+        """The step that training stood at, about, at `time`; NaN without points."""
+        if not len(self):
+            return math.nan
+        return float(np.interp(time, self._times.values, self._steps.values))
 
     def view(self, x0: float, x1: float, pixels: int) -> tuple[Array, Array]:
-        """What to draw between the steps `x0` and `x1` on `pixels` pixels: the points themselves
+        """What to draw between the places `x0` and `x1` on `pixels` pixels: the points themselves
         and one to each side, or lowest and highest value of about `pixels` columns."""
         first, last = self._range(x0, x1)
-        steps, values = self._steps.values, self._raw.values
+        places, values = self._x.values, self._raw.values
         if last - first < 4 * pixels:
-            return steps[first:last], values[first:last]
+            return places[first:last], values[first:last]
         start, size, (low, high) = self._raw.columns(first, last, pixels)
         rest = start + size * len(low)
-        xs = steps[start:last:size]
+        xs = places[start:last:size]
         if rest < last:
             low = np.append(low, np.fmin.reduce(values[rest:last]))
             high = np.append(high, np.fmax.reduce(values[rest:last]))
@@ -86,31 +132,43 @@ class Series:
         """The same for the smoothed curve, with the mean of each column and the newest point."""
         self._catch_up()
         first, last = self._range(x0, x1)
-        steps, values = self._steps.values, self._smoothed.values
+        places, values = self._x.values, self._smoothed.values
         if last - first < 4 * pixels:
-            return steps[first:last], values[first:last]
+            return places[first:last], values[first:last]
         start, size, (middle,) = self._smoothed.columns(first, last, pixels // 2)
         # A column's mean belongs to its middle: at its beginning it would run ahead of the points.
-        xs = steps[start + size // 2 : start + size * len(middle) : size]
-        return np.append(xs, steps[last - 1]), np.append(middle, values[last - 1])
+        xs = places[start + size // 2 : start + size * len(middle) : size]
+        return np.append(xs, places[last - 1]), np.append(middle, values[last - 1])
 
-    def value_at(self, step: float, *, smoothed: bool = False) -> float:
-        """The value at the point nearest to `step`; NaN outside of the curve."""
-        steps = self._steps.values
-        if not len(steps) or not steps[0] <= step <= steps[-1]:
+    def value_at(self, x: float, *, smoothed: bool = False) -> float:
+        """The value at the point nearest to `x`; NaN outside of the curve."""
+        index = self._nearest(x)
+        if index is None:
             return math.nan
         if smoothed:
             self._catch_up()
-        after = int(np.searchsorted(steps, step))
-        before = max(after - 1, 0)
-        index = before if step - steps[before] < steps[after] - step else after
         return float((self._smoothed if smoothed else self._raw).values[index])
 
+    def _nearest(self, x: float) -> int | None:
+        xs = self._x.values
+        if not len(xs) or not xs[0] <= x <= xs[-1]:
+            return None
+        after = int(np.searchsorted(xs, x))
+        before = max(after - 1, 0)
+        return before if x - xs[before] < xs[after] - x else after
+
     def _range(self, x0: float, x1: float) -> tuple[int, int]:
-        steps = self._steps.values
-        first = int(np.searchsorted(steps, x0, "left")) - 1
-        last = int(np.searchsorted(steps, x1, "right")) + 1
-        return max(first, 0), min(last, len(steps))
+        xs = self._x.values
+        first = int(np.searchsorted(xs, x0, "left")) - 1
+        last = int(np.searchsorted(xs, x1, "right")) + 1
+        return max(first, 0), min(last, len(xs))
+
+    def _places(self) -> GrowingArray:
+        if self._scale.kind is XKind.STEP:
+            return self._steps
+        places = GrowingArray()
+        places.extend(self._scale.x(self._steps.values, self._times.values))
+        return places
 
     def _forget_smoothed(self) -> None:
         self._average = MovingAverage(self._smoothing)

@@ -20,6 +20,8 @@ from engine.spec import RunSpec
 from engine.spec_file import write_spec
 from engine.store import RunStore
 from engine.strategy import Strategy, WorkerPlan, one_process_per_device
+from gui.app import Deck
+from gui.theme import ThemeController
 
 SPEC = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",), epochs=2)
 
@@ -128,3 +130,20 @@ def use_strategies(monkeypatch: pytest.MonkeyPatch) -> UseStrategies:
         monkeypatch.setattr("engine.catalog.strategies", lambda: strategies)
 
     return use
+
+
+@pytest.fixture
+def open_deck(qapp: QApplication) -> Iterator[Callable[[], Deck]]:
+    decks: list[Deck] = []
+
+    def open() -> Deck:
+        deck = Deck(ThemeController(qapp))
+        decks.append(deck)
+        deck.window.show()
+        return deck
+
+    yield open
+    for deck in decks:
+        deck.window.close()
+        deck.shut_down()
+        deck.window.deleteLater()

@@ -5,40 +5,22 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from engine.events import EpochEnded, Failure, RunEnded
-from gui.app import NO_DISPLAY, Deck, has_display, run
+from gui.app import NO_DISPLAY, Deck, run
+from gui.application import has_display
 from gui.telemetry_reader import TelemetryReader
-from gui.theme import ThemeController
 from tests.support import device_states
 
 ROOT = Path(__file__).parent.parent.parent
-
-
-@pytest.fixture
-def open_deck(qtbot: QtBot, qapp: QApplication) -> Iterator[Callable[[], Deck]]:
-    decks: list[Deck] = []
-
-    def open() -> Deck:
-        deck = Deck(ThemeController(qapp))
-        decks.append(deck)
-        deck.window.show()
-        return deck
-
-    yield open
-    for deck in decks:
-        deck.window.close()
-        deck.shut_down()
-        deck.window.deleteLater()
 
 
 def test_without_a_display_it_names_the_command_line_before_qt_aborts(

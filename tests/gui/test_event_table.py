@@ -31,9 +31,9 @@ def cells(table: EventTable, row: int) -> list[str]:
 
 def test_a_row_says_when_what_who_and_in_words(table: EventTable) -> None:
     table.append(EVENTS)
-    time, what, rank, text = cells(table, 0)
+    time, what, rank, level, text = cells(table, 0)
     assert time.endswith(".250")
-    assert (what, rank) == ("Worker started", "1")
+    assert (what, rank, level) == ("Worker started", "1", "INFO")
     assert "4711" in text
     assert cells(table, 1)[1:3] == ["Checkpoint saved", ""]
     header = table.model().headerData(1, Qt.Orientation.Horizontal)

@@ -12,8 +12,8 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from engine.events import CheckpointSaved, EpochEnded, RunEnded
+from engine.run_index import RunIndex
 from gui.run_history import RunHistory, detail
-from gui.run_index import RunIndex
 from gui.theme import ThemeController
 
 

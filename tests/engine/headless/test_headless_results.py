@@ -19,6 +19,7 @@ from engine.events import CacheEmptied, EpochEnded, Failure, Paused, Resumed, Ru
 from engine.headless.follow import CtrlC, follow_other, follow_own
 from engine.headless.output import byte_count, duration
 from engine.headless.show import show
+from engine.run_notes import RunNotes, write_notes
 from engine.spec_file import write_spec
 from main import main
 from tests.engine.headless.written_run import RUNNING, SPEC, WrittenRun, write_run
@@ -261,3 +262,13 @@ def test_lists_for_people(command: str, capsys: pytest.CaptureFixture[str]) -> N
 def test_units() -> None:
     assert [byte_count(n) for n in (None, 5, 1536, 30 << 30)] == ["–", "5 B", "1.5 KiB", "30.0 GiB"]
     assert [duration(s) for s in (7, 3723, math.inf)] == ["0:07", "1:02:03", "–"]
+
+
+def test_what_a_person_wrote_on_a_run_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    run = write_run(*RUNNING, FINISHED)
+    write_notes(run.folder, RunNotes(name="renamed", tags=("keep", "wide"), note="the best"))
+    assert main(["show", run.id]) == 0
+    text = capsys.readouterr().out
+    assert "renamed · single · #1" in text
+    assert "keep, wide" in text
+    assert "the best" in text

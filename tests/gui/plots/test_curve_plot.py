@@ -283,11 +283,11 @@ def test_replacing_and_clearing(plot: CurvePlot, inked: Inked) -> None:
     plot.mark_best(50, 50)
     plot.set_points("train", STEPS[:10], STEPS[:10])
     plot.refresh()
-    assert plot.steps() == (0.0, 9.0)
+    assert plot.x_range() == (0.0, 9.0)
     plot.clear()
     plot.refresh()
     assert plot.curve_names() == []
-    assert plot.steps() is None
+    assert plot.x_range() is None
     assert plot.headline.text() == ""
     plot.add_points("val", STEPS, STEPS)
     plot.refresh()
@@ -335,4 +335,4 @@ def test_the_range_of_the_smoothing_is_taken(plot: CurvePlot) -> None:
     plot.set_crosshair(99.0)
     assert "99.00" in plot.canvas.crosshair.box.text()
     assert plot.canvas.crosshair.box.text().count("99.00") == 1
-    assert math.isclose(plot.steps()[1], 99.0)  # type: ignore[index]
+    assert math.isclose(plot.x_range()[1], 99.0)  # type: ignore[index]

@@ -100,14 +100,16 @@ def test_replaced_points_are_the_only_ones(grid: PlotGrid) -> None:
     grid.add_points("device/a/memory", STEPS, HALF * 8 * GIB)
     grid.set_points("device/a/memory", STEPS[:5], HALF[:5] * 2 * GIB)
     paint(grid)
-    assert grid.plot("Device memory").steps() == (1, 5)
+    assert grid.plot("Device memory").x_range() == (1, 5)
     assert grid.plot("Device memory").headline.text() == "1.0 GiB peak"
 
 
 def test_the_best_validation_gets_a_star(grid: PlotGrid, monkeypatch: pytest.MonkeyPatch) -> None:
     stars: list[tuple[str, float, float]] = []
     monkeypatch.setattr(
-        CurvePlot, "mark_best", lambda self, step, value: stars.append((self.title, step, value))
+        CurvePlot,
+        "mark_best",
+        lambda self, step, value, time: stars.append((self.title, step, value)),
     )
     grid.add_points("validation/accuracy", STEPS[:3], np.array([0.5, 0.75, np.nan]))
     grid.add_points("validation/accuracy", STEPS[3:5], np.array([0.6, 0.7]))
@@ -247,7 +249,7 @@ def test_another_run_begins_with_empty_plots(grid: PlotGrid) -> None:
     grid.add_points("device/a/memory", STEPS, HALF * 8 * GIB)
     grid.clear()
     assert titles(grid) == ["Loss", "Device utilisation", "Device memory"]
-    assert all(plot.steps() is None for plot in grid.plots())
+    assert all(plot.x_range() is None for plot in grid.plots())
     grid.add_points("device/a/memory", STEPS, HALF * 2 * GIB)
     paint(grid)
     assert grid.plot("Device memory").headline.text() == "1.0 GiB peak"

@@ -167,7 +167,7 @@ def test_it_is_empty_at_first_and_after_clear() -> None:
     for empty in (points, Series()):
         assert len(empty) == 0
         assert empty.bounds() is None
-        assert empty.steps() is None
+        assert empty.x_range() is None
         assert math.isnan(empty.last)
         assert math.isnan(empty.value_at(3))
         assert [len(part) for part in empty.view(0, 1, 100)] == [0, 0]

@@ -1,0 +1,31 @@
+"""The QApplication: what Qt needs before there is any window."""
+
+from __future__ import annotations
+
+import locale
+from collections.abc import Mapping, Sequence
+
+from PySide6.QtCore import QLocale
+from PySide6.QtWidgets import QApplication
+
+from gui import theme as look
+
+
+def has_display(platform: str, environment: Mapping[str, str]) -> bool:
+    """Whether Qt finds a screen; asked first, because Qt itself aborts where it does not."""
+    if platform != "linux":
+        return True
+    names = ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM")
+    return any(environment.get(name) for name in names)
+
+
+def application(argv: Sequence[str]) -> QApplication:
+    """The QApplication with Traindeck's name, font and number format."""
+    QLocale.setDefault(QLocale.c())  # 0.001, never 0,001
+    app = QApplication(list(argv))
+    locale.setlocale(locale.LC_NUMERIC, "C")  # Qt took the user's, and C libraries read it
+    app.setApplicationName("Traindeck")
+    app.setStyle("Fusion")
+    look.load_fonts()
+    app.setFont(look.application_font())
+    return app

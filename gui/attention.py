@@ -1,0 +1,44 @@
+"""What the window says to somebody who does not look at it, or not closely: its title, and greying
+what may no longer be true."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from PySide6.QtCore import QObject
+from PySide6.QtWidgets import QWidget
+
+from engine.client import RunInfo
+from gui.liveness import Liveness
+from gui.progress_text import window_title
+from gui.run_controls import RunControls
+
+
+class Attention(QObject):
+    """Follows the run on display."""
+
+    def __init__(self, window: QWidget, controls: RunControls, greyed: Iterable[QWidget]) -> None:
+        """`greyed` are the widgets whose figures are old when the supervisor is silent."""
+        super().__init__(window)
+        self._window, self._controls = window, controls
+        self._greyed = list(greyed)
+        self._info: RunInfo | None = None
+        self._silence = 0.0
+        self.liveness = Liveness(self)
+        self.liveness.silence.connect(self._show_silence)
+
+    def show_info(self, info: RunInfo | None) -> None:
+        """Take the newest status; None: there is no run, or another one is opened."""
+        self._info = info
+        self.liveness.show_info(info)
+        self._show_title()
+
+    def _show_silence(self, seconds: float) -> None:
+        self._silence = seconds
+        self._controls.show_silence(seconds)
+        for widget in self._greyed:
+            widget.setEnabled(not seconds)
+        self._show_title()
+
+    def _show_title(self) -> None:
+        self._window.setWindowTitle(window_title(self._info, silent=self._silence > 0))

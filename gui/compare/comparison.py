@@ -1,0 +1,180 @@
+"""The comparison: the chosen runs over each other, and a table of how they differ."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtGui import QHideEvent, QShowEvent
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSplitter, QVBoxLayout, QWidget
+
+from engine.client import RunInfo
+from gui.compare.chosen import ChosenRuns
+from gui.compare.curve_tail import CurveTail
+from gui.compare.differences import figure_rows, setting_rows
+from gui.compare.plots import ComparisonPlots
+from gui.compare.run_chips import RunChips
+from gui.compare.table import ComparisonTable
+from gui.theme import Theme
+
+LIVE_MS = 500
+"""From one look at the stores to the next."""
+
+FRAME_MS = 16
+
+_SHARES = (3, 2)
+
+
+class Comparison(QWidget):
+    """Reads the stores of the chosen runs while it can be seen."""
+
+    closed = Signal()
+    """Back to the single run."""
+
+    trouble = Signal(str)
+    """A sentence: a run cannot be read."""
+
+    def __init__(self, chosen: ChosenRuns, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._chosen = chosen
+        self._theme = theme
+        self._known: dict[str, RunInfo] = {}
+        self._tails: dict[str, CurveTail] = {}
+        self._said: set[str] = set()
+        self.chips = RunChips(theme)
+        self.plots = ComparisonPlots(theme)
+        self.table = ComparisonTable(theme)
+        self._timer = QTimer(self)
+        self._timer.setInterval(LIVE_MS)
+        self._timer.timeout.connect(self.poll)
+        self._lay_out()
+        self._frame = QTimer(self)
+        self._frame.setInterval(FRAME_MS)
+        self._frame.timeout.connect(self.plots.tick)
+        self.plots.bar.x_chosen.connect(self._place_curves)
+        self.plots.finer_wanted.connect(self._read_finer)
+        self.chips.pin_clicked.connect(chosen.pin)
+        self.chips.remove_clicked.connect(chosen.toggle)
+        self.chips.close_clicked.connect(self.closed)
+        chosen.changed.connect(self._choice_changed)
+
+    def show_runs(self, infos: list[RunInfo]) -> None:
+        """Take the newest state of every run."""
+        self._known = {info.id: info for info in infos}
+        if self.isVisible():
+            self._show_chosen()
+
+    def poll(self) -> None:
+        """Read what is new now; the timer calls this."""
+        for run_id, tail in self._tails.items():
+            for news in tail.poll():
+                self.plots.take(run_id, news)
+            if tail.trouble:
+                self._say(run_id, tail.trouble)
+        self._place_curves()
+        self._show_table()
+
+    def leave(self, run_id: str) -> None:
+        """Let go of a run that is about to be deleted."""
+        if run_id in self._chosen.ids():
+            self._chosen.toggle(run_id)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Take the colours of `theme`."""
+        self._theme = theme
+        self.plots.set_theme(theme)
+        self.table.set_theme(theme)
+        self.chips.set_theme(theme)
+        self._show_chosen()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Begin to follow the chosen runs."""
+        super().showEvent(event)
+        self._timer.start()
+        self._frame.start()
+        self._choice_changed()
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        """Let go of every file: nobody looks."""
+        super().hideEvent(event)
+        self._timer.stop()
+        self._frame.stop()
+        self._forget()
+
+    def _choice_changed(self) -> None:
+        if not self.isVisible():
+            return
+        wanted = self._chosen.ids()
+        if any(run_id not in wanted for run_id in self._tails):
+            self._forget()  # those that stay are read again: that is a matter of milliseconds
+        for run_id in wanted:
+            if run_id not in self._tails:
+                self._tails[run_id] = CurveTail(run_id)
+        self._show_chosen()
+        self.poll()
+
+    def _forget(self) -> None:
+        for tail in self._tails.values():
+            tail.close()
+        self._tails.clear()
+        self._said.clear()
+        self.plots.clear()
+
+    def _place_curves(self) -> None:
+        kind = self.plots.bar.x_kind
+        self.plots.set_x_scales(
+            {run_id: tail.course.scale(kind) for run_id, tail in self._tails.items()}
+        )
+
+    def _read_finer(self, run_id: str, series: str, first: float, last: float) -> None:
+        found = self._tails[run_id].finer(series, first, last) if run_id in self._tails else None
+        if found is not None:
+            curve, exact = found
+            self.plots.set_finer(run_id, series, curve, exact=exact)
+
+    def _say(self, run_id: str, sentence: str) -> None:
+        if run_id not in self._said:
+            self._said.add(run_id)
+            self.trouble.emit(sentence)
+
+    def _infos(self) -> list[RunInfo]:
+        return [self._known[each] for each in self._chosen.ids() if each in self._known]
+
+    def _show_chosen(self) -> None:
+        infos, colours, baseline = self._infos(), self._chosen.colours(), self._chosen.baseline
+        self.chips.show_runs(infos, colours, baseline)
+        self.plots.show_runs(infos, colours, baseline)
+        self._show_table()
+
+    def _show_table(self) -> None:
+        infos, colours = self._infos(), self._chosen.colours()
+        best = {run_id: tail.best for run_id, tail in self._tails.items()}
+        self.table.show_rows(
+            infos,
+            [self._theme.curve(colours[info.id]) for info in infos],
+            self._chosen.baseline,
+            figure_rows(infos, best),
+            setting_rows(infos),
+        )
+
+    def _lay_out(self) -> None:
+        card = QFrame()
+        card.setObjectName("card")
+        inside = QVBoxLayout(card)
+        inside.setContentsMargins(10, 6, 6, 6)
+        inside.addWidget(self.table)
+        splitter = QSplitter(Qt.Orientation.Vertical)
+        splitter.addWidget(self.plots)
+        splitter.addWidget(card)
+        splitter.setChildrenCollapsible(False)
+        for place, share in enumerate(_SHARES):
+            splitter.setStretchFactor(place, share)
+        splitter.setSizes([share * 100 for share in _SHARES])
+        title = QLabel("COMPARISON")
+        title.setObjectName("h")
+        above = QHBoxLayout()
+        above.addWidget(title)
+        above.addWidget(self.chips, 1)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 6)
+        layout.setSpacing(8)
+        layout.addLayout(above)
+        layout.addWidget(splitter, 1)

@@ -1,0 +1,134 @@
+"""What differs between the settings of runs, and between their figures, as rows of text; no Qt."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from engine.best_figures import BestFigure, less_is_better
+from engine.client import RunInfo
+from engine.device_names import is_logical_cpu
+from engine.spec import FIELDS
+from gui import wording
+from gui.run_order import duration
+
+NOTHING = "–"
+
+
+class Row(NamedTuple):
+    """One line of the table."""
+
+    label: str
+    values: tuple[str, ...]
+    """One for each run."""
+
+    best: frozenset[int] = frozenset()
+    """Which of the values are the best."""
+
+    tip: str = ""
+
+
+def setting_rows(infos: Sequence[RunInfo]) -> list[Row]:
+    """The settings in which the runs differ, in the order of the form; recipe settings last."""
+    rows = [
+        _texts("Recipe", infos, lambda info: info.spec.recipe),
+        _texts("Strategy", infos, lambda info: info.spec.strategy),
+        _texts("Devices", infos, _devices),
+    ]
+    for name, field in FIELDS.items():
+        values = [getattr(info.spec, name) for info in infos]
+        rows.append(Row(field.title, tuple(map(_said, values)), tip=field.doc))
+    for name in sorted({name for info in infos for name in info.spec.settings}):
+        rows.append(Row(name, tuple(_said(info.spec.settings.get(name)) for info in infos)))
+    return [row for row in rows if len(set(row.values)) > 1]
+
+
+def figure_rows(
+    infos: Sequence[RunInfo], best: Mapping[str, Mapping[str, BestFigure]]
+) -> list[Row]:
+    """State, time and speed of the runs, and of each metric the last and the `best` figure (by
+    run, then by metric)."""
+    rows = [
+        _texts("State", infos, lambda info: str(info.state)),
+        _texts("Progress", infos, _progress),
+        _texts("Duration", infos, lambda info: wording.duration(duration(info))),
+        _numbers(
+            "Samples/s",
+            [info.status.samples_per_second or math.nan for info in infos],
+            lambda value: f"{value:,.0f}",
+            less=False,
+        ),
+        _texts("Parameters", infos, lambda info: f"{info.status.parameters:,}"),
+    ]
+    if len(set(rows[-1].values)) == 1:
+        rows.pop()
+    rows = [row for row in rows if set(row.values) != {NOTHING}]
+    for metric in sorted({name for info in infos for name in info.status.metrics}):
+        rows += _metric_rows(metric, infos, best)
+    return rows
+
+
+def _metric_rows(
+    metric: str, infos: Sequence[RunInfo], best: Mapping[str, Mapping[str, BestFigure]]
+) -> list[Row]:
+    less = less_is_better(metric)
+    where = "train" if metric.startswith("train/") else "val"
+    label = f"{wording.metric_name(metric)} ({where})"
+    label = label[0].upper() + label[1:]
+    last = [info.status.metrics.get(metric, math.nan) for info in infos]
+
+    def said(value: float) -> str:
+        return wording.metric(metric, value)
+
+    rows = [_numbers(f"{label}, last", last, said, less=less)]
+    figures = [best.get(info.id, {}).get(metric) for info in infos]
+    if any(figures):
+        values = [figure.value if figure else math.nan for figure in figures]
+        row = _numbers(f"{label}, best", values, said, less=less)
+        texts = [
+            f"{text} @ {figure.step:,}" if figure else text
+            for text, figure in zip(row.values, figures, strict=True)
+        ]
+        rows.append(row._replace(values=tuple(texts), tip="The best figure, and its step"))
+    return rows
+
+
+def _texts(label: str, infos: Sequence[RunInfo], text: Callable[[RunInfo], str]) -> Row:
+    return Row(label, tuple(text(info) or NOTHING for info in infos))
+
+
+def _numbers(
+    label: str, values: Sequence[float], said: Callable[[float], str], *, less: bool
+) -> Row:
+    there = [value for value in values if math.isfinite(value)]
+    texts = tuple(NOTHING if math.isnan(value) else said(value) for value in values)
+    # The best of one, or of equals, is no news.
+    if len(set(there)) < 2:
+        return Row(label, texts)
+    top = min(there) if less else max(there)
+    return Row(label, texts, frozenset(i for i, value in enumerate(values) if value == top))
+
+
+def _said(value: object) -> str:
+    match value:
+        case None:
+            return NOTHING
+        case bool():
+            return "yes" if value else "no"
+        case float():
+            return f"{value:g}"
+        case _:
+            return str(value)
+
+
+def _devices(info: RunInfo) -> str:
+    devices = info.spec.devices
+    if all(is_logical_cpu(device) for device in devices):
+        return f"{len(devices)} CPU worker{'s' * (len(devices) != 1)}"
+    return ", ".join(device if is_logical_cpu(device) else device[:12] for device in devices)
+
+
+def _progress(info: RunInfo) -> str:
+    status = info.status
+    return f"epoch {status.epoch} of {info.spec.epochs} · step {status.step:,}"

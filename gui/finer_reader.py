@@ -1,0 +1,84 @@
+"""Fetches finer points of a part of a curve from the watched run's store, in the background."""
+
+from __future__ import annotations
+
+import sqlite3
+from functools import partial
+from typing import NamedTuple
+
+from PySide6.QtCore import QObject, Signal
+
+from engine import paths
+from engine.store_reader import Curve, RunReader
+from gui.background import Background
+
+
+class _Wish(NamedTuple):
+    run_id: str
+    series: str
+    first_step: float
+    last_step: float
+
+
+class FinerReader(QObject):
+    """Answers `request` with `finer`; of the wishes for one series only the newest matters."""
+
+    finer = Signal(str, object, object, object, bool)
+    """Series; steps, values and times (float64 arrays); whether every point is there."""
+
+    trouble = Signal(str)
+    """A sentence: the store cannot be read."""
+
+    def __init__(self, background: Background, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._background = background
+        self.watch(None)
+
+    def watch(self, run_id: str | None) -> None:
+        """Read from the store of `run_id`; what was asked of another run is not answered."""
+        self._run_id = run_id
+        self._reading: dict[str, _Wish] = {}
+        self._waiting: dict[str, _Wish] = {}
+
+    def request(self, series: str, first_step: float, last_step: float) -> None:
+        """Fetch the points between two steps."""
+        if self._run_id is None:
+            return
+        wish = _Wish(self._run_id, series, first_step, last_step)
+        if series in self._reading:
+            self._waiting[series] = wish
+        else:
+            self._read(wish)
+
+    def _read(self, wish: _Wish) -> None:
+        self._reading[wish.series] = wish
+        self._background.run(
+            partial(_window, wish), partial(self._found, wish), partial(self._failed, wish)
+        )
+
+    def _found(self, wish: _Wish, answer: tuple[Curve, bool]) -> None:
+        curve, exact = answer
+        if self._go_on(wish) and len(curve.step):
+            self.finer.emit(wish.series, curve.step, curve.value, curve.time, exact)
+
+    def _failed(self, wish: _Wish, error: Exception) -> None:
+        if not isinstance(error, sqlite3.Error):
+            raise error
+        if self._go_on(wish):
+            text = f"Finer points of {wish.series} in run {wish.run_id} cannot be read: {error}."
+            self.trouble.emit(text)
+
+    def _go_on(self, wish: _Wish) -> bool:
+        """Read what was wished for meanwhile; whether `wish` still matters."""
+        if self._reading.get(wish.series) is not wish:
+            return False
+        del self._reading[wish.series]
+        newer = self._waiting.pop(wish.series, None)
+        if newer is not None:
+            self._read(newer)
+        return True
+
+
+def _window(wish: _Wish) -> tuple[Curve, bool]:
+    with RunReader(paths.run_folder(wish.run_id)) as reader:
+        return reader.window(wish.series, wish.first_step, wish.last_step)

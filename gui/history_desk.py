@@ -1,0 +1,169 @@
+"""What people do to runs in the list: write on them, delete them, run them again, compare them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtGui import QAction, QKeySequence
+from PySide6.QtWidgets import QMessageBox, QWidget
+
+from engine import paths, trash
+from engine.run_notes import RunNotes, write_notes
+from engine.trash import CannotDelete
+from gui.background import Background
+from gui.compare.chosen import ChosenRuns
+from gui.history_panel import HistoryPanel
+from gui.notes_dialog import NotesDialog
+from gui.run_history import RunHistory
+
+
+class HistoryDesk(QObject):
+    """Adds its actions to the list of runs, and carries them out on another thread."""
+
+    changed = Signal()
+    """The runs or what is written on them are not what they were."""
+
+    failed = Signal(str)
+    """A sentence about something asked for that did not happen."""
+
+    leaving = Signal(str)
+    """Id of a run that is about to be deleted: nobody may hold its files open."""
+
+    again_requested = Signal(object)
+    """RunSpec of a run that should be run once more, just so."""
+
+    def __init__(
+        self,
+        history: RunHistory,
+        panel: HistoryPanel,
+        chosen: ChosenRuns,
+        background: Background,
+        window: QWidget,
+    ) -> None:
+        super().__init__(window)
+        self._history = history
+        self._panel = panel
+        self._chosen = chosen
+        self._background = background
+        self._window = window
+        self._deleted: list[str] = []
+        self.again = self._action("Run again with these settings", self._run_again)
+        self.compare = self._action("Compare the selected runs", self._compare)
+        self.notes = self._action("Name, tags and note…", self._write_notes, "F2")
+        self.delete = self._action("Delete (to the trash)", self._delete, "Del")
+        panel.undo_clicked.connect(self._undo)
+        panel.empty_trash.triggered.connect(self._ask_to_empty)
+        panel.more.menu().aboutToShow.connect(self._offer_trash)
+        history.selection_changed.connect(self._offer)
+        self._offer()
+
+    def _action(self, text: str, call: Callable[[], None], keys: str = "") -> QAction:
+        action = QAction(text, self)
+        action.triggered.connect(call)
+        if keys:
+            action.setShortcut(QKeySequence(keys))
+            action.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
+        self._history.addAction(action)
+        return action
+
+    def _offer(self) -> None:
+        """Enable what the selection allows, and say what it does not."""
+        selected = self._history.selected()
+        self.again.setEnabled(len(selected) == 1)
+        self.compare.setEnabled(len(selected) > 1)
+        self.notes.setEnabled(bool(selected))
+        active = [info for info in selected if not info.state.is_over]
+        self.delete.setEnabled(bool(selected) and not active)
+        text = "Delete (to the trash)"
+        if active:
+            text = f"Delete: run {active[0].id} is {active[0].state}, stop it first"
+        self.delete.setText(text)
+
+    def _offer_trash(self) -> None:
+        count = len(trash.trashed())
+        self._panel.empty_trash.setEnabled(bool(count))
+        self._panel.empty_trash.setText(f"Empty trash ({count})…" if count else "Empty trash")
+
+    def _run_again(self) -> None:
+        for info in self._history.selected():
+            self.again_requested.emit(info.spec)
+
+    def _compare(self) -> None:
+        self._chosen.choose(self._history.selected_ids())
+        self._panel.compare.setChecked(True)
+
+    def _write_notes(self) -> None:
+        dialog = NotesDialog(self._history.selected(), self._panel.known_tags(), self._window)
+        dialog.written.connect(self._save_notes)
+        dialog.open()
+
+    def _save_notes(self, notes: dict[str, RunNotes]) -> None:
+        def work() -> None:
+            for run_id, each in notes.items():
+                write_notes(paths.run_folder(run_id), each)
+
+        self._background.run(work, lambda _: self.changed.emit(), self._fail)
+
+    def _delete(self) -> None:
+        run_ids = self._history.selected_ids()
+        for run_id in run_ids:
+            self.leaving.emit(run_id)
+        self._background.run(partial(_delete_all, run_ids), self._were_deleted, self._fail)
+
+    def _were_deleted(self, outcome: tuple[list[str], str]) -> None:
+        self._deleted, problem = outcome
+        count = len(self._deleted)
+        what = f"Run {self._deleted[0]} is" if count == 1 else f"{count} runs are"
+        self._panel.undo_bar.say(f"{what} in the trash." if count else "")
+        self.changed.emit()
+        if problem:
+            self.failed.emit(problem)
+
+    def _undo(self) -> None:
+        run_ids, self._deleted = self._deleted, []
+        self._panel.undo_bar.say("")
+
+        def work() -> None:
+            for run_id in run_ids:
+                trash.restore(run_id)
+
+        self._background.run(work, lambda _: self.changed.emit(), self._fail)
+
+    def _ask_to_empty(self) -> None:
+        count = len(trash.trashed())
+        what = "1 run" if count == 1 else f"{count} runs"
+        box = QMessageBox(self._window)
+        box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        box.setIcon(QMessageBox.Icon.Warning)
+        box.setWindowTitle("Empty trash")
+        box.setText(f"Delete {what} for good, with checkpoints and logs? There is no way back.")
+        box.setStandardButtons(QMessageBox.StandardButton.Cancel)
+        empty = box.addButton("Empty trash", QMessageBox.ButtonRole.DestructiveRole)
+        box.setDefaultButton(QMessageBox.StandardButton.Cancel)
+        empty.clicked.connect(self._empty)
+        box.open()
+
+    def _empty(self) -> None:
+        self._deleted = []
+        self._panel.undo_bar.say("")
+        self._background.run(trash.empty, lambda _: self.changed.emit(), self._fail)
+
+    def _fail(self, error: Exception) -> None:
+        if not isinstance(error, (CannotDelete, OSError)):
+            raise error
+        self.changed.emit()
+        self.failed.emit(str(error))
+
+
+def _delete_all(run_ids: Sequence[str]) -> tuple[list[str], str]:
+    """Delete runs until one cannot be; those that are gone, and the sentence about that one."""
+    gone: list[str] = []
+    try:
+        for run_id in run_ids:
+            trash.delete(run_id)
+            gone.append(run_id)
+    except CannotDelete as error:
+        return gone, str(error)
+    return gone, ""

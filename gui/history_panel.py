@@ -1,0 +1,160 @@
+"""The card RUNS: the list, and above it the comparison, the search, the order and the trash."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import (
+    QComboBox,
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QMenu,
+    QPushButton,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from engine.client import RunInfo
+from gui.compare.chosen import ChosenRuns
+from gui.run_history import RunHistory
+from gui.run_order import Order, arranged, matching
+from gui.theme import Theme, icon
+
+_MIN_HEIGHT = 230
+
+
+class HistoryPanel(QWidget):
+    """Narrows and sorts what the list shows, and offers what can be done to several runs."""
+
+    undo_clicked = Signal()
+    """Bring back what was deleted last."""
+
+    def __init__(
+        self, history: RunHistory, chosen: ChosenRuns, theme: Theme, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._history = history
+        self._chosen = chosen
+        self._infos: list[RunInfo] = []
+        self.setMinimumHeight(_MIN_HEIGHT)
+        self.search = QLineEdit()
+        self.search.setPlaceholderText("Search runs…")
+        self.search.setAccessibleName("Search runs")
+        self.search.setToolTip("Words of the name, recipe, strategy, state, tags or note")
+        self.search.setClearButtonEnabled(True)
+        self.order = QComboBox()
+        self.order.addItems([str(order) for order in Order])
+        self.order.setAccessibleName("Order of the runs")
+        self.order.setToolTip("Sort by")
+        self.empty = QLabel("No run matches.")
+        self.empty.setObjectName("mut")
+        self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self.empty.hide()
+        self.compare = QPushButton("Compare")
+        self.compare.setCheckable(True)
+        self.compare.setToolTip("Choose two or more runs by the boxes in the list")
+        self.count = QLabel()
+        self.count.setObjectName("note")
+        self.more = QToolButton()
+        self.more.setObjectName("more")
+        self.more.setAccessibleName("More on the runs")
+        self.more.setIconSize(QSize(16, 16))
+        self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.clear_choice = QAction("Choose none for the comparison", self)
+        self.clear_choice.triggered.connect(lambda: chosen.keep(()))
+        self.empty_trash = QAction("Empty trash…", self)
+        menu = QMenu(self.more)
+        menu.addActions([self.clear_choice, self.empty_trash])
+        self.more.setMenu(menu)
+        self.undo_bar = _UndoBar()
+        self.undo_bar.undo.clicked.connect(self.undo_clicked)
+        self._lay_out()
+        self.setFocusProxy(history)
+        self.search.textChanged.connect(self._arrange)
+        self.order.currentTextChanged.connect(self._arrange)
+        history.toggled.connect(chosen.toggle)
+        chosen.changed.connect(self._show_choice)
+        self.set_theme(theme)
+        self._show_choice()
+
+    def show_runs(self, infos: list[RunInfo]) -> None:
+        """Take every run there is, newest first."""
+        if infos == self._infos:
+            return
+        self._infos = infos
+        self._chosen.keep([info.id for info in infos])
+        self._arrange()
+
+    def runs(self) -> list[RunInfo]:
+        """Every run there is, newest first."""
+        return self._infos
+
+    def known_tags(self) -> list[str]:
+        """Every tag that some run has."""
+        return sorted({tag for info in self._infos for tag in info.notes.tags}, key=str.casefold)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Draw the icon for `theme`."""
+        self.more.setIcon(icon("dots-three-vertical", theme.muted))
+
+    def _arrange(self) -> None:
+        found = matching(self._infos, self.search.text())
+        self._history.show_runs(arranged(found, Order(self.order.currentText())))
+        self.empty.setVisible(bool(self._infos) and not found)
+        whole = len(self._infos)
+        self.count.setText(f"{len(found):,} of {whole:,}" if len(found) != whole else f"{whole:,}")
+
+    def _show_choice(self) -> None:
+        colours = self._chosen.colours()
+        self._history.show_chosen(colours, self._chosen.baseline)
+        enough = len(colours) > 1
+        self.compare.setText(f"Compare {len(colours)}" if colours else "Compare")
+        self.compare.setEnabled(enough)
+        self.clear_choice.setEnabled(bool(colours))
+        if not enough:
+            self.compare.setChecked(False)
+
+    def _lay_out(self) -> None:
+        title = QLabel("RUNS")
+        title.setObjectName("h")
+        top = QHBoxLayout()
+        top.setSpacing(8)
+        top.addWidget(title)
+        top.addWidget(self.count, 1)
+        top.addWidget(self.compare)
+        top.addWidget(self.more)
+        search = QHBoxLayout()
+        search.setSpacing(6)
+        search.addWidget(self.search, 1)
+        search.addWidget(self.order)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(6)
+        layout.addLayout(top)
+        layout.addLayout(search)
+        layout.addWidget(self.undo_bar)
+        layout.addWidget(self.empty)
+        layout.addWidget(self._history, 1)
+
+
+class _UndoBar(QWidget):
+    """Says what was deleted, until something else is deleted or it is brought back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.text = QLabel()
+        self.text.setObjectName("note")
+        self.text.setWordWrap(True)
+        self.undo = QPushButton("Undo")
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self.text, 1)
+        layout.addWidget(self.undo)
+        self.hide()
+
+    def say(self, sentence: str) -> None:
+        """Offer the way back; nothing to say: no offer."""
+        self.text.setText(sentence)
+        self.setVisible(bool(sentence))

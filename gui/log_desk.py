@@ -1,0 +1,80 @@
+"""Connects the bar above log and events with the two."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QObject, Signal
+from PySide6.QtWidgets import QWidget
+
+from engine.store_reader import StoredEvent
+from gui.event_table import EventTable
+from gui.log_bar import LogBar
+from gui.log_view import LogView
+
+
+class LogDesk(QObject):
+    """Log and events follow one bar; searching and jumping happens in the one that is in sight."""
+
+    said = Signal(str)
+    """A sentence: what was not found."""
+
+    log_wanted = Signal()
+    """The tab of the log should be in sight."""
+
+    def __init__(
+        self, bar: LogBar, log: LogView, events: EventTable, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._bar, self._log, self._events = bar, log, events
+        bar.filter.textChanged.connect(log.set_filter)
+        bar.filter.textChanged.connect(events.set_filter)
+        bar.only_matches.toggled.connect(log.set_hiding)
+        bar.rank_chosen.connect(log.set_rank)
+        bar.rank_chosen.connect(events.set_rank)
+        bar.next_wanted.connect(self.find_next)
+        bar.error_wanted.connect(self.go_to_first_error)
+
+    def clear(self) -> None:
+        """Another run is shown."""
+        self._log.forget()
+        self._events.clear()
+        self._bar.forget()
+
+    def take_output(self, rank: int, lines: list[str]) -> None:
+        """Show what worker `rank` printed."""
+        self._bar.take_output(rank, lines)
+        self._log.append_output(rank, lines)
+
+    def take_events(self, events: list[StoredEvent]) -> None:
+        """Show what happened."""
+        self._bar.take_events(events)
+        self._log.append_events(events)
+        self._events.append(events)
+
+    def find_next(self) -> None:
+        """Go to the next line of the log with the text looked for."""
+        self._find(backwards=False)
+
+    def find_previous(self) -> None:
+        """Go to the one before."""
+        self._find(backwards=True)
+
+    def go_to_first_error(self) -> None:
+        """Go to the first error; when what is looked for hides it, look for everything."""
+        view = self._events if self._events.isVisible() else self._log
+        if view is self._log:
+            self.log_wanted.emit()
+        if view.go_to_first_error():
+            return
+        self._bar.show_everything()
+        if not view.go_to_first_error():
+            self.said.emit(self.tr("Nothing here speaks of an error."))
+
+    def _find(self, *, backwards: bool) -> None:
+        self.log_wanted.emit()
+        if not self._log.find_again(backwards=backwards):
+            wanted = self._bar.filter.text()
+            self.said.emit(
+                self.tr("“{}” is not in the log.").format(wanted)
+                if wanted
+                else self.tr("Say in the filter what to look for.")
+            )

@@ -1,0 +1,122 @@
+"""Copies a plot to the clipboard, or saves it: as a picture, or its data as CSV."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Signal
+from PySide6.QtWidgets import QApplication, QFileDialog, QWidget
+
+from engine import paths
+from gui import csv_export
+from gui.background import Background
+from gui.plots import picture
+from gui.plots.curve_plot import CurvePlot
+from gui.plots.plot_menu import PlotAction
+
+MOST_COPIED = 200_000
+"""More points than these are not for a clipboard."""
+
+AskFile = Callable[[QWidget, str, str, str], str]
+"""From parent, title, proposed path and filter to the chosen path; empty: none."""
+
+
+class PlotExport(QObject):
+    """Does what the lower half of a plot's menu says; reading the store blocks no window."""
+
+    said = Signal(str)
+    """A sentence: what was copied or saved, or why not."""
+
+    def __init__(
+        self, background: Background, ask_file: AskFile | None = None, parent: QObject | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._background = background
+        self._ask = ask_file or _ask_file
+        self._run_id: str | None = None
+        self._folder = Path.home()
+
+    def watch(self, run_id: str | None) -> None:
+        """Take data from the store of `run_id`."""
+        self._run_id = run_id
+
+    def export(self, action: PlotAction, plot: CurvePlot, series: Sequence[str]) -> None:
+        """Copy or save `plot`, which shows these `series` of the watched run."""
+        match action:
+            case PlotAction.COPY_PICTURE:
+                QApplication.clipboard().setMimeData(picture.for_clipboard(plot))
+                self.said.emit(f"The plot of {plot.title} is in the clipboard.")
+            case PlotAction.SAVE_PNG:
+                self._save(plot, "png", partial(picture.save_png, plot))
+            case PlotAction.SAVE_SVG:
+                self._save(plot, "svg", lambda file: _write(file, picture.svg(plot)))
+            case PlotAction.COPY_CSV | PlotAction.SAVE_CSV if self._run_id is None or not series:
+                self.said.emit(f"The plot of {plot.title} has no data yet.")
+            case PlotAction.COPY_CSV:
+                self._copy_data(plot.title, self._run_id, series)
+            case PlotAction.SAVE_CSV:
+                self._save(plot, "csv", partial(self._save_data, self._run_id, series))
+
+    def _save(self, plot: CurvePlot, ending: str, write: Callable[[Path], None]) -> None:
+        run = f"{self._run_id}-" if self._run_id else ""
+        name = f"{run}{plot.title.lower().replace(' ', '-').replace('/', '-')}.{ending}"
+        title = f"Save the plot of {plot.title}"
+        chosen = self._ask(plot, title, str(self._folder / name), f"*.{ending}")
+        if not chosen:
+            return
+        file = Path(chosen if chosen.endswith(f".{ending}") else f"{chosen}.{ending}")
+        self._folder = file.parent
+        try:
+            write(file)
+        except OSError as error:
+            self._failed(file, error)
+        else:
+            if ending != "csv":
+                self.said.emit(f"Saved as {file}.")
+
+    def _save_data(self, run_id: str | None, series: Sequence[str], file: Path) -> None:
+        assert run_id is not None
+        self.said.emit(f"Writing {file}…")
+        self._background.run(
+            lambda: csv_export.write(paths.run_folder(run_id), series, file),
+            lambda points: self.said.emit(f"{points:,} points saved as {file}."),
+            partial(self._failed, file),
+        )
+
+    def _copy_data(self, title: str, run_id: str | None, series: Sequence[str]) -> None:
+        assert run_id is not None
+        folder = paths.run_folder(run_id)
+
+        def read() -> tuple[int, str]:
+            points = csv_export.count(folder, series)
+            return points, csv_export.text(folder, series) if points <= MOST_COPIED else ""
+
+        self._background.run(
+            read, partial(self._copied, title), partial(self._failed, "the clipboard")
+        )
+
+    def _copied(self, title: str, found: tuple[int, str]) -> None:
+        points, text = found
+        if not text:
+            self.said.emit(
+                f"{title} has {points:,} points, too many for the clipboard: save them as a file."
+            )
+            return
+        QApplication.clipboard().setText(text)
+        self.said.emit(f"{points:,} points of {title} are in the clipboard.")
+
+    def _failed(self, where: Path | str, error: Exception) -> None:
+        if not isinstance(error, OSError | sqlite3.Error):
+            raise error
+        self.said.emit(f"The plot could not be brought to {where}: {error}.")
+
+
+def _write(file: Path, data: bytes) -> None:
+    file.write_bytes(data)
+
+
+def _ask_file(parent: QWidget, title: str, proposed: str, filter: str) -> str:
+    return QFileDialog.getSaveFileName(parent, title, proposed, filter)[0]

@@ -1,0 +1,112 @@
+"""Which plots are seen and in what order: moved, hidden, enlarged, and shown again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from PySide6.QtCore import QObject, QSettings
+from PySide6.QtGui import QKeySequence, QShortcut
+from PySide6.QtWidgets import QMenu, QWidget
+
+from gui.plots.arrangement import Arrangement
+from gui.plots.curve_plot import CurvePlot
+from gui.plots.plot_layout import PlotLayout
+from gui.plots.plot_menu import PlotAction
+from gui.plots.routes import PlotKind
+
+
+class Placement(QObject):
+    """Puts `plots`, which are given in their natural order, where the user wants them."""
+
+    def __init__(
+        self, plots: Mapping[PlotKind, CurvePlot], settings: QSettings | None, parent: QWidget
+    ) -> None:
+        """`settings` keep order and hiding; what is enlarged is forgotten."""
+        super().__init__(parent)
+        self._plots = plots
+        self._layout = PlotLayout(settings)
+        self._enlarged: PlotKind | None = None
+        self.panel = Arrangement()
+        """Where the plots are seen."""
+
+        self.panel.dropped.connect(self.move)
+        self._back = QShortcut(QKeySequence("Escape"), parent, self.show_all)
+        self._back.setEnabled(False)
+
+    def kinds(self) -> list[PlotKind]:
+        """All plots in their order, hidden ones too."""
+        by_title = {kind.title: kind for kind in self._plots}
+        return [by_title[title] for title in self._layout.arranged(by_title)]
+
+    def refresh(self) -> None:
+        """Show what is to be seen now."""
+        kinds = [kind for kind in self.kinds() if not self._layout.is_hidden(kind.title)]
+        if self._enlarged is not None:
+            kinds = [self._enlarged]
+        self.panel.show_plots({kind: self._plots[kind] for kind in kinds})
+
+    def remove(self, plot: CurvePlot) -> None:
+        """Take a plot away for good."""
+        self.panel.remove(plot)
+
+    def do(self, kind: PlotKind, action: PlotAction) -> None:
+        """Do what the menu of a plot says about its place."""
+        match action:
+            case PlotAction.ENLARGE:
+                self._enlarge(kind if self._enlarged is None else None)
+            case PlotAction.HIDE:
+                self.hide(kind.title)
+            case PlotAction.EARLIER:
+                self._swap(kind, -1)
+            case PlotAction.LATER:
+                self._swap(kind, 1)
+
+    def move(self, title: str, onto: str) -> None:
+        """Put a plot where another one stands."""
+        self._layout.move(title, onto, [kind.title for kind in self.kinds()])
+        self.refresh()
+
+    def hide(self, title: str, hidden: bool = True) -> None:
+        """Hide a plot or show it again."""
+        self._layout.hide(title, hidden=hidden)
+        self.refresh()
+
+    def show_all(self) -> None:
+        """Show the others beside the enlarged one again."""
+        self._enlarge(None)
+
+    def reset(self) -> None:
+        """Show every plot, in the natural order."""
+        self._layout.reset()
+        self.show_all()
+
+    def fill(self, menu: QMenu) -> None:
+        """List the plots in `menu`, checked where they are shown."""
+        menu.clear()
+        for kind in self.kinds():
+            entry = menu.addAction(kind.title)
+            entry.setCheckable(True)
+            entry.setChecked(not self._layout.is_hidden(kind.title))
+            entry.toggled.connect(self._hider(kind.title))
+        menu.addSeparator()
+        menu.addAction("Show all in their first order", self.reset)
+
+    def _hider(self, title: str) -> Callable[[bool], None]:
+        return lambda shown: self.hide(title, not shown)
+
+    def _swap(self, kind: PlotKind, way: int) -> None:
+        group = [
+            each.title
+            for each in self.kinds()
+            if each.is_detail == kind.is_detail and not self._layout.is_hidden(each.title)
+        ]
+        there = group.index(kind.title) + way
+        if 0 <= there < len(group):
+            self.move(kind.title, group[there])
+
+    def _enlarge(self, kind: PlotKind | None) -> None:
+        self._enlarged = kind
+        self._back.setEnabled(kind is not None)
+        for plot in self._plots.values():
+            plot.header.menu.set_enlarged(kind is not None)
+        self.refresh()

@@ -1,0 +1,63 @@
+"""What can be done with one plot: the menu behind its three dots."""
+
+from __future__ import annotations
+
+from enum import Enum
+from functools import partial
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QMenu, QWidget
+
+
+class PlotAction(Enum):
+    """Something asked of a plot; the text is what the menu says."""
+
+    ENLARGE = "Enlarge"
+    EARLIER = "Move to the left"
+    LATER = "Move to the right"
+    HIDE = "Hide"
+    COPY_PICTURE = "Copy as picture"
+    COPY_CSV = "Copy data as CSV"
+    SAVE_PNG = "Save as PNG…"
+    SAVE_SVG = "Save as SVG…"
+    SAVE_CSV = "Save data as CSV…"
+
+    @property
+    def is_export(self) -> bool:
+        """Whether it copies or saves the plot; else it moves it."""
+        return self in _EXPORTS
+
+
+_EXPORTS = (
+    PlotAction.COPY_PICTURE,
+    PlotAction.COPY_CSV,
+    PlotAction.SAVE_PNG,
+    PlotAction.SAVE_SVG,
+    PlotAction.SAVE_CSV,
+)
+_AFTER_WHICH_A_LINE = (PlotAction.HIDE, PlotAction.COPY_CSV)
+
+
+class PlotMenu(QMenu):
+    """Tells what was chosen."""
+
+    chosen = Signal(object)
+    """PlotAction."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.entries = {}
+        for action in PlotAction:
+            entry = self.addAction(action.value)
+            entry.triggered.connect(partial(self.chosen.emit, action))
+            self.entries[action] = entry
+            if action in _AFTER_WHICH_A_LINE:
+                self.addSeparator()
+
+    def set_enlarged(self, enlarged: bool) -> None:
+        """Offer the way back, and nothing that needs neighbours, while the plot stands alone."""
+        self.entries[PlotAction.ENLARGE].setText(
+            "Back to all plots\tEsc" if enlarged else PlotAction.ENLARGE.value
+        )
+        for action in (PlotAction.EARLIER, PlotAction.LATER, PlotAction.HIDE):
+            self.entries[action].setEnabled(not enlarged)

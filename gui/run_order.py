@@ -1,0 +1,85 @@
+"""Which runs the list shows for a search, and in which order; no Qt."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+
+from engine.best_figures import less_is_better, merit
+from engine.client import RunInfo
+
+_LOSS = "validation/loss"
+_TRAIN_LOSS = "train/loss"
+
+
+class Order(StrEnum):
+    """How the list of runs can be sorted; the values are what people read."""
+
+    NEWEST = "Newest"
+    METRIC = "Best metric"
+    LOSS = "Lowest loss"
+    DURATION = "Longest"
+    NAME = "Name"
+
+
+def matching(infos: Iterable[RunInfo], text: str) -> list[RunInfo]:
+    """The runs in which every word of `text` is found, in whatever case: in the number, name,
+    recipe, strategy, state, tags or note."""
+    words = text.casefold().split()
+    return [info for info in infos if not words or _holds(info, words)]
+
+
+def arranged(infos: list[RunInfo], order: Order) -> list[RunInfo]:
+    """`infos`, which come newest first, in another order; what has no figure comes last, and
+    what is equal stays newest first."""
+    match order:
+        case Order.NEWEST:
+            return infos
+        case Order.METRIC:
+            return sorted(infos, key=_merit_of(_usual_merit(infos)))
+        case Order.LOSS:
+            return sorted(infos, key=lambda info: _last_if_nan(best_loss(info)))
+        case Order.DURATION:
+            return sorted(infos, key=lambda info: -duration(info))
+        case Order.NAME:
+            return sorted(infos, key=lambda info: info.name.casefold())
+
+
+def best_loss(info: RunInfo) -> float:
+    """The lowest validation loss, else the newest training loss; NaN without any."""
+    if _LOSS in info.best:
+        return info.best[_LOSS].value
+    return info.status.metrics.get(_TRAIN_LOSS, math.nan)
+
+
+def duration(info: RunInfo) -> float:
+    """Seconds from the run's beginning to its newest event; 0 before the first."""
+    return max(0.0, info.status.updated - info.status.started) if info.status.started else 0.0
+
+
+def _holds(info: RunInfo, words: list[str]) -> bool:
+    spec, notes = info.spec, info.notes
+    texts = (f"#{info.id}", info.name, spec.name, spec.recipe, spec.strategy, info.state)
+    haystack = "\n".join((*texts, *notes.tags, notes.note)).casefold()
+    return all(word in haystack for word in words)
+
+
+def _usual_merit(infos: list[RunInfo]) -> str:
+    """The metric that most of the runs are judged by: those with another one cannot be compared."""
+    names = Counter(name for info in infos if (name := merit(info.best)))
+    return max(names, key=lambda name: names[name], default="")
+
+
+def _merit_of(metric: str) -> Callable[[RunInfo], float]:
+    sign = 1.0 if less_is_better(metric) else -1.0
+
+    def key(info: RunInfo) -> float:
+        return sign * info.best[metric].value if metric in info.best else math.inf
+
+    return key
+
+
+def _last_if_nan(value: float) -> float:
+    return math.inf if math.isnan(value) else value

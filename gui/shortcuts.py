@@ -1,0 +1,134 @@
+"""The keyboard: what the keys do, said by the actions themselves; the way round the window."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QAction, QKeySequence
+from PySide6.QtWidgets import (
+    QApplication,
+    QDialog,
+    QDialogButtonBox,
+    QGridLayout,
+    QLabel,
+    QMainWindow,
+    QMenu,
+    QVBoxLayout,
+    QWidget,
+)
+
+_MOVES = (
+    ("Tab", "From field to field"),
+    ("Space", "Press the button, or tick the box, that has the focus"),
+    ("Alt", "Underlined letters: to that field or menu"),
+)
+"""What Qt does by itself, and nobody guesses."""
+
+
+Group = tuple[str, list[tuple[str, str]]]
+"""A heading, and keys with what they do: `("Run", [("Ctrl+R", "Start run")])`."""
+
+
+def shortcuts(window: QMainWindow) -> list[Group]:
+    """What every action of `window` says of itself: by menu, then by the part it belongs to."""
+    groups: dict[str, list[QAction]] = {}
+    for entry in window.menuBar().actions():
+        menu = entry.menu()
+        if isinstance(menu, QMenu):
+            groups[_plain(entry.text())] = menu.actions()
+    listed = {action for actions in groups.values() for action in actions}
+    for action in window.findChildren(QAction):
+        if action.shortcuts() and action not in listed:
+            groups.setdefault(_owner(action), []).append(action)
+    rows = {
+        title: [(_keys(action), _plain(action.text())) for action in actions if action.shortcuts()]
+        for title, actions in groups.items()
+    }
+    return [(title, found) for title, found in rows.items() if found]
+
+
+def _owner(action: QAction) -> str:
+    """What a screen reader calls the part of the window that the action belongs to."""
+    for part in [*action.associatedObjects(), action.parent()]:
+        while part is not None:
+            if isinstance(part, QWidget) and part.accessibleName():
+                return part.accessibleName()
+            part = part.parent()
+    return ""
+
+
+def _plain(text: str) -> str:
+    return text.replace("&", "").rstrip("…")
+
+
+class ShortcutsDialog(QDialog):
+    """The list under "?"."""
+
+    def __init__(self, window: QMainWindow) -> None:
+        super().__init__(window)
+        self.setWindowTitle(self.tr("Keyboard shortcuts"))
+        grid = QGridLayout()
+        grid.setHorizontalSpacing(24)
+        grid.setVerticalSpacing(5)
+        for title, rows in [*shortcuts(window), (self.tr("Everywhere"), list(_MOVES))]:
+            self._add_group(grid, title, rows)
+        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
+        buttons.rejected.connect(self.reject)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(20, 16, 20, 14)
+        layout.setSpacing(14)
+        layout.addLayout(grid)
+        layout.addWidget(buttons)
+
+    def text(self) -> str:
+        """Everything that is listed."""
+        return "\n".join(label.text() for label in self.findChildren(QLabel))
+
+    def _add_group(self, grid: QGridLayout, title: str, rows: list[tuple[str, str]]) -> None:
+        heading = QLabel(title.upper())
+        heading.setObjectName("h")
+        if grid.count():
+            grid.setRowMinimumHeight(grid.rowCount(), 8)
+        grid.addWidget(heading, grid.rowCount(), 0, 1, 2)
+        for keys, what in rows:
+            row = grid.rowCount()
+            key = QLabel(keys)
+            key.setObjectName("key")
+            grid.addWidget(key, row, 0, Qt.AlignmentFlag.AlignLeft)
+            grid.addWidget(QLabel(what), row, 1)
+
+
+def go_to_pane(panes: Sequence[QWidget], step: int) -> None:
+    """Give the keys to the pane after (`step` 1) or before (-1) the one that has them now."""
+    focused = QApplication.focusWidget()
+    here = next(
+        (place for place, pane in enumerate(panes) if focused and pane.isAncestorOf(focused)),
+        next((place for place, pane in enumerate(panes) if pane is focused), None),
+    )
+    count = len(panes)
+    start = here if here is not None else (-1 if step > 0 else 0)
+    for offset in range(1, count + 1):
+        pane = panes[(start + step * offset) % count]
+        if pane.isVisible() and (target := _first_stop(pane)):
+            target.setFocus(Qt.FocusReason.ShortcutFocusReason)
+            return
+
+
+def _first_stop(pane: QWidget) -> QWidget | None:
+    """The first widget in `pane` that takes the Tab key; itself where it does."""
+    candidate: QWidget | None = pane
+    while candidate is not None:
+        takes = bool(candidate.focusPolicy() & Qt.FocusPolicy.TabFocus)
+        inside = candidate is pane or pane.isAncestorOf(candidate)
+        if takes and inside and candidate.isVisible() and candidate.isEnabled():
+            return candidate
+        candidate = candidate.nextInFocusChain()
+        if candidate is pane:
+            break
+    return None
+
+
+def _keys(action: QAction) -> str:
+    form = QKeySequence.SequenceFormat.NativeText
+    return ", ".join(keys.toString(form) for keys in action.shortcuts())

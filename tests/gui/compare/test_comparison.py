@@ -1,0 +1,194 @@
+"""Several runs over each other, and the table of how they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from engine.best_figures import BestFigure
+from engine.client import look
+from engine.run_index import RunIndex
+from engine.spec import RunSpec
+from gui.compare.chosen import MOST, ChosenRuns
+from gui.compare.comparison import Comparison
+from gui.compare.differences import figure_rows, setting_rows
+from gui.compare.places import place
+from gui.plots.x_scale import XKind
+from gui.theme import DARK, ThemeController
+from tests.engine.written_runs import write_run
+
+
+class View(NamedTuple):
+    """The comparison, and the choice behind it."""
+
+    chosen: ChosenRuns
+    comparison: Comparison
+
+    def compare(self, *run_ids: str) -> None:
+        self.comparison.show_runs(RunIndex().runs())
+        self.chosen.choose(run_ids)
+        self.comparison.poll()
+
+
+@pytest.fixture
+def view(qtbot: QtBot, qapp: QApplication) -> Iterator[View]:
+    chosen = ChosenRuns()
+    comparison = Comparison(chosen, ThemeController(qapp).current)
+    qtbot.addWidget(comparison)
+    comparison.resize(900, 700)
+    comparison.show()
+    yield View(chosen, comparison)
+    comparison.hide()
+
+
+def curves(view: View, title: str) -> dict[str, Any]:
+    plot = view.comparison.plots.plot(title)
+    return {name: plot.curves[name] for name in plot.curve_names()}
+
+
+def cells(view: View) -> dict[str, list[str]]:
+    table = view.comparison.table
+    found = {}
+    for row in range(table.rowCount()):
+        texts = [
+            item.text() if (item := table.item(row, column)) else ""
+            for column in range(table.columnCount())
+        ]
+        found[texts[0]] = texts[1:]
+    return found
+
+
+def test_each_run_has_one_curve_in_its_colour_in_every_plot(view: View) -> None:
+    for losses in ((0.5, 0.4), (0.6, 0.3)):
+        write_run("finished", losses)
+    view.compare("2", "1")
+    found = curves(view, "Validation loss")
+    assert {name: curve.colour_index for name, curve in found.items()} == {"2": 0, "1": 1}
+    assert found["1"].series.last == 0.4
+    assert found["2"].series.last == 0.3
+
+
+def test_the_pinned_run_is_dashed_and_unpinned_again(view: View) -> None:
+    for _ in range(2):
+        write_run("finished", (0.5, 0.4))
+    view.compare("1", "2")
+    for expected in (True, False):
+        view.comparison.chips.pin("2").click()
+        found = curves(view, "Validation loss")
+        assert [found[name].dashed for name in "12"] == [False, expected]
+        style = found["2"]._thick.style()
+        assert (style is Qt.PenStyle.CustomDashLine) is expected
+        assert (view.chosen.baseline == "2") is expected
+    view.comparison.plots.tick()
+
+
+def test_a_live_run_grows_and_a_rewound_one_shrinks(view: View, record: Callable[..., Any]) -> None:
+    live = record()
+    live.begin()
+    live.add_points("train/loss", [1, 2, 3])
+    write_run("finished", (0.5,))
+    view.compare("1", "2")
+    assert len(curves(view, "Training loss")["1"].series) == 3
+    live.add_points("train/loss", [4, 5])
+    view.comparison.poll()
+    assert len(curves(view, "Training loss")["1"].series) == 5
+    live.store.rewind(2)
+    live.store.commit()
+    view.comparison.poll()
+    assert len(curves(view, "Training loss")["1"].series) == 2
+
+
+def test_a_run_that_is_taken_out_leaves_every_plot(view: View) -> None:
+    for _ in range(3):
+        write_run("finished", (0.5, 0.4))
+    view.compare("1", "2", "3")
+    view.comparison.chips.cross("2").click()
+    found = curves(view, "Validation loss")
+    assert {name: curve.colour_index for name, curve in found.items()} == {"1": 0, "3": 2}
+    assert view.comparison.table.columnCount() == 3
+
+
+def test_time_is_counted_from_the_beginning_of_each_run(view: View) -> None:
+    for _ in range(2):
+        write_run("finished", (0.5, 0.4))
+    view.compare("1", "2")
+    view.comparison.plots.bar.x_buttons[XKind.RELATIVE].click()
+    for curve in curves(view, "Validation loss").values():
+        assert curve.series.x_range() == pytest.approx((1.0, 2.0))
+    view.comparison.plots.bar.x_buttons[XKind.EPOCH].click()
+    for curve in curves(view, "Validation loss").values():
+        assert curve.series.x_range() == pytest.approx((1.0, 2.0))
+
+
+def test_only_settings_that_differ_are_listed_by_their_labels() -> None:
+    write_run("finished", learning_rate=0.1, settings={"width": 64})
+    write_run("finished", learning_rate=0.2, compile=True)
+    rows = {row.label: row.values for row in setting_rows([look("1"), look("2")])}
+    assert rows == {
+        "Learning rate": ("0.1", "0.2"),
+        "Compile": ("no", "yes"),
+        "width": ("64", "–"),
+    }
+
+
+def test_the_better_figure_is_marked_and_equal_ones_are_not() -> None:
+    for losses in ((0.2, 0.5), (0.3, 0.4)):
+        write_run("finished", losses)
+    infos = [look("1"), look("2")]
+    best = {
+        "1": {"validation/loss": BestFigure(0.2, 10)},
+        "2": {"validation/loss": BestFigure(0.3, 10)},
+    }
+    rows = {row.label: row for row in figure_rows(infos, best)}
+    assert rows["Loss (val), last"].values == ("0.5", "0.4")
+    assert rows["Loss (val), last"].best == {1}
+    assert rows["Loss (val), best"].values == ("0.2 @ 10", "0.3 @ 10")
+    assert rows["Loss (val), best"].best == {0}
+    same = {row.label: row for row in figure_rows([infos[0], infos[0]], best)}
+    assert not same["Loss (val), last"].best
+
+
+def test_the_table_says_so_where_no_setting_differs(view: View) -> None:
+    for _ in range(2):
+        write_run("finished", (0.5,))
+    view.compare("1", "2")
+    assert "NO SETTING DIFFERS" in cells(view)
+    assert cells(view)["State"] == ["finished", "finished"]
+
+
+def test_hidden_it_holds_no_file_open(view: View) -> None:
+    for _ in range(2):
+        write_run("finished", (0.5,))
+    view.compare("1", "2")
+    tails = list(view.comparison._tails.values())
+    view.comparison.hide()
+    assert all(tail._reader is None for tail in tails)
+    view.comparison.show()
+    assert set(curves(view, "Validation loss")) == {"1", "2"}
+
+
+def test_training_and_validation_have_plots_of_their_own() -> None:
+    titles = {}
+    for series in ("train/loss", "validation/loss", "train/accuracy", "validation/accuracy"):
+        found = place(series)
+        assert found is not None
+        titles[series] = found.plot.title
+    assert len(set(titles.values())) == 4
+    assert place("nonsense") is None
+
+
+def test_there_are_as_many_colours_as_runs_to_compare() -> None:
+    assert len(DARK.cycle) == MOST
+
+
+def test_devices_are_said_briefly() -> None:
+    write_run("finished")
+    info = look("1")
+    spec = RunSpec(recipe="digits", strategy="torch/ddp", devices=("cpu:0", "cpu:1"))
+    rows = {row.label: row.values for row in setting_rows([info, info._replace(spec=spec)])}
+    assert rows["Devices"] == ("1 CPU worker", "2 CPU workers")

@@ -1,0 +1,57 @@
+"""The chips: a click hides, Alt and a click shows one alone, and the keyboard does both."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from gui.plots.legend import Legend
+
+ALT = Qt.KeyboardModifier.AltModifier
+LEFT = Qt.MouseButton.LeftButton
+
+
+@pytest.fixture
+def legend(qtbot: QtBot) -> Legend:
+    made = Legend()
+    qtbot.addWidget(made)
+    for name in ("a", "b", "c"):
+        made.set_curve(name, name, "#ffffff")
+    made.resize(300, 30)
+    made.show()
+    return made
+
+
+def shown(legend: Legend) -> str:
+    return "".join(name for name in legend.names() if legend.chip(name).isChecked())
+
+
+def test_alt_and_a_click_shows_one_alone_and_again_all(legend: Legend) -> None:
+    QTest.mouseClick(legend.chip("b"), LEFT, ALT)
+    assert shown(legend) == "b"
+    QTest.mouseClick(legend.chip("c"), LEFT, ALT)
+    assert shown(legend) == "c"
+    QTest.mouseClick(legend.chip("c"), LEFT, ALT)
+    assert shown(legend) == "abc"
+
+
+def test_the_keyboard_does_the_same(legend: Legend) -> None:
+    told: list[tuple[str, bool]] = []
+    legend.toggled.connect(lambda name, on: told.append((name, on)))
+    chip = legend.chip("a")
+    assert chip.focusPolicy() & Qt.FocusPolicy.TabFocus
+    QTest.keyClick(chip, Qt.Key.Key_Return)
+    QTest.keyClick(chip, Qt.Key.Key_Space)
+    assert told == [("a", False), ("a", True)]
+    QTest.keyClick(chip, Qt.Key.Key_Return, ALT)
+    assert shown(legend) == "a"
+
+
+def test_chips_stand_in_the_order_given(legend: Legend) -> None:
+    legend.arrange(["c", "a", "b"])
+    assert legend.names() == ["c", "a", "b"]
+    QApplication.processEvents()
+    assert legend.chip("c").x() < legend.chip("a").x() < legend.chip("b").x()

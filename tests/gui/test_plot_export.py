@@ -1,0 +1,114 @@
+"""A plot as PNG, SVG and CSV, in a file and in the clipboard."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PySide6.QtGui import QImage
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from gui.background import Background
+from gui.plot_export import PlotExport
+from gui.plots.curve_plot import CurvePlot
+from gui.plots.plot_menu import PlotAction
+from gui.theme import DARK
+
+
+@pytest.fixture
+def plot(qtbot: QtBot) -> CurvePlot:
+    made = CurvePlot("Loss", theme=DARK)
+    qtbot.addWidget(made)
+    made.resize(400, 250)
+    made.show()
+    made.add_points("train", np.arange(100.0), np.arange(100.0), 1.7e9 + np.arange(100.0))
+    made.refresh()
+    return made
+
+
+@pytest.fixture
+def background() -> Iterator[Background]:
+    made = Background()
+    yield made
+    made.finish()
+
+
+@pytest.fixture
+def export(background: Background, tmp_path: Path) -> PlotExport:
+    """Saves under the proposed name in a folder of the test."""
+    return PlotExport(background, lambda _, __, proposed, ___: str(tmp_path / Path(proposed).name))
+
+
+def test_pictures_are_sharp_and_without_the_menu(
+    export: PlotExport, plot: CurvePlot, tmp_path: Path, qtbot: QtBot
+) -> None:
+    export.export(PlotAction.SAVE_PNG, plot, ["train/loss"])
+    image = QImage(str(tmp_path / "loss.png"))
+    assert (image.width(), image.height()) == (800, 500)
+    with qtbot.waitSignal(export.said) as said:
+        export.export(PlotAction.SAVE_SVG, plot, ["train/loss"])
+    assert said.args == [f"Saved as {tmp_path / 'loss.svg'}."]
+    assert "<svg" in (tmp_path / "loss.svg").read_text()
+    assert plot.header.more.isVisibleTo(plot)
+    export.export(PlotAction.COPY_PICTURE, plot, ["train/loss"])
+    clipboard = QApplication.clipboard().mimeData()
+    assert clipboard.hasImage()
+    assert clipboard.hasFormat("image/svg+xml")
+
+
+def test_csv_has_every_stored_point(
+    export: PlotExport,
+    plot: CurvePlot,
+    record: Callable[..., Any],
+    tmp_path: Path,
+    qtbot: QtBot,
+) -> None:
+    run = record()
+    run.begin()
+    run.add_points("train/loss", range(1, 25_001))
+    run.add_points("validation/loss", [25_000], value=float("nan"))
+    export.watch(run.id)
+    done = lambda text: "saved" in text  # noqa: E731
+    with qtbot.waitSignal(export.said, check_params_cb=done):
+        export.export(PlotAction.SAVE_CSV, plot, ["train/loss", "validation/loss"])
+    with (tmp_path / f"{run.id}-loss.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 25_001
+    assert [int(row["step"]) for row in rows[:25_000]] == list(range(1, 25_001))
+    assert float(rows[0]["value"]) == 0.5
+    assert rows[-1]["series"] == "validation/loss"
+    assert rows[-1]["value"] == "nan"
+    with qtbot.waitSignal(export.said):
+        export.export(PlotAction.COPY_CSV, plot, ["validation/loss"])
+    assert QApplication.clipboard().text().count("\n") == 2
+
+
+def test_too_much_for_the_clipboard_is_said(
+    export: PlotExport,
+    plot: CurvePlot,
+    record: Callable[..., Any],
+    qtbot: QtBot,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gui.plot_export.MOST_COPIED", 3)
+    run = record()
+    run.begin()
+    run.add_points("train/loss", range(4))
+    export.watch(run.id)
+    with qtbot.waitSignal(export.said) as said:
+        export.export(PlotAction.COPY_CSV, plot, ["train/loss"])
+    assert "4 points, too many for the clipboard" in said.args[0]
+
+
+def test_a_folder_that_cannot_be_written_is_said(
+    background: Background, plot: CurvePlot, tmp_path: Path, qtbot: QtBot
+) -> None:
+    export = PlotExport(background, lambda *_: str(tmp_path / "nowhere" / "loss.svg"))
+    with qtbot.waitSignal(export.said) as said:
+        export.export(PlotAction.SAVE_SVG, plot, ["train/loss"])
+    assert "could not be brought to" in said.args[0]
