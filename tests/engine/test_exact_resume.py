@@ -38,7 +38,12 @@ OPTIONS: dict[str, Any] = {
     "settings": {"dropout": 0.2},
 }
 
-SYNCHRONOUS = [strategy for strategy in catalog.strategies() if strategy.is_synchronous]
+PROMISED = [
+    strategy
+    for strategy in catalog.strategies()
+    # On CPUs torch/data_parallel is torch/single.
+    if strategy.is_synchronous and strategy.name != "torch/data_parallel"
+]
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +64,7 @@ def killed_half_way(strategy: Strategy, **options: Any) -> RunInfo:
     return interrupted
 
 
-@pytest.mark.parametrize("strategy", SYNCHRONOUS, ids=lambda strategy: strategy.name)
+@pytest.mark.parametrize("strategy", PROMISED, ids=lambda strategy: strategy.name)
 def test_killed_and_resumed_equals_uninterrupted(strategy: Strategy, trained: TrainedRuns) -> None:
     """Weights, optimizer, learning rate, random draws, order of samples and recorded curve."""
     options = {name: value for name, value in OPTIONS.items() if offers(strategy, name)}
@@ -80,14 +85,12 @@ def test_killed_and_resumed_equals_uninterrupted(strategy: Strategy, trained: Tr
 
 
 ELSEWHERE = [
-    ("torch/ddp", "torch/ddp", 1),
     ("torch/ddp", "torch/ddp", 4),
     ("torch/ddp", "torch/single", 1),
     ("torch/ddp", "torch/fsdp", 2),
     ("torch/ddp", "torch/pipeline", 2),
     ("tf/mirrored", "tf/mirrored", 3),
     ("tf/mirrored", "tf/single", 1),
-    ("tf/mirrored", "tf/central_storage", 2),
     ("tf/mirrored", "tf/multi_worker", 2),
     ("tf/mirrored", "tf/model_parallel", 2),
 ]

@@ -17,9 +17,13 @@ from gui.device_owners import DeviceOwners
 from tests.gui.conftest import Record
 from tests.support.device_states import gpu, process, uuid
 
-HERE = Snapshot(
-    time=0.0, devices=(gpu(0, 28.2, processes=(process(10, 28, started=time.time() - 1),)),)
-)
+
+def here_now() -> Snapshot:
+    """GPU 0 with a process that started a second ago."""
+    started = time.time() - 1
+    return Snapshot(
+        time=0.0, devices=(gpu(0, 28.2, processes=(process(10, 28, started=started),)),)
+    )
 
 
 @pytest.fixture
@@ -32,10 +36,11 @@ def background(qtbot: QtBot) -> Iterator[Background]:
 def test_a_worker_of_an_active_run_is_told_from_somebody_else(
     background: Background, record: Record, qtbot: QtBot
 ) -> None:
+    here = here_now()
     said: list[Any] = []
     owners = DeviceOwners(background)
     owners.uses.connect(said.append)
-    owners.show_snapshot(HERE)
+    owners.show_snapshot(here)
     assert said[-1][uuid(0)].is_busy
     run = record()
     run.begin()
@@ -44,12 +49,12 @@ def test_a_worker_of_an_active_run_is_told_from_somebody_else(
     owners.show_runs(client.runs())  # while the first look is under way
 
     def is_ours() -> bool:
-        owners.show_snapshot(HERE)
+        owners.show_snapshot(here)
         return not said[-1][uuid(0)].is_busy
 
     qtbot.waitUntil(is_ours)
     assert said[-1][uuid(0)].ours[0].worker.run == client.runs()[0].title
     run.add(RunEnded("stopped", ""))
     owners.show_runs(client.runs())
-    owners.show_snapshot(HERE)
+    owners.show_snapshot(here)
     assert said[-1][uuid(0)].is_busy

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 
-import msgspec
 import pytest
 
-from engine import client
 from engine.events import WorkerFailed
 from engine.run_state import RunState
 from tests.support.runs import (
@@ -19,8 +15,6 @@ from tests.support.runs import (
     logs,
     spec,
     train,
-    wait_for,
-    wait_for_end,
     wait_until_gone,
 )
 
@@ -72,23 +66,3 @@ def test_a_mistake_in_the_recipe_comes_out_of_fit_and_ends_the_run(tmp_path: Pat
     assert "oops" in info.reason
     assert "outputs[:, :oops]" in failure.traceback
     wait_until_gone(info)
-
-
-def test_killed_within_an_epoch_and_resumed_equals_uninterrupted(tmp_path: Path) -> None:
-    """Dropout's random draws too. `fit` starts anew in the middle of an epoch of 4 batches."""
-    in_the_graph = (
-        ("import keras\n", "import keras\nimport tensorflow\n"),
-        ("        hold_here()\n", "        tensorflow.py_function(hold_here, [], [])\n"),
-    )
-    path = recipe(tmp_path, *in_the_graph)
-    settings = {"dropout": 0.2}
-    wanted = spec(path, "tf/mirrored_fit", 2, checkpoint_steps=6, settings=settings)
-    run_id = client.start(msgspec.structs.replace(wanted, settings=settings | {"hold": True}))
-    held = wait_for(run_id, lambda info: info.status.checkpoint_step == 6)
-    for pid in (held.status.supervisor_pid, *held.status.worker_pids):
-        os.kill(pid, signal.SIGKILL)
-    wait_until_gone(held)
-    client.resume(run_id)
-    resumed = wait_for_end(run_id)
-    assert resumed.state is RunState.FINISHED, logs(resumed)
-    assert curve(resumed, "train/loss") == curve(train(wanted), "train/loss")
