@@ -13,7 +13,6 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
@@ -109,7 +108,7 @@ def restore_own(path: Path, devices: Sequence[torch.device]) -> State:
             state: State = torch.load(path, map_location="cpu", weights_only=True)
         _set_random_state(state["random"], devices)
         own: State = state["own"]
-    except (UnpicklingError, EOFError, RuntimeError, ValueError, TypeError, LookupError) as error:
+    except Exception as error:  # among them pickle's own, and nothing here imports pickle
         raise CheckpointMisfit(
             f"{path.name} in the checkpoint {path.parent.name} is not what Traindeck saves: it is "
             "damaged, or it holds code, which is never run. Resume from another checkpoint."
