@@ -70,7 +70,11 @@ def supervise(folder: Path) -> None:
 
 
 def train(folder: Path, seconds: float, first: int, *, flood: bool) -> dict[str, float]:
-    """Do steps for `seconds`; what one of them took, and how many points were sent."""
+    """Do steps for `seconds`; what one of them took, and how many points were sent.
+
+    Without `flood` it makes the same points and the same output, which are the recipe's own doing,
+    but sends few of the points.
+    """
     from engine.worker.outbox import Outbox
 
     outbox = Outbox(connect(folder, Hello(0)), rank=0)
@@ -82,7 +86,7 @@ def train(folder: Path, seconds: float, first: int, *, flood: bool) -> dict[str,
         repeat += 1
     step, sent, number = first, 0, 0
     cpu, wall, steps = time.thread_time(), time.perf_counter(), 0
-    chunk_began, output = wall, 100 * MEGABYTE if flood else 0
+    chunk_began, output = wall, 100 * MEGABYTE
     while time.perf_counter() - wall < seconds:
         for _ in range(repeat):
             inputs @ weights
@@ -90,12 +94,16 @@ def train(folder: Path, seconds: float, first: int, *, flood: bool) -> dict[str,
         now = time.perf_counter()
         if now - chunk_began < 0.1:
             continue
-        size = int(POINTS_PER_SECOND * (now - chunk_began)) // 20 if flood else 50
+        size = int(POINTS_PER_SECOND * (now - chunk_began)) // 20
         chunk_began = now
-        names = ["train/loss", *SERIES] if flood else ["train/loss"]
         numbers = list(range(step + 1, step + 1 + size))
         step += size
-        points = [Points(name, numbers, [float(n % 97) for n in numbers]) for name in names]
+        points = [
+            Points(name, numbers, [float(n % 97) for n in numbers])
+            for name in ("train/loss", *SERIES)
+        ]
+        if not flood:
+            size, points = 50, [Points("train/loss", numbers[:50], points[0].values[:50])]
         outbox.put(Metrics(time.time() - 0.1, time.time(), points))
         outbox.put(Progress(1, step, 1e5, STEP, 1.0))
         sent += size
@@ -182,7 +190,10 @@ def measure(home: Path, seconds: float, *, flood: bool) -> dict[str, float]:
     role = ["--role", "flood" if flood else "quiet", "--seconds", str(seconds)]
     with (folder / "logs" / "rank0.log").open("wb") as log:
         frames, grown = watch(
-            folder, lambda: subprocess.Popen([*module, *role], stdout=log, env=environment)
+            folder,
+            lambda: subprocess.Popen(
+                [*module, *role], stdout=log if flood else subprocess.DEVNULL, env=environment
+            ),
         )
     memory = psutil.Process(supervisor.pid).memory_info().rss / MEGABYTE
     supervisor.wait()
