@@ -23,6 +23,7 @@ from engine.problems import Problem, problems
 from engine.process import is_alive, start_module
 from engine.run_state import RunState, RunStatus
 from engine.spec import RunSpec
+from engine.spec_file import FILE_NAME as SPEC
 from engine.spec_file import UnreadableSpec, read_spec, replaced_spec, write_spec
 from engine.store_reader import RunReader
 from engine.telemetry.probe import gpu_uuids
@@ -64,6 +65,10 @@ class NoSuchRun(Exception):
     """There is no such run, or nothing of it can be read; the text is a sentence."""
 
 
+class RunUnreadable(NoSuchRun):
+    """The run is there, but its files are damaged; the text is a sentence."""
+
+
 class CommandFailed(Exception):
     """A command that did not reach the run, or that it refused; the text is a sentence."""
 
@@ -87,6 +92,15 @@ class RunInfo(NamedTuple):
         strategy = self.spec.strategy.rpartition("/")[2]
         count = f" × {len(self.spec.devices)}" if len(self.spec.devices) > 1 else ""
         return f"{name} · {strategy}{count} · #{self.id}"
+
+
+class UnreadableRun(NamedTuple):
+    """A run of which nothing can be shown: its files are damaged."""
+
+    id: str
+    folder: Path
+    reason: str
+    """A sentence: which file, and what is wrong with it."""
 
 
 def check(spec: RunSpec) -> list[Problem]:
@@ -183,24 +197,48 @@ def look(run_id: str) -> RunInfo:
             status = _read_status(folder)
             state = _state_in(folder, status)
     except (UnreadableSpec, sqlite3.Error, msgspec.DecodeError) as error:
-        raise NoSuchRun(f"Run {run_id} cannot be read: {error}") from error
+        raise RunUnreadable(f"Run {run_id} cannot be read: {error}") from error
     reason = status.reason
     if state is RunState.INTERRUPTED:
         reason = (
             "Its supervisor is gone without a word: the machine was restarted or it was killed."
         )
+        status = _with_newest_checkpoint(folder, status)
     return RunInfo(run_id, folder, spec, status, state, reason)
+
+
+def _with_newest_checkpoint(folder: Path, status: RunStatus) -> RunStatus:
+    """A checkpoint may be complete while the word of it, as the last word of all, was lost."""
+    found = checkpoint_files.folders(folder)
+    step = max(found, default=-1)
+    if step <= status.checkpoint_step:
+        return status
+    return msgspec.structs.replace(status, checkpoint=str(found[step]), checkpoint_step=step)
 
 
 def runs() -> list[RunInfo]:
     """Every run that can be read, newest first."""
-    found = []
-    for run_id in paths.run_ids():
-        try:
-            found.append(look(run_id))
-        except NoSuchRun:
-            continue  # `traindeck show ID` says what is wrong with it
-    return found
+    return [found for found in all_runs() if isinstance(found, RunInfo)]
+
+
+def all_runs() -> list[RunInfo | UnreadableRun]:
+    """Every run, newest first."""
+    found = map(look_anyway, paths.run_ids())
+    return [run for run in found if run is not None]
+
+
+def look_anyway(run_id: str) -> RunInfo | UnreadableRun | None:
+    """The run `run_id` as it is now, or what is wrong with it; None when there is none yet, or
+    not any more."""
+    folder = paths.run_folder(run_id)
+    try:
+        return look(run_id)
+    except RunUnreadable as error:
+        if not (folder / SPEC).exists() and _is_new(folder):
+            return None
+        return UnreadableRun(run_id, folder, str(error))
+    except NoSuchRun:
+        return None
 
 
 def run_checkpoints(run_id: str) -> list[CheckpointInfo]:
@@ -217,9 +255,15 @@ def state_of(status: RunStatus) -> RunState:
 
 def _state_in(folder: Path, status: RunStatus) -> RunState:
     """Like `state_of`, for a run whose supervisor may not have written its first word yet."""
-    if status.attempt == 0 and time.time() - folder.stat().st_mtime < LONGEST_START:
-        return RunState.STARTING
-    return state_of(status)
+    return RunState.STARTING if status.attempt == 0 and _is_new(folder) else state_of(status)
+
+
+def _is_new(folder: Path) -> bool:
+    """Whether the run in `folder` may be just beginning."""
+    try:
+        return time.time() - folder.stat().st_mtime < LONGEST_START
+    except OSError:
+        return True  # it was given up at once
 
 
 def send(run_id: str, command: Command) -> int:

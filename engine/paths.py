@@ -8,6 +8,8 @@ from pathlib import Path
 
 import platformdirs
 
+from engine.ownership import is_mine, is_mine_alone, keep_others_out
+
 HOME_VARIABLE = "TRAINDECK_HOME"
 
 
@@ -30,9 +32,13 @@ def run_folder(run_id: str) -> Path:
 
 
 def create_run_folder() -> Path:
-    """Make the folder of a new run, readable by its owner only; its name is the next number."""
+    """Make the folder of a new run, readable by its owner only; its name is the next number.
+
+    Raises OSError, also where the folder of all runs belongs to another user.
+    """
     runs = runs_folder()
     runs.mkdir(parents=True, exist_ok=True, mode=0o700)
+    keep_others_out(runs)
     number = max((int(name) for name in _numbered(runs)), default=0)
     while True:
         number += 1
@@ -46,12 +52,20 @@ def create_run_folder() -> Path:
         return folder
 
 
+def stacks_file(folder: Path, rank: int) -> Path:
+    """Where the worker `rank` of the run in `folder` writes what its threads are doing."""
+    return folder / "logs" / f"stacks-rank{rank}.txt"
+
+
 def run_ids() -> list[str]:
-    """Every run there is, newest first."""
+    """Every run there is, newest first; without what another user has planted."""
     return sorted(_numbered(runs_folder()), key=int, reverse=True)
 
 
 def _numbered(folder: Path) -> list[str]:
     if not folder.is_dir():
         return []
-    return [entry.name for entry in folder.iterdir() if re.fullmatch(r"[1-9]\d*", entry.name)]
+    found = [entry for entry in folder.iterdir() if re.fullmatch(r"[1-9]\d*", entry.name)]
+    if not is_mine_alone(folder):
+        found = [entry for entry in found if entry.exists() and is_mine(entry)]
+    return [entry.name for entry in found]

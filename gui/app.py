@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import get_args
 
-from PySide6.QtCore import QLocale, QObject, QSettings, QTimer
+from PySide6.QtCore import QLocale, QObject, QTimer
 from PySide6.QtWidgets import QApplication
 
 from engine import paths
@@ -33,6 +33,7 @@ from gui.run_controls import RunControls
 from gui.run_figures import RunFigures
 from gui.run_form import RunForm
 from gui.run_history import RunHistory
+from gui.settings_file import open_settings
 from gui.store_reader import StoreReader
 from gui.telemetry_reader import TelemetryReader
 
@@ -87,7 +88,7 @@ class Deck(QObject):
     def __init__(self, theme: look.ThemeController) -> None:
         super().__init__()
         paths.home().mkdir(parents=True, exist_ok=True, mode=0o700)
-        self.settings = QSettings(str(paths.home() / "window.ini"), QSettings.Format.IniFormat)
+        self.settings, trouble = open_settings(paths.home() / "window.ini")
         choice = self.settings.value("theme")
         if choice in get_args(look.Choice):
             theme.set_choice(choice)
@@ -129,6 +130,7 @@ class Deck(QObject):
         self._connect_window()
         self._frame = self._timer(FRAME_MS, self._draw)
         self._refresh = self._timer(REFRESH_RUNS_MS, self.controller.refresh_runs)
+        self._say(trouble)
         self._open_newest()
         self.telemetry.start()
 
@@ -158,6 +160,7 @@ class Deck(QObject):
         infos = self.controller.runs()
         self.history.show_runs(infos)
         self.owners.show_runs(infos)
+        self.form.show_runs(infos)
         active = [info for info in infos if not info.state.is_over]
         newest = (active or infos)[:1]
         self.open(newest[0].id if newest else None)
@@ -193,13 +196,17 @@ class Deck(QObject):
         controls.stop_clicked.connect(controller.stop)
         controls.pause_and_free_clicked.connect(controller.pause_and_free)
         controls.checkpoint_clicked.connect(controller.save_checkpoint)
+        self.banner.stop.clicked.connect(controller.stop)
         controls.empty_cache_clicked.connect(controller.empty_cache)
         controller.started.connect(self._started)
         controller.problems.connect(self.form.show_problems)
         controller.failed.connect(self._say)
         controller.runs_listed.connect(self.history.show_runs)
+        controller.unreadable_listed.connect(self.history.show_unreadable)
+        controller.runs_listed.connect(self.form.show_runs)
         self.history.opened.connect(self.open)
         self.history.copy_requested.connect(self.form.load)
+        self.history.move_requested.connect(controller.move)
         self._connect_resume()
 
     def _connect_resume(self) -> None:

@@ -22,6 +22,9 @@ _COLUMNS = ("Time", "What", "Rank", "Text")
 _Index = QModelIndex | QPersistentModelIndex
 _NOWHERE = QModelIndex()
 
+MOST_EVENTS = 10_000
+"""Rows; the oldest go, as in the log."""
+
 
 class EventModel(QAbstractTableModel):
     """Rows of text made from stored events, oldest first."""
@@ -40,6 +43,11 @@ class EventModel(QAbstractTableModel):
             name = event_name(stored.event)
             self._rows.append((wording.clock(stored.time), name, rank, said.text))
         self.endInsertRows()
+        surplus = len(self._rows) - MOST_EVENTS
+        if surplus > 0:
+            self.beginRemoveRows(QModelIndex(), 0, surplus - 1)
+            del self._rows[:surplus]
+            self.endRemoveRows()
 
     def clear(self) -> None:
         """Forget every row."""

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
+from engine.client import RunInfo
 from engine.field_info import Setting
 from engine.problems import Problem, problems
 from engine.recipe_file import RecipeInfo
@@ -18,6 +19,7 @@ from gui.advanced_fields import AdvancedFields, form_rows
 from gui.choices import RecipeChoice, StrategyChoice
 from gui.device_choice import DeviceChoice
 from gui.fields import Below, Field, wrapped
+from gui.overlap import overlap
 
 _ON_TOP = ("batch_size", "epochs", "learning_rate")
 """The fields of a spec that every run is about; a recipe brings defaults for them."""
@@ -46,6 +48,7 @@ class RunForm(QFrame):
         self._advanced_button.setCheckable(True)
         self.advanced.setVisible(False)
         self._spec: RunSpec | None = None
+        self._active: list[RunInfo] = []
         self._lay_out()
         self.recipe.chosen.connect(self._recipe_chosen)
         self.strategy.currentIndexChanged.connect(self._check)
@@ -99,6 +102,11 @@ class RunForm(QFrame):
     def show_snapshot(self, snapshot: Snapshot) -> None:
         """Offer the GPUs that this machine has now."""
         self.devices.show_snapshot(snapshot)
+
+    def show_runs(self, runs: Iterable[RunInfo]) -> None:
+        """Say beside the devices which of `runs` use them."""
+        self._active = [info for info in runs if not info.state.is_over]
+        self._show_overlap()
 
     def show_problems(self, found: Iterable[Problem]) -> None:
         """Show why the engine did not start the run, each reason beside its field."""
@@ -157,9 +165,14 @@ class RunForm(QFrame):
         self._strategy_below.set_note(f"Needs {strategy.needs}.")
         self._strategy_below.setToolTip(wrapped(strategy.summary))
         self._spec = None if found else spec
+        self._show_overlap()
         self.start_button.setEnabled(not found)
         self.advanced.show_changes()
         self.show_problems(found)
+
+    def _show_overlap(self) -> None:
+        devices = self.devices
+        devices.set_overlap(overlap(self._spec, self._active, devices.spoken) if self._spec else "")
 
     def _refuse(self, strategy: Strategy, spec: RunSpec) -> None:
         """Hold the fields that `strategy` refuses to their defaults. What it refuses may depend on

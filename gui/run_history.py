@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from PySide6.QtCore import (
     QModelIndex,
     QPersistentModelIndex,
@@ -21,15 +23,24 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine.client import RunInfo
+from engine.client import RunInfo, UnreadableRun
+from engine.run_state import RunState
 from gui import wording
-from gui.state_look import dot, state_colour
+from gui.state_look import dot, state_colour, state_words
 from gui.theme import Theme
 
 _ID = Qt.ItemDataRole.UserRole
 _DETAIL = Qt.ItemDataRole.UserRole + 1
 _COLOUR = Qt.ItemDataRole.UserRole + 2
 _ROW_HEIGHT = 42
+
+
+class _Row(NamedTuple):
+    id: str
+    title: str
+    detail: str
+    colour: str
+    tip: str
 
 
 class RunHistory(QListWidget):
@@ -47,6 +58,9 @@ class RunHistory(QListWidget):
     resume_as_form_requested = Signal(str)
     """Id of a run that should go on with the strategy and the devices that the form shows."""
 
+    move_requested = Signal(str, str)
+    """Id of a queued run, and where it should go: one of `engine.queue.WAYS`."""
+
     copy_requested = Signal(object)
     """RunSpec of a run whose settings should be filled into the form."""
 
@@ -54,6 +68,7 @@ class RunHistory(QListWidget):
         super().__init__(parent)
         self._theme = theme
         self._infos: list[RunInfo] = []
+        self._unreadable: list[UnreadableRun] = []
         self.watched: str | None = None
         """Id of the run that is selected."""
 
@@ -70,6 +85,11 @@ class RunHistory(QListWidget):
         self.resume_as_form = self._ask(
             "Resume with the form's strategy and devices", self.resume_as_form_requested
         )
+        self.moves = {
+            "first": self._ask("Start first in the queue", self.move_requested, "first"),
+            "up": self._ask("Move up in the queue", self.move_requested, "up"),
+            "down": self._ask("Move down in the queue", self.move_requested, "down"),
+        }
         self.copy_settings = QAction("Use these settings for a new run", self)
         self.copy_settings.triggered.connect(self._copy_settings)
         self.addAction(self.copy_settings)
@@ -78,28 +98,22 @@ class RunHistory(QListWidget):
 
     def show_runs(self, infos: list[RunInfo]) -> None:
         """List `infos`, newest first; the watched run stays selected."""
-        if infos == self._infos:
-            return
-        self._infos = infos
-        self._filling = True
-        while self.count() > len(infos):
-            self.takeItem(self.count() - 1)
-        for row, info in enumerate(infos):
-            item = self.item(row) or self._new_item()
-            item.setData(_ID, info.id)
-            item.setText(info.title)
-            item.setData(_DETAIL, detail(info))
-            item.setData(_COLOUR, state_colour(info.state, self._theme))
-            item.setToolTip(info.reason or str(info.state))
-        self._filling = False
-        self.watch(self.watched)
+        if infos != self._infos:
+            self._infos = infos
+            self._fill()
+
+    def show_unreadable(self, runs: list[UnreadableRun]) -> None:
+        """List `runs` below the others; opening one says what is wrong with it."""
+        if runs != self._unreadable:
+            self._unreadable = runs
+            self._fill()
 
     def watch(self, run_id: str | None) -> None:
         """Select the run that is being watched, without opening it again."""
         self.watched = run_id
         self._filling = True
-        row = next((row for row, info in enumerate(self._infos) if info.id == run_id), -1)
-        self.setCurrentRow(row)
+        ids = [self.item(row).data(_ID) for row in range(self.count())]
+        self.setCurrentRow(ids.index(run_id) if run_id in ids else -1)
         self._filling = False
         self._offer()
 
@@ -107,9 +121,37 @@ class RunHistory(QListWidget):
         """Colour the dots and the details for `theme`."""
         self._theme = theme
         self._delegate.theme = theme
-        infos, self._infos = self._infos, []
-        self.show_runs(infos)
+        self._fill()
         self.viewport().update()
+
+    def _fill(self) -> None:
+        theme = self._theme
+        rows = [
+            _Row(
+                info.id,
+                info.title,
+                detail(info),
+                state_colour(info.state, theme),
+                info.reason or str(info.state),
+            )
+            for info in self._infos
+        ]
+        rows += [
+            _Row(run.id, f"#{run.id}", f"unreadable · {run.reason}", theme.bad, run.reason)
+            for run in self._unreadable
+        ]
+        self._filling = True
+        while self.count() > len(rows):
+            self.takeItem(self.count() - 1)
+        for place, row in enumerate(rows):
+            item = self.item(place) or self._new_item()
+            item.setData(_ID, row.id)
+            item.setText(row.title)
+            item.setData(_DETAIL, row.detail)
+            item.setData(_COLOUR, row.colour)
+            item.setToolTip(row.tip)
+        self._filling = False
+        self.watch(self.watched)
 
     def _new_item(self) -> QListWidgetItem:
         item = QListWidgetItem()
@@ -123,18 +165,19 @@ class RunHistory(QListWidget):
             self.opened.emit(self.watched)
 
     def _current(self) -> RunInfo | None:
-        return self._infos[self.currentRow()] if self.currentRow() >= 0 else None
+        row = self.currentRow()
+        return self._infos[row] if 0 <= row < len(self._infos) else None
 
-    def _ask(self, text: str, signal: SignalInstance) -> QAction:
+    def _ask(self, text: str, signal: SignalInstance, *more: str) -> QAction:
         """An action that asks for something with the current run."""
         action = QAction(text, self)
-        action.triggered.connect(lambda: self._emit_current(signal))
+        action.triggered.connect(lambda: self._emit_current(signal, *more))
         self.addAction(action)
         return action
 
-    def _emit_current(self, signal: SignalInstance) -> None:
+    def _emit_current(self, signal: SignalInstance, *more: str) -> None:
         if info := self._current():
-            signal.emit(info.id)
+            signal.emit(info.id, *more)
 
     def _offer(self) -> None:
         """Enable the actions that the current run allows."""
@@ -142,6 +185,8 @@ class RunHistory(QListWidget):
         resumable = bool(info and info.state.can_resume and info.status.checkpoint)
         for action in (self.resume, self.resume_from_older, self.resume_as_form):
             action.setEnabled(resumable)
+        for action in self.moves.values():
+            action.setVisible(info is not None and info.state is RunState.QUEUED)
         self.copy_settings.setEnabled(info is not None)
 
     def _copy_settings(self) -> None:
@@ -151,7 +196,7 @@ class RunHistory(QListWidget):
 
 def detail(info: RunInfo) -> str:
     """The second line of a run: state, a figure of merit, when it ended."""
-    parts = [str(info.state)]
+    parts = [state_words(info)]
     metrics = info.status.metrics
     merit = [name for name in metrics if name.startswith("validation/")]
     best_known = sorted(merit, key=lambda name: name.endswith("/loss"))[:1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from engine import client, paths
-from engine.client import NoSuchRun, RunInfo
+from engine.client import RunInfo, UnreadableRun
 from engine.store import FILE_NAME
 
 Stamp = tuple[int, ...]
@@ -16,22 +16,26 @@ class RunIndex:
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[Stamp, RunInfo]] = {}
+        self.unreadable: list[UnreadableRun] = []
+        """The runs that the last look could not read, newest first."""
 
     def runs(self) -> list[RunInfo]:
         """Every run that can be read, newest first. May be called on any one thread at a time."""
-        found = []
+        found: list[RunInfo] = []
+        unreadable = []
         for run_id in paths.run_ids():
             stamp = _stamp(paths.run_folder(run_id))
             known = self._known.get(run_id)
             if known is not None and known[0] == stamp and known[1].state.is_over:
                 found.append(known[1])
                 continue
-            try:
-                info = client.look(run_id)
-            except NoSuchRun:
-                continue  # opening it or `python main.py show ID` says what is wrong with it
-            self._known[run_id] = (stamp, info)
-            found.append(info)
+            match client.look_anyway(run_id):
+                case RunInfo() as info:
+                    self._known[run_id] = (stamp, info)
+                    found.append(info)
+                case UnreadableRun() as run:
+                    unreadable.append(run)
+        self.unreadable = unreadable
         return found
 
 

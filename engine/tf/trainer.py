@@ -156,8 +156,13 @@ class TfTrainer(StaysOnDevices):
 
     def _step(self, whole: tf.Tensor, rate: tf.Tensor) -> tf.Tensor:
         """One optimizer step over a global batch; its figures."""
+        skips = self._spec.on_nan == "skip"
+        before = self._statistics.now() if skips else []
         loss, gradients = self._step_gradients(whole)
-        figures = {"loss": loss} | self._update.apply(gradients, rate)
+        finite = self._update.is_finite(loss, gradients) if skips else None
+        figures = {"loss": loss} | self._update.apply(gradients, rate, finite)
+        if finite is not None:
+            self._statistics.take_back(before, unless=finite)
         self._figures = list(figures)
         return tf.stack(list(figures.values()))
 

@@ -17,6 +17,8 @@ DOTTED = 40
 
 _WIDTH = 2.0
 _DOT = 5.0
+_TICK = 0.05
+"""Height of the ticks at gaps, as a part of the plot's."""
 
 
 class Curve:
@@ -28,12 +30,16 @@ class Curve:
         self.smooth = True
         """Whether the smoothing slider applies; else the points are drawn as they are."""
 
+        self.marks_gaps = False
+        """Whether a tick at the lower edge stands where a value is NaN or infinite."""
+
         self.visible = True
         self.series = Series()
         self._raw = pg.PlotCurveItem(connect="finite", antialias=False)
         self._line = pg.PlotCurveItem(connect="finite", antialias=True)
         self._dots = pg.ScatterPlotItem(size=_DOT, pen=None, antialias=True)
-        self.items = (self._raw, self._line, self._dots)
+        self._ticks = pg.VTickGroup(yrange=(0.0, _TICK))
+        self.items = (self._raw, self._line, self._dots, self._ticks)
 
     def set_look(self, theme: Theme, pixel_ratio: float) -> None:
         """Take the colours of `theme`; widths are in logical pixels."""
@@ -45,6 +51,7 @@ class Curve:
         self._thin = pg.mkPen(colour, width=1)
         self._thick = pg.mkPen(colour, width=_WIDTH * pixel_ratio)
         self._dots.setBrush(pg.mkBrush(colour))
+        self._ticks.setPen(pg.mkPen(theme.bad, width=_WIDTH * pixel_ratio))
 
     def draw(self, x0: float, x1: float, pixels: int, *, raw: bool, log: bool) -> None:
         """Draw what lies between the steps `x0` and `x1`, decimated for `pixels` pixels."""
@@ -52,6 +59,9 @@ class Curve:
             item.setVisible(self.visible)
         if not self.visible:
             return
+        if self.marks_gaps:
+            self._ticks.setXVals(self.series.gaps(x0, x1, pixels))
+            self._ticks.update()
         smoothed = bool(self.series.smoothing)
         if smoothed and raw:
             xs, ys = self.series.view(x0, x1, pixels)

@@ -114,15 +114,18 @@ class CurvePlot(QFrame):
         colour_index: int | None = None,
         label: str | None = None,
         smooth: bool | None = None,
+        marks_gaps: bool | None = None,
     ) -> None:
-        """Say how a curve looks, making it if needed; None leaves that as it is. One that is not
-        `smooth` is drawn as it is, wherever the smoothing slider stands."""
+        """Say how a curve looks, making it if needed; None leaves that as it is. What `smooth` and
+        `marks_gaps` mean stands in `Curve`."""
         curve = self._curves.get(name)
         if curve is None:
             curve = self._curves[name] = Curve(name, len(self._curves))
             self.canvas.add_curve(curve)
         if smooth is not None:
             curve.smooth = smooth
+        if marks_gaps is not None:
+            curve.marks_gaps = marks_gaps
         curve.series.set_smoothing(self._smoothing if curve.smooth else 0.0)
         if colour_index is not None:
             curve.colour_index = colour_index

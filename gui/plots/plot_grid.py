@@ -140,7 +140,12 @@ class PlotGrid(QWidget):
         plot = self._plot(place.plot)
         name = place.curve_name
         if name not in plot.curve_names():
-            plot.set_curve(name, colour_index=place.colour_index, smooth=place.smooth)
+            plot.set_curve(
+                name,
+                colour_index=place.colour_index,
+                smooth=place.smooth,
+                marks_gaps=place.marks_gaps,
+            )
             if place.is_device:
                 self._dress_device(plot, name)
             elif place.rank is not None:

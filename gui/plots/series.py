@@ -24,6 +24,7 @@ class Series:
     def clear(self) -> None:
         """Forget every point; the smoothing stays."""
         self._steps = GrowingArray()
+        self._gaps = GrowingArray()
         self._raw = Pyramid(lowest, highest)
         self._low = self._high = self._low_positive = math.nan
         self.last = math.nan
@@ -37,8 +38,10 @@ class Series:
         values = np.asarray(values, dtype=np.float64)
         if not len(values):
             return
+        steps = np.asarray(steps, dtype=np.float64)
         finite = np.where(np.isfinite(values), values, np.nan)
-        self._steps.extend(np.asarray(steps, dtype=np.float64))
+        self._steps.extend(steps)
+        self._gaps.extend(steps[np.isnan(finite)])
         self._raw.extend(finite)
         self._low = float(np.fmin(self._low, np.fmin.reduce(finite)))
         self._high = float(np.fmax(self._high, np.fmax.reduce(finite)))
@@ -93,6 +96,13 @@ class Series:
         # A column's mean belongs to its middle: at its beginning it would run ahead of the points.
         xs = steps[start + size // 2 : start + size * len(middle) : size]
         return np.append(xs, steps[last - 1]), np.append(middle, values[last - 1])
+
+    def gaps(self, x0: float, x1: float, pixels: int) -> Array:
+        """Steps between `x0` and `x1` whose values are NaN or infinite, one per pixel at most."""
+        steps = self._gaps.values
+        first = np.searchsorted(steps, np.linspace(x0, x1, pixels + 1))
+        first[-1] = np.searchsorted(steps, x1, "right")
+        return steps[first[:-1][np.diff(first) > 0]]
 
     def value_at(self, step: float, *, smoothed: bool = False) -> float:
         """The value at the point nearest to `step`; NaN outside of the curve."""
