@@ -68,6 +68,10 @@ def _parser() -> Parser:
 
     _add_wishes(add("train", _train, "start a run and follow it", json, detach))
     add("runs", _runs, "list the runs", json)
+    queue = add("queue", _queue, "list who waits for which devices, or change the order", json)
+    queue.add_argument(
+        "--move", nargs=2, metavar=("ID", "WHERE"), help="move a waiting run up, down or first"
+    )
     add("show", _show, "show one run", one, json)
     add("attach", _attach, "follow an active run; Ctrl-C leaves it alone", one, json)
     stop = add("stop", _stop, "save, then end a run", one)
@@ -141,6 +145,14 @@ def _runs(options: argparse.Namespace) -> int:
     from engine.headless.listings import runs
 
     return runs(json=options.json)
+
+
+def _queue(options: argparse.Namespace) -> int:
+    from engine.headless import queueing
+
+    if options.move:
+        return queueing.move(*options.move, json=options.json)
+    return queueing.show(json=options.json)
 
 
 def _devices(options: argparse.Namespace) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import pkgutil
 from functools import cache
@@ -70,7 +71,10 @@ def recipe(reference: str) -> RecipeInfo:
         if known.name == reference:
             return known
     if reference.endswith(".py") or "/" in reference or "\\" in reference:
-        return read_recipe(Path(reference).expanduser().absolute())
+        path = Path(reference)
+        with contextlib.suppress(RuntimeError):  # there is no such user
+            path = path.expanduser()
+        return read_recipe(path.absolute())
     names = ", ".join(known.name for known in builtin_recipes())
     raise UnknownName(
         f"There is no built-in recipe {reference!r}: say one of {names}, or the path of a .py file."

@@ -6,6 +6,8 @@ import contextlib
 import json
 import os
 import secrets
+import socket
+import struct
 import threading
 from collections.abc import Callable
 from multiprocessing.connection import (
@@ -27,6 +29,12 @@ CONTROL_FILE = "control.json"
 LONGEST_HANDSHAKE = 10.0
 """Seconds that a new connection has to say who it is."""
 
+LONGEST_SEND = 2.0
+"""Seconds for which whoever is called waits for a caller that reads nothing."""
+
+LARGEST_FRAME = 64 * 2**20
+"""Bytes of a message; the largest ones of ours, with a thousand points of some series, have few."""
+
 
 class Hello(msgspec.Struct, frozen=True, tag="hello"):
     """The first message on a connection: who is calling."""
@@ -43,6 +51,12 @@ class CommandAccepted(msgspec.Struct, frozen=True, tag="command_accepted"):
 
 class Alive(msgspec.Struct, frozen=True, tag="alive"):
     """A worker that has nothing else to say still answers."""
+
+    doing: str = ""
+    """`training`, `validation` or `checkpoint`; empty: it has yet to begin."""
+
+    place: int = 0
+    """How far that is. As long as this and `doing` change, the worker gets on."""
 
 
 Message = Hello | CommandAccepted | Alive | Event | Command
@@ -62,15 +76,32 @@ class Channel:
         self._sending = threading.Lock()
 
     def send(self, message: Message) -> None:
-        """Send; blocks while the other side does not read. Raises one of CLOSED."""
+        """Send; blocks while the other side does not read: a caller does so for ever, others hang
+        up on it after LONGEST_SEND. Raises one of CLOSED."""
         with self._sending:
-            self._connection.send_bytes(_encode(message))
+            try:
+                self._connection.send_bytes(_encode(message))
+            except BlockingIOError:
+                _hang_up(self._connection)
+                raise
 
     def receive(self, timeout: float | None = None) -> Message:
-        """The next message. Raises one of CLOSED, TimeoutError, or msgspec.DecodeError."""
+        """The next message. Raises one of CLOSED (also for one that is too large to be one),
+        TimeoutError, or msgspec.DecodeError."""
         if timeout is not None and not self._connection.poll(timeout):
             raise TimeoutError
-        return _decoder.decode(self._connection.recv_bytes())
+        frame = self._connection.recv_bytes(LARGEST_FRAME)
+        try:
+            return _decoder.decode(frame)
+        except RecursionError as error:
+            raise msgspec.DecodeError("nested too deeply") from error
+
+    def finish(self) -> None:
+        """Tell the other side that nothing more comes. The end of a process does not, as long as
+        one that it forked, such as a data loader's, still holds the connection too."""
+        if os.name == "posix":
+            with _as_socket(self._connection) as end, contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
         """Close this side."""
@@ -131,6 +162,7 @@ class Server:
         try:
             deliver_challenge(connection, self._key)
             answer_challenge(connection, self._key)
+            _limit_sends(connection)
             channel = Channel(connection)
             hello = channel.receive(LONGEST_HANDSHAKE)
         except (*CLOSED, AuthenticationError, TimeoutError, msgspec.DecodeError):
@@ -140,6 +172,25 @@ class Server:
             self._on_connection(hello, channel)
         else:
             connection.close()
+
+
+def _limit_sends(connection: Connection) -> None:
+    """Let no `send` block for longer than LONGEST_SEND, where the system can."""
+    if os.name == "posix":
+        with _as_socket(connection) as end:
+            whole, part = divmod(LONGEST_SEND, 1)
+            limit = struct.pack("ll", int(whole), int(part * 1e6))
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+
+
+def _hang_up(connection: Connection) -> None:
+    """End it for both sides; it must not be closed while a thread reads from it."""
+    with _as_socket(connection) as end, contextlib.suppress(OSError):
+        end.shutdown(socket.SHUT_RDWR)
+
+
+def _as_socket(connection: Connection) -> socket.socket:
+    return socket.socket(fileno=os.dup(connection.fileno()))
 
 
 def connect(folder: Path, hello: Hello) -> Channel:

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import shutil
-import sqlite3
 import threading
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
-from typing import NamedTuple
 
 import msgspec
 
 from engine import catalog, paths
 from engine import checkpoint as checkpoint_files
-from engine.best_figures import BestFigure
 from engine.channel import CLOSED, CommandAccepted, Hello, connect, supervisor_pid
 from engine.checkpoint import CheckpointDamaged, CheckpointInfo
 from engine.commands import Command
@@ -23,16 +18,37 @@ from engine.continuation import format_problems, spec_elsewhere
 from engine.device_names import is_logical_cpu
 from engine.events import CommandRefused
 from engine.problems import Problem, problems
-from engine.process import is_alive, start_module
-from engine.run_notes import RunNotes, UnreadableNotes, read_notes
-from engine.run_state import RunState, RunStatus
+from engine.process import start_module
+from engine.run_info import (
+    LONGEST_START,
+    NoSuchRun,
+    RunInfo,
+    UnreadableRun,
+    look,
+    run_checkpoints,
+    runs,
+)
 from engine.spec import RunSpec
-from engine.spec_file import UnreadableSpec, read_spec, replaced_spec, write_spec
-from engine.store_reader import RunReader
+from engine.spec_file import replaced_spec, write_spec
 from engine.telemetry.probe import gpu_uuids
 
-LONGEST_START = 20.0
-"""Seconds within which a supervisor must have taken its run."""
+__all__ = [
+    "CannotStart",
+    "CheckpointInfo",
+    "CheckpointUnusable",
+    "CommandFailed",
+    "NoSuchRun",
+    "RunInfo",
+    "RunSpec",
+    "UnreadableRun",
+    "check",
+    "look",
+    "resume",
+    "run_checkpoints",
+    "runs",
+    "send",
+    "start",
+]
 
 LONGEST_ANSWER = 10.0
 """Seconds within which a supervisor must have taken a command."""
@@ -64,40 +80,8 @@ class CheckpointUnusable(CannotStart):
         super().__init__([Problem("", text)])
 
 
-class NoSuchRun(Exception):
-    """There is no such run, or nothing of it can be read; the text is a sentence."""
-
-
 class CommandFailed(Exception):
     """A command that did not reach the run, or that it refused; the text is a sentence."""
-
-
-class RunInfo(NamedTuple):
-    """One run as it is now."""
-
-    id: str
-    folder: Path
-    spec: RunSpec
-    status: RunStatus
-    state: RunState
-    """The truth, with the operating system asked whether the supervisor lives."""
-
-    reason: str
-    notes: RunNotes = RunNotes()
-    best: Mapping[str, BestFigure] = MappingProxyType({})
-    """By validation metric; only filled in by `engine.run_index`, which remembers it."""
-
-    @property
-    def name(self) -> str:
-        """What people call it; several runs may have the same name."""
-        return self.notes.name or self.spec.name or Path(self.spec.recipe).stem
-
-    @property
-    def title(self) -> str:
-        """`digits · ddp × 2 · #7`."""
-        strategy = self.spec.strategy.rpartition("/")[2]
-        count = f" × {len(self.spec.devices)}" if len(self.spec.devices) > 1 else ""
-        return f"{self.name} · {strategy}{count} · #{self.id}"
 
 
 def check(spec: RunSpec) -> list[Problem]:
@@ -178,69 +162,6 @@ def resume(
         _start_supervisor(info.folder, "--resume", chosen.name)
 
 
-def look(run_id: str) -> RunInfo:
-    """The run `run_id` as it is now. Raises NoSuchRun."""
-    folder = paths.run_folder(run_id)
-    if not paths.is_run(run_id):
-        raise NoSuchRun(
-            f"There is no run {run_id}: `python main.py runs` lists the runs there are."
-        )
-    try:
-        spec = read_spec(folder)
-        status = _read_status(folder)
-        state = state_of(status)
-        if state is RunState.INTERRUPTED:
-            # Its last word may have come between reading the store and asking for the process.
-            status = _read_status(folder)
-            state = _state_in(folder, status)
-    except (UnreadableSpec, sqlite3.Error, msgspec.DecodeError) as error:
-        raise NoSuchRun(f"Run {run_id} cannot be read: {error}") from error
-    reason = status.reason
-    if state is RunState.INTERRUPTED:
-        reason = (
-            "Its supervisor is gone without a word: the machine was restarted or it was killed."
-        )
-    return RunInfo(run_id, folder, spec, status, state, reason, _notes(folder))
-
-
-def _notes(folder: Path) -> RunNotes:
-    """The notes on a run; where they are damaged, what is wrong with them."""
-    try:
-        return read_notes(folder)
-    except UnreadableNotes as error:
-        return RunNotes(note=str(error))
-
-
-def runs() -> list[RunInfo]:
-    """Every run that can be read, newest first; `engine.run_index` does the same faster."""
-    found = []
-    for run_id in paths.run_ids():
-        try:
-            found.append(look(run_id))
-        except NoSuchRun:
-            continue  # `traindeck show ID` says what is wrong with it
-    return found
-
-
-def run_checkpoints(run_id: str) -> list[CheckpointInfo]:
-    """The complete checkpoints of a run, oldest first."""
-    return checkpoint_files.checkpoints(paths.run_folder(run_id))
-
-
-def state_of(status: RunStatus) -> RunState:
-    """The state of a run, by its last event and by whether its supervisor's process lives."""
-    if status.state.is_over or is_alive(status.supervisor_pid, status.supervisor_created):
-        return status.state
-    return RunState.INTERRUPTED
-
-
-def _state_in(folder: Path, status: RunStatus) -> RunState:
-    """Like `state_of`, for a run whose supervisor may not have written its first word yet."""
-    if status.attempt == 0 and time.time() - folder.stat().st_mtime < LONGEST_START:
-        return RunState.STARTING
-    return state_of(status)
-
-
 def send(run_id: str, command: Command) -> int:
     """Ask something of a run. Returns a number: the answer is an event after it in the store.
 
@@ -265,18 +186,6 @@ def send(run_id: str, command: Command) -> int:
             raise CommandFailed(reason)
         case _:
             raise CommandFailed(f"Run {run_id} gave an answer that makes no sense: {answer!r}.")
-
-
-def _read_status(folder: Path) -> RunStatus:
-    if not (folder / "run.sqlite").exists():
-        return RunStatus()
-    try:
-        with RunReader(folder) as reader:
-            return reader.status()
-    except sqlite3.OperationalError as error:
-        if "no such table" in str(error):
-            return RunStatus()  # the supervisor is just making it
-        raise
 
 
 def _start_supervisor(folder: Path, *arguments: str) -> None:

@@ -77,6 +77,14 @@ class CheckpointSaved(msgspec.Struct, frozen=True, tag="checkpoint_saved"):
     seconds: float
 
 
+class CheckpointFailed(msgspec.Struct, frozen=True, tag="checkpoint_failed"):
+    """A checkpoint could not be written, and nothing is left of it; the training need not end."""
+
+    step: int
+    text: str
+    """A sentence: which checkpoint, why not, what to do."""
+
+
 class CacheEmptied(msgspec.Struct, frozen=True, tag="cache_emptied"):
     """A worker gave unused memory of one device back."""
 
@@ -131,6 +139,19 @@ class Alarm(msgspec.Struct, frozen=True, tag="alarm"):
     """False: the alarm is over."""
 
 
+class Trouble(msgspec.Struct, frozen=True, tag="trouble"):
+    """Somebody should look after the run, or need not any more; it changes no state by itself."""
+
+    kind: str
+    """`hang`: no step comes. `disk`: the run folder cannot be written."""
+
+    text: str
+    """Sentences: what, where, what to do."""
+
+    raised: bool
+    """False: the trouble is over."""
+
+
 class WorkerFailed(msgspec.Struct, frozen=True, tag="worker_failed"):
     """A worker's own account of the exception that ends it."""
 
@@ -152,7 +173,17 @@ class AttemptStarted(msgspec.Struct, frozen=True, tag="attempt_started"):
     attempt: int
     supervisor_pid: int
     supervisor_created: float
-    """Start time of the supervisor's process (seconds since the epoch): pid and this name it."""
+    """As `engine.process.created` tells it: pid and this name the process."""
+
+
+class Queued(msgspec.Struct, frozen=True, tag="queued"):
+    """The run waits until no other run uses its devices; said again whenever its place changes."""
+
+    ahead: tuple[str, ...]
+    """Ids of the runs that it waits for; none: its turn has come."""
+
+    reason: str
+    """A sentence: behind which run, on which devices, at which place in line."""
 
 
 class WorkerStarted(msgspec.Struct, frozen=True, tag="worker_started"):
@@ -187,6 +218,7 @@ class Rewound(msgspec.Struct, frozen=True, tag="rewound"):
 
     step: int
     checkpoint: str
+    """Name of its folder; empty: there is none, and the run begins anew."""
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -206,8 +238,19 @@ class Failure(msgspec.Struct, frozen=True):
     """The last lines of the rank's log."""
 
 
+class Restarting(msgspec.Struct, frozen=True, tag="restarting"):
+    """An attempt failed, and its supervisor begins the next one by itself."""
+
+    failure: Failure
+    number: int
+    """Which automatic restart this is, from 1."""
+
+    most: int
+    """How many there may be."""
+
+
 class RunEnded(msgspec.Struct, frozen=True, tag="run_ended"):
-    """The terminal event: exactly one per attempt, after the last process is gone."""
+    """The terminal event: exactly one per supervisor, after the last worker is gone."""
 
     state: str
     """`finished`, `stopped` or `failed`."""
@@ -218,26 +261,35 @@ class RunEnded(msgspec.Struct, frozen=True, tag="run_ended"):
     failure: Failure | None = None
 
 
-Event = (
+WorkerEvent = (
     WorkerReady
     | TrainingStarted
     | Metrics
     | Progress
     | EpochEnded
     | CheckpointSaved
+    | CheckpointFailed
     | CacheEmptied
     | Paused
     | Resumed
     | TrainingEnded
     | Notice
-    | Alarm
     | WorkerFailed
+)
+"""What workers say; the rest is for the supervisor alone to say."""
+
+Event = (
+    WorkerEvent
+    | Alarm
+    | Trouble
     | AttemptStarted
+    | Queued
     | WorkerStarted
     | CommandReceived
     | CommandRefused
     | StopStage
     | Rewound
+    | Restarting
     | RunEnded
 )
 """Every event there is; `match` on it ends in `assert_never`."""

@@ -89,7 +89,11 @@ class FieldInfo(msgspec.Struct, frozen=True):
     def _range_problem(self, value: float) -> str:
         if self.least is None and self.most is None and self.above is None:
             return ""
-        if not math.isfinite(value):
+        try:
+            finite = math.isfinite(value)
+        except OverflowError:
+            return f"{self._spoken} must be a smaller number: no computer reckons with this one."
+        if not finite:
             return f"{self._spoken} must be a finite number, not {value}."
         if self.above is not None and value <= self.above:
             return f"{self._spoken} must be above {self.above:g}, not {value:g}."

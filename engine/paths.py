@@ -8,6 +8,8 @@ from pathlib import Path
 
 import platformdirs
 
+from engine.ownership import is_mine, is_mine_alone, keep_others_out
+
 HOME_VARIABLE = "TRAINDECK_HOME"
 _NUMBER = re.compile(r"[1-9]\d*", re.ASCII)
 
@@ -36,9 +38,13 @@ def run_folder(run_id: str) -> Path:
 
 
 def create_run_folder() -> Path:
-    """Make the folder of a new run, readable by its owner only; its name is the next number."""
+    """Make the folder of a new run, readable by its owner only; its name is the next number.
+
+    Raises OSError, also where the folder of all runs belongs to another user.
+    """
     runs = runs_folder()
     runs.mkdir(parents=True, exist_ok=True, mode=0o700)
+    keep_others_out(runs)
     taken = _numbered(runs) + _numbered(trash_folder())  # those may come back
     number = max(map(int, taken), default=0)
     while True:
@@ -53,8 +59,13 @@ def create_run_folder() -> Path:
         return folder
 
 
+def stacks_file(folder: Path, rank: int) -> Path:
+    """Where the worker `rank` of the run in `folder` writes what its threads are doing."""
+    return folder / "logs" / f"stacks-rank{rank}.txt"
+
+
 def run_ids() -> list[str]:
-    """Every run there is, newest first."""
+    """Every run there is, newest first; without what another user has planted."""
     return sorted(_numbered(runs_folder()), key=int, reverse=True)
 
 
@@ -71,4 +82,7 @@ def trashed_ids() -> list[str]:
 def _numbered(folder: Path) -> list[str]:
     if not folder.is_dir():
         return []
-    return [entry.name for entry in folder.iterdir() if _NUMBER.fullmatch(entry.name)]
+    found = [entry for entry in folder.iterdir() if _NUMBER.fullmatch(entry.name)]
+    if not is_mine_alone(folder):
+        found = [entry for entry in found if entry.exists() and is_mine(entry)]
+    return [entry.name for entry in found]

@@ -61,6 +61,8 @@ def read_recipe(path: Path, *, builtin: bool = False) -> RecipeInfo:
         problem = f"The recipe {path} cannot be read: {error}."
     except SyntaxError as error:
         problem = f"The recipe {path} has a syntax error in line {error.lineno}: {error.msg}."
+    except (RecursionError, MemoryError):  # which is how the parser says it
+        problem = f"The recipe {path} cannot be read: it is nested too deeply."
     except _Unusable as error:
         problem = str(error)
     return msgspec.structs.replace(info, problem=problem)
@@ -156,6 +158,8 @@ def _field(argument: ast.arg, default: ast.expr, doc: str) -> FieldInfo | None:
         return None  # computed defaults stay the recipe's own business
     choices = _literal_choices(argument.annotation)
     if choices:
+        if value not in choices:
+            return None
         return FieldInfo(argument.arg, "choice", value, choices, doc)
     annotation = ast.unparse(argument.annotation) if argument.annotation else ""
     kind = annotation if annotation in _SETTABLE else type(value).__name__
@@ -169,8 +173,12 @@ def _literal_choices(annotation: ast.expr | None) -> tuple[Setting, ...]:
         return ()
     if ast.unparse(annotation.value).rpartition(".")[2] != "Literal":
         return ()
-    value = ast.literal_eval(annotation.slice)
-    return value if isinstance(value, tuple) else (value,)
+    try:
+        value = ast.literal_eval(annotation.slice)
+    except (ValueError, TypeError):
+        return ()
+    choices = value if isinstance(value, tuple) else (value,)
+    return choices if all(isinstance(choice, Setting) for choice in choices) else ()
 
 
 def _defaults(tree: ast.Module, path: str) -> dict[str, int | float]:
@@ -191,7 +199,7 @@ def _defaults(tree: ast.Module, path: str) -> dict[str, int | float]:
                 for key, kind in (("epochs", int), ("batch_size", int), ("learning_rate", float))
                 if key in value
             }
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, OverflowError):
             raise _Unusable(
                 f"DEFAULTS in the recipe {path} must be a literal dictionary of numbers with the "
                 "keys epochs, batch_size and learning_rate."

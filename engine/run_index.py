@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from engine import client, paths, run_notes, spec_file, store
+from engine import paths, run_info, run_notes, spec_file, store
 from engine.best_figures import BestFigure, best_figures
-from engine.client import NoSuchRun, RunInfo
+from engine.run_info import RunInfo, UnreadableRun
 from engine.run_notes import RunNotes
 from engine.run_state import RunState, RunStatus
 from engine.spec import RunSpec
@@ -57,12 +57,15 @@ class RunIndex:
 
     def __init__(self) -> None:
         self._known: dict[str, _Known] | None = None
+        self.unreadable: list[UnreadableRun] = []
+        """The runs that the last look could not read, newest first."""
 
     def runs(self) -> list[RunInfo]:
         """Every run that can be read, newest first. May be called on any one thread at a time."""
         known = self._known if self._known is not None else _load()
         now: dict[str, _Known] = {}
         new: list[str] = []
+        unreadable: list[UnreadableRun] = []
         runs = paths.runs_folder()
         for run_id in paths.run_ids():
             mark = _stamp(f"{runs}/{run_id}")
@@ -70,15 +73,15 @@ class RunIndex:
             if before is not None and before.stamp == mark and before.info.state.is_over:
                 now[run_id] = before
                 continue
-            try:
-                info = client.look(run_id)
-            except NoSuchRun:
-                continue  # opening it or `python main.py show ID` says what is wrong with it
-            now[run_id] = _Known(mark, info._replace(best=_best(info.folder)))
-            if info.state.is_over:
-                new.append(run_id)
+            match run_info.look_anyway(run_id):
+                case RunInfo() as info:
+                    now[run_id] = _Known(mark, info._replace(best=_best(info.folder)))
+                    if info.state.is_over:
+                        new.append(run_id)
+                case UnreadableRun() as run:
+                    unreadable.append(run)
         gone = [run_id for run_id in known if run_id not in now]
-        self._known = now
+        self._known, self.unreadable = now, unreadable
         if new or gone:
             _save({run_id: now[run_id] for run_id in new}, gone)
         return [each.info for each in now.values()]
@@ -89,7 +92,7 @@ def _best(folder: Path) -> dict[str, BestFigure]:
         with RunReader(folder) as reader:
             return best_figures(reader)
     except sqlite3.Error:
-        return {}  # no store yet; a damaged one is said by `client.look`
+        return {}  # no store yet; a damaged one is said by `run_info.look`
 
 
 def _stamp(folder: str) -> Stamp:

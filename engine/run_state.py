@@ -11,6 +11,7 @@ from engine.events import (
     Alarm,
     AttemptStarted,
     CacheEmptied,
+    CheckpointFailed,
     CheckpointSaved,
     CommandReceived,
     CommandRefused,
@@ -20,12 +21,15 @@ from engine.events import (
     Notice,
     Paused,
     Progress,
+    Queued,
+    Restarting,
     Resumed,
     Rewound,
     RunEnded,
     StopStage,
     TrainingEnded,
     TrainingStarted,
+    Trouble,
     WorkerFailed,
     WorkerReady,
     WorkerStarted,
@@ -36,6 +40,7 @@ class RunState(StrEnum):
     """The state machine of a run.
 
     ```
+    starting <-> queued --> stopped           (other runs use its devices)
     starting -> running <-> paused
         |          |           |
         +----------+-----------+--> stopping --> stopped | finished | failed
@@ -47,6 +52,7 @@ class RunState(StrEnum):
     `interrupted` is never written down: whoever reads finds that the supervisor's process is gone.
     """
 
+    QUEUED = "queued"
     STARTING = "starting"
     RUNNING = "running"
     PAUSED = "paused"
@@ -67,6 +73,7 @@ class RunState(StrEnum):
         return self in _OVER and self is not RunState.FINISHED
 
 
+_BEFORE = frozenset({RunState.QUEUED, RunState.STARTING})
 _OVER = frozenset({RunState.FINISHED, RunState.STOPPED, RunState.FAILED, RunState.INTERRUPTED})
 
 
@@ -85,7 +92,7 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     replicas: int = 0
     parameters: int = 0
     started: float = 0.0
-    """When the first attempt began (seconds since the epoch)."""
+    """When the first attempt began, after the queue (seconds since the epoch)."""
 
     updated: float = 0.0
     """When the last event came in (seconds since the epoch)."""
@@ -110,6 +117,9 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     """While paused: model and optimizer lie in the host's memory."""
 
     failure_rank: int = -1
+    troubles: dict[str, str] = {}
+    """What somebody should look after now, in sentences, by kind of `Trouble`; or `checkpoint`: the
+    last one could not be saved."""
 
     @property
     def total_steps(self) -> int:
@@ -135,6 +145,14 @@ def fold(status: RunStatus, event: Event, time: float) -> RunStatus:
                 started=status.started or time,
                 freed_devices=False,
                 failure_rank=-1,
+                troubles={},
+            )
+        case Queued():
+            return change(
+                status,
+                state=RunState.QUEUED if event.ahead else RunState.STARTING,
+                reason=event.reason,
+                started=time if status.attempt == 1 and not event.ahead else status.started,
             )
         case WorkerStarted():
             return change(status, worker_pids=(*status.worker_pids, event.pid))
@@ -143,7 +161,7 @@ def fold(status: RunStatus, event: Event, time: float) -> RunStatus:
         case TrainingStarted():
             return change(
                 status,
-                state=RunState.RUNNING if status.state is RunState.STARTING else status.state,
+                state=RunState.RUNNING if status.state in _BEFORE else status.state,
                 step=event.step,
                 steps_per_epoch=event.steps_per_epoch,
                 epochs=event.epochs,
@@ -169,7 +187,14 @@ def fold(status: RunStatus, event: Event, time: float) -> RunStatus:
                 metrics=status.metrics | event.metrics,
             )
         case CheckpointSaved():
-            return change(status, checkpoint=event.path, checkpoint_step=event.step)
+            return change(
+                status,
+                checkpoint=event.path,
+                checkpoint_step=event.step,
+                troubles=_other_troubles(status, "checkpoint"),
+            )
+        case CheckpointFailed():
+            return change(status, troubles=status.troubles | {"checkpoint": event.text})
         case Paused():
             return change(status, state=RunState.PAUSED, freed_devices=event.freed_devices)
         case Resumed():
@@ -189,13 +214,23 @@ def fold(status: RunStatus, event: Event, time: float) -> RunStatus:
                 workers_ready=0,
                 freed_devices=False,
                 failure_rank=event.failure.rank if event.failure else -1,
+                troubles={},
             )
-        case CacheEmptied() | Notice() | Alarm() | WorkerFailed():
+        case Trouble():
+            added = {event.kind: event.text} if event.raised else {}
+            return change(status, troubles=_other_troubles(status, event.kind) | added)
+        case CacheEmptied() | Notice() | Alarm():
+            return status
+        case WorkerFailed() | Restarting():
             return status
         case CommandReceived() | CommandRefused():
             return status
         case _:
             assert_never(event)
+
+
+def _other_troubles(status: RunStatus, kind: str) -> dict[str, str]:
+    return {other: text for other, text in status.troubles.items() if other != kind}
 
 
 def _newest_metrics(event: Metrics) -> dict[str, float]:

@@ -6,14 +6,15 @@ from collections.abc import Mapping
 
 import msgspec
 
-from engine import spec_fields
+from engine import machine_fields, safety_fields, spec_fields
 from engine.field_info import FieldInfo, Setting, fields_of
 
 
 class RunSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything that decides what a run computes. Stored as `spec.toml` in the run folder.
 
-    A field whose type is in `engine.spec_fields` can be set in the form and on the command line.
+    A field whose type is in `engine.spec_fields` or `engine.machine_fields` can be set in the form
+    and on the command line.
     """
 
     recipe: str
@@ -59,9 +60,15 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     checkpoint_best: spec_fields.CheckpointBest = ""
     keep_checkpoints: spec_fields.KeepCheckpoints = 3
 
-    stop_on_nan: spec_fields.StopOnNan = False
+    on_nan: spec_fields.OnNan = "continue"
     gradient_norm: spec_fields.GradientNorm = False
     deterministic: spec_fields.Deterministic = False
+    max_restarts: safety_fields.MaxRestarts = 0
+    hang_minutes: safety_fields.HangMinutes = 2.0
+    on_disk_full: safety_fields.OnDiskFull = "pause"
+
+    queue: machine_fields.Queue = "gpus"
+    keep_awake: machine_fields.KeepAwake = True
 
     @property
     def slots(self) -> tuple[str, ...]:

@@ -9,10 +9,10 @@ from msgspec import Meta
 LARGEST = 2**31 - 1
 """Seeds up to here suit torch, TensorFlow and numpy; no count of a run has any use beyond it."""
 
-GROUPS = ("Training", "Optimizer", "Precision and speed", "Checkpoints", "Safety")
+GROUPS = ("Training", "Optimizer", "Precision and speed", "Checkpoints", "Safety", "Machine")
 """The headings under which a form shows the fields of a spec, in their order."""
 
-_TRAINING, _OPTIMIZER, _SPEED, _CHECKPOINTS, _SAFETY = ({"group": name} for name in GROUPS)
+_TRAINING, _OPTIMIZER, _SPEED, _CHECKPOINTS, _SAFETY, _ = ({"group": name} for name in GROUPS)
 
 BatchSize = Annotated[
     int,
@@ -268,11 +268,14 @@ KeepCheckpoints = Annotated[
     ),
 ]
 
-StopOnNan = Annotated[
-    bool,
+OnNan = Annotated[
+    Literal["continue", "skip", "stop"],
     Meta(
-        title="Stop on NaN",
-        description="End the run when the loss is no finite number; the last checkpoint stays.",
+        title="On NaN",
+        description="When the loss is NaN or infinite. continue: go on as if nothing was. skip: "
+        "leave the update of such a step out, also where only the norm of its gradients is not "
+        "finite; looks at every step, and records that norm. stop: end the run; the last "
+        "checkpoint stays.",
         extra=_SAFETY,
     ),
 ]

@@ -29,7 +29,7 @@ class UnreadableSpec(Exception):
 def write_spec(folder: Path, spec: RunSpec, recipe: RecipeInfo) -> None:
     """Write `spec.toml`, and keep a copy of the recipe beside it. Raises OSError."""
     document = {"run": msgspec.to_builtins(spec), "environment": _environment(recipe)}
-    (folder / FILE_NAME).write_text(tomli_w.dumps(document), encoding="utf-8")
+    _write(folder, document)
     shutil.copyfile(recipe.path, folder / "recipe.py")
 
 
@@ -43,10 +43,8 @@ def replaced_spec(folder: Path, spec: RunSpec, attempt: int) -> Iterator[None]:
     """
     path, before = folder / FILE_NAME, folder / f"spec.before-{attempt}.toml"
     document = _read(folder) | {"run": msgspec.to_builtins(spec)}
-    aside = folder / f"{FILE_NAME}.tmp"
-    aside.write_text(tomli_w.dumps(document), encoding="utf-8")
     shutil.copyfile(path, before)
-    aside.replace(path)
+    _write(folder, document)
     try:
         yield
     except BaseException:
@@ -57,20 +55,38 @@ def replaced_spec(folder: Path, spec: RunSpec, attempt: int) -> Iterator[None]:
 def read_spec(folder: Path) -> RunSpec:
     """The spec of the run in `folder`. Raises UnreadableSpec."""
     try:
-        return msgspec.convert(_read(folder)["run"], RunSpec)
-    except (KeyError, msgspec.ValidationError) as error:
+        document = _read(folder)
+        document["environment"]  # stands last: without it the file was cut off
+        return msgspec.convert(_today(document["run"]), RunSpec)
+    except (KeyError, ValueError, OverflowError, RecursionError) as error:
         raise _unreadable(folder, error) from error
+
+
+def _today(run: Any) -> Any:
+    """What a spec from before some field was another one says today."""
+    if isinstance(run, dict) and "stop_on_nan" in run:
+        rest = {name: value for name, value in run.items() if name != "stop_on_nan"}
+        return {"on_nan": "stop" if run["stop_on_nan"] is True else "continue"} | rest
+    return run
+
+
+def _write(folder: Path, document: dict[str, Any]) -> None:
+    """At any moment the old one or the new one is there, whole."""
+    aside = folder / f"{FILE_NAME}.tmp"
+    aside.write_text(tomli_w.dumps(document), encoding="utf-8")
+    aside.replace(folder / FILE_NAME)
 
 
 def _read(folder: Path) -> dict[str, Any]:
     try:
         return tomllib.loads((folder / FILE_NAME).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise _unreadable(folder, error) from error
 
 
 def _unreadable(folder: Path, error: Exception) -> UnreadableSpec:
-    return UnreadableSpec(f"The settings of {folder.name} cannot be read: {error}.")
+    what = f"it has no {error}" if isinstance(error, KeyError) else error
+    return UnreadableSpec(f"The settings of {folder.name} cannot be read: {what}.")
 
 
 def _environment(recipe: RecipeInfo) -> dict[str, Any]:

@@ -35,6 +35,8 @@ CREATE TABLE IF NOT EXISTS point (
     value REAL,                     -- NULL is NaN: SQLite has no other way to say it
     PRIMARY KEY (series, i)
 ) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS not_finite ON point (series, step)
+    WHERE value - value IS NULL;    -- NaN and infinities: so few that a pyramid would hide them
 CREATE TABLE IF NOT EXISTS block (
     series INTEGER NOT NULL,
     level INTEGER NOT NULL,         -- a block of level k stands for 16**k points
@@ -73,14 +75,9 @@ class RunStore:
         self._connection.execute("PRAGMA journal_mode=WAL")
         self._connection.execute("PRAGMA synchronous=NORMAL")
         self._connection.executescript(SCHEMA)
-        row = self._connection.execute("SELECT generation, body FROM status").fetchone()
-        self._generation: int = row[0] if row else 0
-        self.status = msgspec.msgpack.decode(row[1], type=RunStatus) if row else RunStatus()
-        self._series = {
-            name: _Series(id, count, self._pyramid_tail(id, count))
-            for id, name, count in self._connection.execute("SELECT id, name, count FROM series")
-        }
-        self._dirty = row is None
+        self.status: RunStatus
+        self._dirty: bool
+        self._read_back()
         self.commit()
 
     def append(self, event: Event, time: float) -> None:
@@ -111,6 +108,12 @@ class RunStore:
         )
         self._connection.execute("COMMIT")
         self._dirty = False
+
+    def roll_back(self) -> None:
+        """Forget what was appended since the last commit, which SQLite may have undone already."""
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+        self._read_back()
 
     def rewind(self, step: int, *, validates_again: bool = False) -> None:
         """Take every point after `step` out of the curves: the run continues from there.
@@ -146,6 +149,17 @@ class RunStore:
         """Commit and close."""
         self.commit()
         self._connection.close()
+
+    def _read_back(self) -> None:
+        """Take everything that is kept in memory from what is on disk."""
+        row = self._connection.execute("SELECT generation, body FROM status").fetchone()
+        self._generation: int = row[0] if row else 0
+        self.status = msgspec.msgpack.decode(row[1], type=RunStatus) if row else RunStatus()
+        self._series = {
+            name: _Series(id, count, self._pyramid_tail(id, count))
+            for id, name, count in self._connection.execute("SELECT id, name, count FROM series")
+        }
+        self._dirty = row is None
 
     def _begin(self) -> None:
         if not self._connection.in_transaction:

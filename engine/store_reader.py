@@ -6,10 +6,11 @@ import math
 import sqlite3
 import sys
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import NamedTuple, ParamSpec, Self, TypeVar
 
 import msgspec
 import numpy as np
@@ -19,8 +20,29 @@ from engine.pyramid import FACTOR, Array, Blocks, concatenate, zigzag
 from engine.run_state import RunStatus
 from engine.store import FILE_NAME, read_blocks
 
+MOST_GAPS = 1000
+"""Points without a finite value that a curve of blocks shows one by one."""
+
 _decode_event = msgspec.msgpack.Decoder(Event).decode
 _decode_status = msgspec.msgpack.Decoder(RunStatus).decode
+
+
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+
+def _reading(method: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+    """`method`, with what it meets in a damaged file told as SQLite tells the rest of it: a column
+    holds whatever the damage made, such as a text where a number was."""
+
+    @wraps(method)
+    def read(*args: _Arguments.args, **options: _Arguments.kwargs) -> _Result:
+        try:
+            return method(*args, **options)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise sqlite3.DatabaseError(f"it holds what nobody wrote ({error})") from error
+
+    return read
 
 
 class StoredEvent(NamedTuple):
@@ -68,33 +90,40 @@ class RunReader:
         """Close the file."""
         self._connection.close()
 
+    @_reading
     def status(self) -> RunStatus:
         """The newest status that the supervisor wrote. Whether it still lives is another question:
-        `engine.client.state_of` asks the operating system."""
+        `engine.run_info.state_of` asks the operating system."""
         row = self._connection.execute("SELECT body FROM status").fetchone()
         return _decode_status(row[0]) if row else RunStatus()
 
+    @_reading
     def generation(self) -> int:
         """Goes up whenever points were taken away: then read every curve anew."""
         row = self._connection.execute("SELECT generation FROM status").fetchone()
         return int(row[0]) if row else 0
 
+    @_reading
     def events_after(self, seq: int) -> list[StoredEvent]:
         """The events after number `seq` (0 for all), oldest first."""
         rows = self._connection.execute(
             "SELECT seq, time, body FROM event WHERE seq > ? ORDER BY seq", (seq,)
         )
-        return [StoredEvent(seq, time, _decode_event(body)) for seq, time, body in rows]
+        return [StoredEvent(int(n), float(time), _decode_event(body)) for n, time, body in rows]
 
+    @_reading
     def last_seq(self) -> int:
         """Number of the newest event; 0 before the first."""
         row = self._connection.execute("SELECT coalesce(max(seq), 0) FROM event").fetchone()
         return int(row[0])
 
+    @_reading
     def counts(self) -> dict[str, int]:
         """How many points every series has by now."""
-        return dict(self._connection.execute("SELECT name, count FROM series"))
+        rows = self._connection.execute("SELECT name, count FROM series")
+        return {str(name): int(count) for name, count in rows}
 
+    @_reading
     def best(self, series: str, *, lowest: bool) -> tuple[float, int] | None:
         """The lowest or the highest finite value of a series and its first step; None without
         any. Looks at every point: meant for what is measured once an epoch."""
@@ -107,9 +136,11 @@ class RunReader:
         ).fetchone()
         return (float(row[0]), int(row[1])) if row else None
 
+    @_reading
     def history(self, series: str, most: int = 20_000) -> Curve:
         """A whole series in about `most` points at the most: exact if it is no longer than that,
-        else the lowest and highest value of each block. Empty for an unknown series."""
+        else the lowest and highest value of each block, and where single values are no numbers.
+        Empty for an unknown series."""
         id, count = self._find(series)
         if count <= most:
             return self._exact(id, 0)
@@ -122,8 +153,9 @@ class RunReader:
                 rest = Blocks(*(column[:-1] for column in rest))
             blocks = concatenate(blocks, rest)
             covered += len(rest.step) * size
-        return Curve(*zigzag(blocks), covered)
+        return self._with_gaps(id, Curve(*zigzag(blocks), covered))
 
+    @_reading
     def window(
         self, series: str, first_step: float, last_step: float, most: int = 20_000
     ) -> tuple[Curve, bool]:
@@ -140,15 +172,16 @@ class RunReader:
         covered = max(0, bisect_left(range(count), first_step, key=step) - 1)
         end = min(count, bisect_right(range(count), last_step, key=step) + 1)
         level = _level(end - covered, most)
-        covered -= covered % FACTOR**level
+        begin = covered = covered - covered % FACTOR**level
         blocks = NO_BLOCKS
         for finer in range(level, -1, -1):
             size = FACTOR**finer
             found = read_blocks(self._connection, id, finer, covered // size, end // size)
             blocks = concatenate(blocks, found)
             covered += len(found.step) * size
-        curve = Curve(*zigzag(blocks), covered) if level else _curve(blocks, covered)
-        return curve, not level
+        if not level:
+            return _curve(blocks, covered), True
+        return self._with_gaps(id, Curve(*zigzag(blocks), covered), begin), False
 
     def batches(self, series: str, size: int = 50_000) -> Iterator[Curve]:
         """Every point of a series, some at a time."""
@@ -157,14 +190,49 @@ class RunReader:
             blocks = read_blocks(self._connection, id, 0, first, first + size)
             yield _curve(blocks, first + len(blocks.step))
 
+    @_reading
     def points_after(self, series: str, count: int) -> Curve:
         """The points of a series after its first `count`."""
         id, _ = self._find(series)
         return self._exact(id, count)
 
+    @_reading
+    def overview_after(self, series: str, count: int) -> Curve:
+        """The same for whoever cannot keep up: the lowest and highest value of each block of 16.
+
+        What comes after the last whole block is left for the next time.
+        """
+        id, _ = self._find(series)
+        first = -(-count // FACTOR)
+        single = read_blocks(self._connection, id, 0, count, first * FACTOR)
+        whole = read_blocks(self._connection, id, 1, first)
+        covered = count + len(single.step) + len(whole.step) * FACTOR
+        return self._with_gaps(id, Curve(*zigzag(concatenate(single, whole)), covered), count)
+
     def _exact(self, id: int, first: int) -> Curve:
         blocks: Blocks = read_blocks(self._connection, id, 0, first)
         return _curve(blocks, first + len(blocks.step))
+
+    def _with_gaps(self, id: int, curve: Curve, first: int = 0) -> Curve:
+        """`curve`, which begins with point number `first`, with the first MOST_GAPS of its points
+        that are NaN or infinite: blocks with other values do not show them. The condition is that
+        of an index, which the plus has SQLite choose."""
+        rows = self._connection.execute(
+            "SELECT step, time FROM point "
+            "WHERE series = ? AND value - value IS NULL AND +i >= ? AND +i < ? "
+            "ORDER BY step LIMIT ?",
+            (id, first, curve.count, MOST_GAPS),
+        ).fetchall()
+        if not rows:
+            return curve
+        steps, times = np.array(rows, dtype=np.float64).T
+        places = np.searchsorted(curve.step, steps, "right")
+        return Curve(
+            np.insert(curve.step, places, steps),
+            np.insert(curve.time, places, times),
+            np.insert(curve.value, places, np.nan),
+            curve.count,
+        )
 
     def _find(self, series: str) -> tuple[int, int]:
         row = self._connection.execute(

@@ -122,6 +122,23 @@ class Strategy(ABC):
         return len(devices)
 
 
+class CutsModel(Strategy):
+    """A strategy that cuts one model into stages, one per device."""
+
+    def recipe_problem(self, recipe: RecipeInfo) -> str:
+        problem = super().recipe_problem(recipe)
+        if problem or recipe.can_be_cut:
+            return problem
+        return (
+            f"{self.name} cuts the model into stages, and {recipe.name} neither mentions a "
+            "Sequential nor defines stages(model, count): add that function to the recipe, which "
+            "returns the model as a list of count layers, or choose another strategy."
+        )
+
+    def replicas(self, devices: Sequence[str]) -> int:
+        return 1
+
+
 def one_process_per_device(devices: Sequence[str]) -> tuple[WorkerPlan, ...]:
     """The pool of the multi-process strategies: rank k has device k."""
     return tuple(WorkerPlan(rank, (device,)) for rank, device in enumerate(devices))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import get_args
 
-from PySide6.QtCore import QObject, QSettings, QTimer
+from PySide6.QtCore import QObject, QTimer
 
 from engine import paths
 from engine.client import RunInfo
@@ -40,6 +40,7 @@ from gui.run_controls import RunControls
 from gui.run_figures import RunFigures
 from gui.run_form import RunForm
 from gui.run_history import RunHistory
+from gui.settings_file import open_settings
 from gui.store_reader import StoreReader
 from gui.telemetry_reader import TelemetryReader
 
@@ -74,7 +75,7 @@ class Deck(QObject):
     def __init__(self, theme: look.ThemeController) -> None:
         super().__init__()
         paths.home().mkdir(parents=True, exist_ok=True, mode=0o700)
-        self.settings = QSettings(str(paths.home() / "window.ini"), QSettings.Format.IniFormat)
+        self.settings, trouble = open_settings(paths.home() / "window.ini")
         choice = self.settings.value("theme")
         if choice in get_args(look.Choice):
             theme.set_choice(choice)
@@ -121,6 +122,7 @@ class Deck(QObject):
         self._connect_window()
         self._frame = self._timer(FRAME_MS, self._draw)
         self._refresh = self._timer(REFRESH_RUNS_MS, self.controller.refresh_runs)
+        self._say(trouble)
         self._open_newest()
         self.telemetry.start()
 
@@ -152,6 +154,7 @@ class Deck(QObject):
         infos = self.controller.runs()
         self.runs.show_runs(infos)
         self.owners.show_runs(infos)
+        self.form.show_runs(infos)
         self.open(self.first_run.to_open(infos))
 
     def _runs_listed(self, infos: list[RunInfo]) -> None:
@@ -187,12 +190,15 @@ class Deck(QObject):
         controls.stop_clicked.connect(controller.stop)
         controls.pause_and_free_clicked.connect(controller.pause_and_free)
         controls.checkpoint_clicked.connect(controller.save_checkpoint)
+        self.banner.stop.clicked.connect(controller.stop)
         controls.empty_cache_clicked.connect(controller.empty_cache)
         controller.started.connect(self._started)
         controller.problems.connect(self.form.show_problems)
         controller.failed.connect(self._say)
         controller.runs_listed.connect(self._runs_listed)
         controller.runs_listed.connect(self.notices.show_runs)
+        controller.runs_listed.connect(self.form.show_runs)
+        controller.unreadable_listed.connect(self.history.show_unreadable)
         self.notices.ended.connect(self._say)
         self.form.said.connect(self._say)
         self.log_desk.said.connect(self._say)
@@ -201,6 +207,7 @@ class Deck(QObject):
         self.runs.leaving.connect(lambda: self.open(None))
         self.history.opened.connect(self.open)
         self.history.copy_requested.connect(self.form.load)
+        self.history.move_requested.connect(controller.move)
         self._connect_resume()
 
     def _connect_resume(self) -> None:

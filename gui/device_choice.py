@@ -33,6 +33,7 @@ class DeviceChoice(QWidget):
         self._snapshot = Snapshot(time=0.0, devices=())
         self._uses: Mapping[str, MemoryUse] = {}
         self._touched = False
+        self._overlap = ""
         self.cpu = QCheckBox("CPU")
         self.cpu.setChecked(True)
         self.cpu.setToolTip("Train without a GPU, on this many workers.")
@@ -137,6 +138,16 @@ class DeviceChoice(QWidget):
         """The first whole GPU that nobody uses, else the CPU, as a spec names it."""
         return (*self._empty(), "cpu:0")[0]
 
+    def spoken(self, device: str) -> str:
+        """What people call `device`: `GPU 0`, `cpu:0`."""
+        return self._boxes[device].name if device in self._boxes else device
+
+    def set_overlap(self, text: str) -> None:
+        """Say which runs use the chosen devices; empty when none does."""
+        if text != self._overlap:
+            self._overlap = text
+            self._warn()
+
     def set_problem(self, text: str) -> None:
         """Show what is wrong with the choice, in words; empty when nothing is."""
         self._below.set_problem(text)
@@ -207,7 +218,8 @@ class DeviceChoice(QWidget):
             found.append("CUDA gives a process one slice only.")
         if found:
             found.append("The run may be slow or run out of memory.")
-        self._warning.set_note("⚠ " + " ".join(found) if found else "")
+        warning = "⚠ " + " ".join(found) if found else ""
+        self._warning.set_note("\n".join(filter(None, (warning, self._overlap))))
 
     def _show_links(self) -> None:
         dialog = LinksDialog(self._snapshot, self)

@@ -28,6 +28,9 @@ _LEVEL = Qt.ItemDataRole.UserRole + 1
 _Index = QModelIndex | QPersistentModelIndex
 _NOWHERE = QModelIndex()
 
+MOST_EVENTS = 10_000
+"""Rows; the oldest go, as in the log."""
+
 
 class _Row(NamedTuple):
     cells: tuple[str, ...]
@@ -57,6 +60,11 @@ class EventModel(QAbstractTableModel):
             cells = (wording.clock(stored.time), name, rank, said.level.value, said.text)
             self._rows.append(_Row(cells, said.rank, said.level))
         self.endInsertRows()
+        surplus = len(self._rows) - MOST_EVENTS
+        if surplus > 0:
+            self.beginRemoveRows(QModelIndex(), 0, surplus - 1)
+            del self._rows[:surplus]
+            self.endRemoveRows()
 
     def _make_room(self, count: int) -> None:
         """Forget the oldest rows, so that `count` more are MOST_ROWS at the most."""

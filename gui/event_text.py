@@ -11,6 +11,7 @@ from engine.events import (
     Alarm,
     AttemptStarted,
     CacheEmptied,
+    CheckpointFailed,
     CheckpointSaved,
     CommandReceived,
     CommandRefused,
@@ -20,12 +21,15 @@ from engine.events import (
     Notice,
     Paused,
     Progress,
+    Queued,
+    Restarting,
     Resumed,
     Rewound,
     RunEnded,
     StopStage,
     TrainingEnded,
     TrainingStarted,
+    Trouble,
     WorkerFailed,
     WorkerReady,
     WorkerStarted,
@@ -88,6 +92,8 @@ def event_text(event: Event) -> EventText:
                 f"Checkpoint of step {step} (epoch {epoch}) saved as {Path(path).name} "
                 f"({wording.size(bytes)}, {seconds:.2f} s)."
             )
+        case CheckpointFailed(text=text):
+            return EventText(Level.ERROR, text)
         case CacheEmptied(rank, device, freed):
             return _info(f"Cache of {device} emptied: {wording.size(freed)} given back.", rank)
         case Paused(step, freed_devices):
@@ -103,12 +109,16 @@ def event_text(event: Event) -> EventText:
         case Alarm(kind=kind, text=text, raised=raised):
             level = Level.ERROR if kind in _ERRORS else Level.WARN
             return EventText(level if raised else Level.INFO, text)
+        case Trouble(text=text, raised=raised):
+            return EventText(Level.ERROR if raised else Level.INFO, text)
         case WorkerFailed(rank, message, where, _, lost_peer):
             place = f" in {where}" if where else ""
             level = Level.WARN if lost_peer else Level.ERROR
             return EventText(level, f"Failed{place}: {message}", rank)
         case AttemptStarted(attempt, pid):
             return _info(f"Attempt {attempt} starts under supervisor process {pid}.")
+        case Queued(_, reason):
+            return _info(reason or "Its turn in the queue has come.")
         case WorkerStarted(rank, pid, devices):
             return _info(f"Worker process {pid} started for {', '.join(devices)}.", rank)
         case CommandReceived(command):
@@ -118,7 +128,13 @@ def event_text(event: Event) -> EventText:
         case StopStage(stage):
             return EventText(Level.WARN, _STAGES.get(stage, f"Stop: {stage}."))
         case Rewound(step, checkpoint):
+            if not checkpoint:
+                return _info("Begins anew: there is no checkpoint to go on from.")
             return _info(f"Goes on from checkpoint {checkpoint}, after step {step}.")
+        case Restarting(failure, number, most):
+            return EventText(
+                Level.WARN, f"Restart {number} of {most}: {failure.message}", failure.rank
+            )
         case RunEnded(state, reason, failure):
             rank = failure.rank if failure else FROM_SUPERVISOR
             level = _END_LEVELS.get(state, Level.ERROR)

@@ -1,4 +1,4 @@
-"""The banner that says why a run failed, until it is dismissed or the run goes on."""
+"""The banner that says why a run failed, or what is wrong with it now, until it is dismissed."""
 
 from __future__ import annotations
 
@@ -43,10 +43,12 @@ class FailureBanner(QFrame):
         self.log.setFixedHeight(_LOG_HEIGHT)
         self.log.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
         self.log.setAccessibleName("Last lines of the log")
+        self.stop = QPushButton("Stop the run")
         self.dismiss = QPushButton("Dismiss")
         self.dismiss.clicked.connect(self.hide)
         top = QHBoxLayout()
         top.addWidget(self.sentence, 1)
+        top.addWidget(self.stop, 0, Qt.AlignmentFlag.AlignTop)
         top.addWidget(self.dismiss, 0, Qt.AlignmentFlag.AlignTop)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(12, 8, 10, 8)
@@ -74,8 +76,9 @@ class FailureBanner(QFrame):
                     pass
 
     def show_info(self, info: RunInfo) -> None:
-        """Appear, once, when the run has failed or was interrupted."""
+        """Appear, once, when the run has failed or was interrupted, or needs looking after."""
         if info.state not in (RunState.FAILED, RunState.INTERRUPTED):
+            self._show_troubles(info)
             return
         sentence = info.reason or f"The run {info.state}."
         if sentence == self._said:
@@ -90,7 +93,19 @@ class FailureBanner(QFrame):
         self.log.setPlainText(tail)
         self.log.setVisible(bool(tail))
         self.log.verticalScrollBar().setValue(self.log.verticalScrollBar().maximum())
+        self.stop.hide()
         self.show()
+
+    def _show_troubles(self, info: RunInfo) -> None:
+        sentences = " ".join(info.status.troubles.values())
+        if sentences == self._said:
+            return
+        self._said = sentences
+        self.sentence.setText(f"⚠ Run {info.id}: {sentences}")
+        self.facts.hide()
+        self.log.hide()
+        self.stop.show()
+        self.setVisible(bool(sentences))
 
 
 _SPOKEN = {RunState.FAILED: "failed", RunState.INTERRUPTED: "was interrupted"}

@@ -91,7 +91,7 @@ class HistoryDesk(QObject):
             self.again_requested.emit(info.spec)
 
     def _compare(self) -> None:
-        self._chosen.choose(self._history.selected_ids())
+        self._chosen.choose([info.id for info in self._history.selected()])
         self._panel.compare.setChecked(True)
 
     def _write_notes(self) -> None:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 MOST_BYTES = 256 * 1024
-"""As much is read at once, and so far before the end a long log begins."""
+"""So far before its end a long log begins. Who is further behind goes there, too: nobody can read
+what passes by so fast."""
+
+PIECE = 32 * 1024
+"""As much is read at once later on, so that showing it takes no longer than a frame."""
+
+LONGEST_LINE = 2000
+"""Characters of a line that are shown: to lay out a line of a megabyte takes seconds."""
 
 
 class LogTail:
@@ -15,32 +22,48 @@ class LogTail:
         self._path = path
         self._offset = -1
         self._rest = b""
+        self._is_cut = False
+        """The line that is being read was shown already, as far as a line is."""
 
     def read(self, *, whole: bool = False) -> list[str]:
-        """The complete lines since the last call; the beginning of a long log is skipped.
+        """The complete lines since the last call; the beginning of a long log is skipped, and so is
+        what came in too fast, with a word about it.
 
         With `whole`, a last line without an end counts as complete. Raises OSError.
         """
         with self._path.open("rb") as file:
             size = file.seek(0, 2)
-            skipped = False
-            if self._offset < 0:
-                self._offset = max(0, size - MOST_BYTES)
-                skipped = self._offset > 0
-            elif size < self._offset:
-                self._offset, self._rest = 0, b""
-            file.seek(self._offset)
-            new = file.read(MOST_BYTES)
-        self._offset += len(new)
+            is_first = self._offset < 0
+            if size < self._offset:
+                self._go_to(0)
+            begin = max(self._offset, 0)
+            passed_over = size - begin > MOST_BYTES
+            if passed_over:
+                self._go_to(size - MOST_BYTES)
+            file.seek(max(self._offset, 0))
+            new = file.read(MOST_BYTES if is_first or whole else PIECE)
+        said = []
+        if passed_over and not is_first:
+            said.append(f"[{self._offset - begin:,} bytes passed over: see {self._path}]")
+        self._offset = max(self._offset, 0) + len(new)
         *lines, self._rest = (self._rest + new).split(b"\n")
-        if skipped:
-            lines = lines[1:]  # it began in the middle
-        if (whole or len(self._rest) > MOST_BYTES) and self._rest:
+        if passed_over or self._is_cut:  # it began in the middle of a line
+            self._is_cut = not lines
+            lines = lines[1:]
+            if self._is_cut:
+                self._rest = b""
+        self._rest = self._rest[self._rest.rfind(b"\r", 0, -1) + 1 :]  # a progress bar, overwritten
+        if self._rest and (whole or len(self._rest) > LONGEST_LINE):
             lines.append(self._rest)
-            self._rest = b""
-        return [_text(line) for line in lines]
+            self._is_cut, self._rest = not whole, b""
+        return said + [self._text(line) for line in lines]
 
+    def _go_to(self, offset: int) -> None:
+        self._offset, self._rest, self._is_cut = offset, b"", False
 
-def _text(line: bytes) -> str:
-    """What a terminal would leave of `line`: progress bars overwrite themselves with `\\r`."""
-    return line.rstrip(b"\r").rpartition(b"\r")[2].decode(errors="replace")
+    def _text(self, line: bytes) -> str:
+        """What a terminal would leave of `line`: progress bars overwrite themselves with `\\r`."""
+        text = line.rstrip(b"\r").rpartition(b"\r")[2]
+        if len(text) <= LONGEST_LINE:
+            return text.decode(errors="replace")
+        return text[:LONGEST_LINE].decode(errors="replace") + f" … [the rest: {self._path}]"

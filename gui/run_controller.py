@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 from PySide6.QtCore import QObject, Signal
 
-from engine import client
+from engine import client, queue
 from engine.client import CannotStart, CommandFailed, NoSuchRun, RunInfo
 from engine.commands import Command, EmptyCache, Pause, Resume, SaveCheckpoint, Stop
+from engine.queue import CannotMove, Where
 from engine.run_index import RunIndex
 from engine.run_state import RunState
 from engine.spec import RunSpec
@@ -56,6 +57,9 @@ class RunController(QObject):
 
     runs_listed = Signal(list)
     """list[RunInfo], newest first: the answer to `refresh_runs`."""
+
+    unreadable_listed = Signal(list)
+    """list[UnreadableRun], newest first: those that were met and are not in `runs_listed`."""
 
     def __init__(self, background: Background, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -125,6 +129,11 @@ class RunController(QObject):
         """Ask every worker of the watched run to give unused memory back."""
         self._send(EmptyCache())
 
+    def move(self, run_id: str, where: Where) -> None:
+        """Change the place of a queued run: answered by `runs_listed`."""
+        work = partial(queue.move, run_id, where)
+        self._background.run(work, lambda _: self.refresh_runs(), self._fail)
+
     def refresh_runs(self) -> None:
         """Look at every run: answered by `runs_listed`. A second call meanwhile changes nothing."""
         if not self._listing:
@@ -132,8 +141,11 @@ class RunController(QObject):
             self._background.run(self._index.runs, self._runs_are, self._runs_failed)
 
     def runs(self) -> list[RunInfo]:
-        """Every run there is, newest first, read on this thread: for the window's opening."""
-        return self._index.runs()
+        """Every run there is, newest first, read on this thread: for the window's opening. Those
+        that cannot be read are said in `unreadable_listed`."""
+        infos = self._index.runs()
+        self.unreadable_listed.emit(self._index.unreadable)
+        return infos
 
     def _take_off(self, work: Callable[[], str], failure: Callable[[Exception], None]) -> None:
         if self._starting:
@@ -173,6 +185,7 @@ class RunController(QObject):
     def _runs_are(self, infos: list[RunInfo]) -> None:
         self._listing = False
         self.runs_listed.emit(infos)
+        self.unreadable_listed.emit(self._index.unreadable)
 
     def _runs_failed(self, error: Exception) -> None:
         self._listing = False
@@ -182,7 +195,7 @@ class RunController(QObject):
         match error:
             case CannotStart(problems=problems):
                 self.problems.emit(problems)
-            case CommandFailed() | NoSuchRun() | OSError():
+            case CommandFailed() | NoSuchRun() | CannotMove() | OSError():
                 self.failed.emit(str(error))
             case _:
                 raise error

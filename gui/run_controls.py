@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from html import escape
 from typing import NamedTuple
 
 from PySide6.QtCore import QSize, Qt, QTimer, Signal
@@ -28,7 +29,7 @@ from engine.spec import RunSpec
 from gui import wording
 from gui.fields import wrapped
 from gui.progress_text import progress_text, silence_text, time_left
-from gui.state_look import dot, ring, state_colour
+from gui.state_look import dot, ring, state_colour, state_words
 from gui.theme import Theme, icon
 
 
@@ -47,6 +48,7 @@ class Offer(NamedTuple):
 
 
 _OFFERS = {
+    RunState.QUEUED: Offer(stop="Stop"),
     RunState.STARTING: Offer(stop="Stop"),
     RunState.RUNNING: Offer(pause=True, stop="Stop", ask=True),
     RunState.PAUSED: Offer(go_on=True, stop="Stop", ask=True),
@@ -142,8 +144,9 @@ class RunControls(QFrame):
         self.pause_more.setVisible(not resumable)
         self._progress_label.setText(progress_text(info.status) if info else "")
         total = info.status.total_steps if info else 0
-        self.progress.setRange(0, total or 1)
-        self.progress.setValue(min(info.status.step, total) if info else 0)
+        coarser = max(0, total.bit_length() - 31)  # Qt counts in 32 bits
+        self.progress.setRange(0, (total >> coarser) or 1)
+        self.progress.setValue(min(info.status.step, total) >> coarser if info else 0)
         self.progress.setVisible(info is not None and (bool(total) or not over))
         self._show_state()
 
@@ -198,7 +201,7 @@ class RunControls(QFrame):
         self._dot.setPixmap(ring(colour, 12) if silent else dot(colour, 12))
         self._title_label.setText(info.title)
         self._title_label.setToolTip(str(info.folder))
-        parts = [f'<span style="color:{colour}">{info.state}</span>']
+        parts = [f'<span style="color:{colour}">{escape(state_words(info))}</span>']
         if silent:
             parts.append(f"{silence_text(self._silence)} ⚠")
             self._state_label.setText(" · ".join(parts))
@@ -208,7 +211,7 @@ class RunControls(QFrame):
         self._dot.setAccessibleName(str(info.state))
         self._state_label.setToolTip(_TIME_TIP)
         status = info.status
-        if status.started:
+        if status.started and info.state is not RunState.QUEUED:
             end = status.updated if info.state.is_over else time.time()
             parts.append(wording.duration(end - status.started))
         if left := time_left(info):

@@ -17,6 +17,9 @@ TRAIN_LOSS = "train/loss"
 _SHARES = {"rank/0/data_share": "data", "rank/0/communication_share": "comm."}
 """What a step should spend little time on; the rest is computing."""
 
+MOST_LOSSES = 40_000
+"""Losses that are kept for the trend."""
+
 _LESS_IS_BETTER = ("loss", "error", "mae", "mse", "rmse", "perplexity")
 _UNKNOWN = "–"
 
@@ -123,6 +126,13 @@ class RunFigures(QObject):
         oldest = newest - 2 * self._steps_per_epoch
         while len(self._loss) > 1 and self._steps_per_epoch and self._loss[0][0][-1] <= oldest:
             self._loss.pop(0)
+        if sum(len(steps) for steps, _ in self._loss) > MOST_LOSSES:
+            # An epoch may have millions of steps; some of them, evenly spread, tell the trend too.
+            steps = np.concatenate([steps for steps, _ in self._loss])
+            values = np.concatenate([values for _, values in self._loss])
+            wanted = np.linspace(steps[0], steps[-1], MOST_LOSSES // 2)
+            spread = np.unique(np.searchsorted(steps, wanted))
+            self._loss = [(steps[spread], values[spread])]
 
     def _trend(self) -> tuple[str, str]:
         """How the mean training loss changed from the epoch before to the last one."""

@@ -9,6 +9,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
+from engine.client import RunInfo
 from engine.field_info import Setting
 from engine.headless.command_line import train_command
 from engine.problems import Problem, problems
@@ -20,6 +21,7 @@ from gui.advanced_fields import AdvancedFields, form_rows
 from gui.choices import RecipeChoice, StrategyChoice
 from gui.device_choice import DeviceChoice
 from gui.fields import Below, Field, wrapped
+from gui.overlap import overlap
 from gui.preset_menu import PresetMenu, left_out, suited
 
 _ON_TOP = ("batch_size", "epochs", "learning_rate")
@@ -55,6 +57,7 @@ class RunForm(QFrame):
         self.copy_button = QPushButton(self.tr("Copy command"))
         self.copy_button.setToolTip(self.tr("The command line that starts the same run"))
         self._spec: RunSpec | None = None
+        self._active: list[RunInfo] = []
         self._lay_out()
         self.recipe.chosen.connect(self._recipe_chosen)
         self.strategy.currentIndexChanged.connect(self._check)
@@ -133,6 +136,11 @@ class RunForm(QFrame):
         """Offer the GPUs that this machine has now."""
         self.devices.show_snapshot(snapshot)
 
+    def show_runs(self, runs: Iterable[RunInfo]) -> None:
+        """Say beside the devices which of `runs` use them."""
+        self._active = [info for info in runs if not info.state.is_over]
+        self._show_overlap()
+
     def show_problems(self, found: Iterable[Problem]) -> None:
         """Show why the engine did not start the run, each reason beside its field."""
         texts: dict[str, list[str]] = {}
@@ -190,11 +198,16 @@ class RunForm(QFrame):
         self._strategy_below.set_note(f"Needs {strategy.needs}.")
         self._strategy_below.setToolTip(wrapped(strategy.summary))
         self._spec = None if found else spec
+        self._show_overlap()
         self.start_button.setEnabled(not found)
         self.presets.set_spec(self._spec)
         self.copy_button.setEnabled(not found)
         self.advanced.show_changes()
         self.show_problems(found)
+
+    def _show_overlap(self) -> None:
+        devices = self.devices
+        devices.set_overlap(overlap(self._spec, self._active, devices.spoken) if self._spec else "")
 
     def _refuse(self, strategy: Strategy, spec: RunSpec) -> None:
         """Hold the fields that `strategy` refuses to their defaults. What it refuses may depend on

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from PySide6.QtCore import QModelIndex, QPoint, QPointF, Qt, Signal, SignalInstance
 from PySide6.QtGui import QAction, QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QAbstractItemView, QListWidget, QListWidgetItem, QWidget
 
-from engine.client import RunInfo
+from engine.client import RunInfo, UnreadableRun
+from engine.run_state import RunState
 from gui import wording
 from gui.run_row import COLOUR, DETAIL, ID, TAGS, RunDelegate, box_rect
-from gui.state_look import state_colour
+from gui.state_look import state_colour, state_words
 from gui.theme import Theme
+
+
+class _Row(NamedTuple):
+    id: str
+    title: str
+    detail: str
+    colour: str
+    tip: str
+    tags: tuple[str, ...]
 
 
 class RunHistory(QListWidget):
@@ -35,6 +46,8 @@ class RunHistory(QListWidget):
 
     selection_changed = Signal()
     """Other runs are selected, or what they allow has changed."""
+    move_requested = Signal(str, str)
+    """Id of a queued run, and where it should go: one of `engine.queue.WAYS`."""
 
     copy_requested = Signal(object)
     """RunSpec of a run whose settings should be filled into the form."""
@@ -43,6 +56,8 @@ class RunHistory(QListWidget):
         super().__init__(parent)
         self._theme = theme
         self._infos: list[RunInfo] = []
+        self._unreadable: list[UnreadableRun] = []
+        self._rows: list[_Row] = []
         self.watched: str | None = None
         """Id of the run that is selected."""
 
@@ -61,6 +76,11 @@ class RunHistory(QListWidget):
         self.resume_as_form = self._ask(
             "Resume with the form's strategy and devices", self.resume_as_form_requested
         )
+        self.moves = {
+            "first": self._ask("Start first in the queue", self.move_requested, "first"),
+            "up": self._ask("Move up in the queue", self.move_requested, "up"),
+            "down": self._ask("Move down in the queue", self.move_requested, "down"),
+        }
         self.copy_settings = QAction("Use these settings for a new run", self)
         self.copy_settings.triggered.connect(self._copy_settings)
         self.addAction(self.copy_settings)
@@ -69,43 +89,29 @@ class RunHistory(QListWidget):
 
     def show_runs(self, infos: list[RunInfo]) -> None:
         """List `infos` in their order; the selected runs stay selected."""
-        if infos == self._infos:
-            return
-        before, self._infos = self._infos, infos
-        selected = set(self.selected_ids(before))
-        self._filling = True
-        while self.count() > len(infos):
-            self.takeItem(self.count() - 1)
-        for row, info in enumerate(infos):
-            if row < min(len(before), self.count()) and before[row] == info:
-                continue
-            item = self.item(row) or self._new_item()
-            item.setData(ID, info.id)
-            item.setText(info.title)
-            item.setData(DETAIL, detail(info))
-            item.setData(TAGS, info.notes.tags)
-            item.setData(COLOUR, state_colour(info.state, self._theme))
-            item.setToolTip(tip(info))
-        self._filling = False
-        self.watch(self.watched)
-        if len(selected) > 1:
-            self._select(selected)
+        if infos != self._infos:
+            self._infos = infos
+            self._fill()
+
+    def show_unreadable(self, runs: list[UnreadableRun]) -> None:
+        """List `runs` below the others; opening one says what is wrong with it."""
+        if runs != self._unreadable:
+            self._unreadable = runs
+            self._fill()
 
     def watch(self, run_id: str | None) -> None:
         """Select the run that is being watched, without opening it again."""
         self.watched = run_id
         self._filling = True
-        row = next((row for row, info in enumerate(self._infos) if info.id == run_id), -1)
+        row = next((place for place, row in enumerate(self._rows) if row.id == run_id), -1)
         self.clearSelection()  # else a row stays selected whose run is another one by now
         self.setCurrentRow(row)
         self._filling = False
         self._offer()
 
-    def selected_ids(self, infos: list[RunInfo] | None = None) -> list[str]:
-        """Ids of the selected runs, in the order of the list (of `infos`, if that was another)."""
-        listed = self._infos if infos is None else infos
-        rows = sorted(index.row() for index in self.selectedIndexes())
-        return [listed[row].id for row in rows if row < len(listed)]
+    def selected_ids(self) -> list[str]:
+        """Ids of the selected runs, in the order of the list."""
+        return [self._rows[row].id for row in sorted(i.row() for i in self.selectedIndexes())]
 
     def selected(self) -> list[RunInfo]:
         """The selected runs, in the order of the list."""
@@ -121,7 +127,8 @@ class RunHistory(QListWidget):
         """Choose the run whose box is clicked; everything else selects."""
         row = self._row_of_box(event.position())
         if event.button() == Qt.MouseButton.LeftButton and row is not None:
-            self.toggled.emit(self._infos[row].id)
+            if row < len(self._infos):
+                self.toggled.emit(self._infos[row].id)
             return
         super().mousePressEvent(event)
 
@@ -135,8 +142,8 @@ class RunHistory(QListWidget):
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Choose the selected runs with the space bar."""
         if event.key() == Qt.Key.Key_Space:
-            for run_id in self.selected_ids():
-                self.toggled.emit(run_id)
+            for info in self.selected():
+                self.toggled.emit(info.id)
             return
         super().keyPressEvent(event)
 
@@ -144,9 +151,40 @@ class RunHistory(QListWidget):
         """Colour the dots and the details for `theme`."""
         self._theme = theme
         self._delegate.theme = theme
-        for row, info in enumerate(self._infos):
-            self.item(row).setData(COLOUR, state_colour(info.state, theme))
+        self._fill()
         self.viewport().update()
+
+    def _fill(self) -> None:
+        """Show what is known now, touching only the rows that have changed."""
+        rows = [*map(self._row, self._infos), *map(self._unreadable_row, self._unreadable)]
+        before, self._rows = self._rows, rows
+        selected = {before[index.row()].id for index in self.selectedIndexes()}
+        self._filling = True
+        while self.count() > len(rows):
+            self.takeItem(self.count() - 1)
+        for place, row in enumerate(rows):
+            item = self.item(place) or self._new_item()
+            if place < len(before) and before[place] == row:
+                continue
+            item.setData(ID, row.id)
+            item.setText(row.title)
+            item.setData(DETAIL, row.detail)
+            item.setData(TAGS, row.tags)
+            item.setData(COLOUR, row.colour)
+            item.setToolTip(row.tip)
+        self._filling = False
+        self.watch(self.watched)
+        if len(selected) > 1:
+            self._select(selected)
+
+    def _row(self, info: RunInfo) -> _Row:
+        colour = state_colour(info.state, self._theme)
+        return _Row(info.id, info.title, detail(info), colour, tip(info), info.notes.tags)
+
+    def _unreadable_row(self, run: UnreadableRun) -> _Row:
+        return _Row(
+            run.id, f"#{run.id}", f"unreadable · {run.reason}", self._theme.bad, run.reason, ()
+        )
 
     def _new_item(self) -> QListWidgetItem:
         item = QListWidgetItem()
@@ -161,8 +199,8 @@ class RunHistory(QListWidget):
 
     def _select(self, run_ids: set[str]) -> None:
         self._filling = True
-        for row, info in enumerate(self._infos):
-            self.item(row).setSelected(info.id in run_ids)
+        for place, row in enumerate(self._rows):
+            self.item(place).setSelected(row.id in run_ids)
         self._filling = False
         self._offer()
 
@@ -177,20 +215,20 @@ class RunHistory(QListWidget):
             self.opened.emit(self.watched)
 
     def _current(self) -> RunInfo | None:
-        """The run that is selected alone."""
-        selected = self.selectedIndexes()
-        return self._infos[selected[0].row()] if len(selected) == 1 else None
+        """The readable run that is selected alone."""
+        selected = self.selected()
+        return selected[0] if len(selected) == 1 == len(self.selectedIndexes()) else None
 
-    def _ask(self, text: str, signal: SignalInstance) -> QAction:
+    def _ask(self, text: str, signal: SignalInstance, *more: str) -> QAction:
         """An action that asks for something with the current run."""
         action = QAction(text, self)
-        action.triggered.connect(lambda: self._emit_current(signal))
+        action.triggered.connect(lambda: self._emit_current(signal, *more))
         self.addAction(action)
         return action
 
-    def _emit_current(self, signal: SignalInstance) -> None:
+    def _emit_current(self, signal: SignalInstance, *more: str) -> None:
         if info := self._current():
-            signal.emit(info.id)
+            signal.emit(info.id, *more)
 
     def _offer(self) -> None:
         """Enable the actions that the current run allows."""
@@ -198,6 +236,8 @@ class RunHistory(QListWidget):
         resumable = bool(info and info.state.can_resume and info.status.checkpoint)
         for action in (self.resume, self.resume_from_older, self.resume_as_form):
             action.setEnabled(resumable)
+        for action in self.moves.values():
+            action.setVisible(info is not None and info.state is RunState.QUEUED)
         self.copy_settings.setEnabled(info is not None)
         self.selection_changed.emit()
 
@@ -208,7 +248,7 @@ class RunHistory(QListWidget):
 
 def detail(info: RunInfo) -> str:
     """The second line of a run: state, a figure of merit, when it ended."""
-    parts = [str(info.state)]
+    parts = [state_words(info)]
     metrics = info.status.metrics
     merit = [name for name in metrics if name.startswith("validation/")]
     best_known = sorted(merit, key=lambda name: name.endswith("/loss"))[:1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QIcon, QPainter, QPixmap
 
+from engine.client import RunInfo
 from engine.run_state import RunState
 from gui.theme import Theme
 
@@ -15,6 +16,7 @@ _SHARP = 3
 def state_colour(state: RunState, theme: Theme) -> str:
     """The colour of `state` in `theme`."""
     return {
+        RunState.QUEUED: theme.accent,
         RunState.STARTING: theme.accent,
         RunState.RUNNING: theme.ok,
         RunState.PAUSED: theme.warn,
@@ -24,6 +26,13 @@ def state_colour(state: RunState, theme: Theme) -> str:
         RunState.FAILED: theme.bad,
         RunState.INTERRUPTED: theme.bad,
     }[state]
+
+
+def state_words(info: RunInfo) -> str:
+    """The state in a word, or behind whom the run waits."""
+    if info.state is RunState.QUEUED and info.reason:
+        return info.reason[0].lower() + info.reason[1:].rstrip(".")
+    return str(info.state)
 
 
 def dot(colour: str, size: int = 10) -> QPixmap:

@@ -12,6 +12,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine import client, paths
 from engine.client import NoSuchRun, RunInfo
+from engine.pyramid import FACTOR
 from engine.run_state import RunStatus
 from engine.store import FILE_NAME
 from engine.store_reader import RunReader
@@ -21,8 +22,16 @@ LIVE_MS = 100
 OVER_MS = 1000
 """A run that is over may be resumed from elsewhere, so it is still looked at, seldom."""
 
-LONGEST_ADDITION = 8000
-"""More new points than this are read as a curve of blocks instead, point by point no more."""
+MOST_AT_ONCE = 2000
+"""New points of all series together that are read one by one; more are read as blocks, so that a
+frame of the window does not wait for them."""
+
+LONGEST_ADDITION = 50_000
+"""With more new points than this, the whole curve is read anew as one of coarser blocks."""
+
+MOST_SHOWN = 200_000
+"""Points of a series that were added one by one; then it is read as a curve of blocks once more, so
+that a window that watches for days holds no more than that of each."""
 
 ALIVE_EVERY = 1.0
 """Seconds between two questions to the operating system whether the supervisor lives."""
@@ -39,12 +48,12 @@ class StoreReader(QObject):
     events = Signal(object)
     """list[StoredEvent], oldest first."""
 
-    points = Signal(str, object, object, object)
-    """Series, steps, values and times (float64 arrays) to append."""
+    points = Signal(str, object, object, object, bool)
+    """Series, steps, values and times (float64 arrays) to append; and whether points stand for
+    several each, so that finer ones can be had."""
 
     curve = Signal(str, object, object, object, bool)
-    """Series, steps, values and times (float64 arrays) that replace what there was; and whether
-    points stand for several each, so that finer ones can be had."""
+    """The same, to replace what there was."""
 
     log_lines = Signal(int, list)
     """Rank, and list[str]: new lines of its output."""
@@ -69,6 +78,7 @@ class StoreReader(QObject):
         self._seq = 0
         self._generation = -1
         self._counts: dict[str, int] = {}
+        self._shown: dict[str, int] = {}
         self._tails: dict[int, LogTail] = {}
         self._said = ""
         if run_id is None:
@@ -119,26 +129,38 @@ class StoreReader(QObject):
         generation = reader.generation()
         rewound = generation != self._generation
         self._generation = generation
-        for series, count in reader.counts().items():
+        counts = reader.counts()
+        floods = sum(counts.values()) - sum(self._counts.values()) > MOST_AT_ONCE
+        for series, count in counts.items():
             known = self._counts.get(series, 0)
-            if rewound or not known or count - known > LONGEST_ADDITION:
-                curve = reader.history(series)
+            new, shown = count - known, self._shown.get(series, 0)
+            if rewound or not known or new > LONGEST_ADDITION or shown + new > MOST_SHOWN:
+                curve, shown = reader.history(series), 0
                 coarse = curve.count > len(curve.step)
                 self.curve.emit(series, curve.step, curve.value, curve.time, coarse)
-            elif count != known:
-                curve = reader.points_after(series, known)
-                self.points.emit(series, curve.step, curve.value, curve.time)
+            elif new:
+                coarse = floods and new > FACTOR
+                read = reader.overview_after if coarse else reader.points_after
+                curve = read(series, known)
+                self.points.emit(series, curve.step, curve.value, curve.time, coarse)
             else:
                 continue
             self._counts[series] = curve.count
+            self._shown[series] = shown + len(curve.step)
 
     def _look(self, run_id: str, status: RunStatus | None) -> bool:
         """Look at the run again if its status changed or it may have died; whether it changed."""
-        now = time.monotonic()
-        if self._info is not None and status == self._status and now - self._looked < ALIVE_EVERY:
-            return False
+        now, before = time.monotonic(), self._info
+        if before is not None and now - self._looked < ALIVE_EVERY:
+            if status == self._status:
+                return False
+            if status is not None and _goes_on(before, status):
+                # Its spec is the same and need not be read ten times a second.
+                self._status = status
+                self._info = before._replace(status=status)
+                return True
         self._status, self._looked = status, now
-        before, self._info = self._info, client.look(run_id)
+        self._info = client.look(run_id)
         return self._info != before
 
     def _poll_logs(self, folder: Path) -> None:
@@ -165,3 +187,9 @@ class StoreReader(QObject):
         if self._reader is not None:
             self._reader.close()
             self._reader = None
+
+
+def _goes_on(info: RunInfo, status: RunStatus) -> bool:
+    """Whether it is the same attempt, only further."""
+    same = (status.attempt, status.state) == (info.status.attempt, info.state)
+    return same and not info.state.is_over

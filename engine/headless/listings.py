@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 from rich.table import Table
 from rich.text import Text
 
 from engine import catalog
+from engine.client import RunInfo, UnreadableRun
 from engine.headless.machine import why_not_here
 from engine.headless.output import (
     STATE_STYLES,
@@ -27,15 +30,20 @@ from engine.telemetry.snapshot import DeviceSnapshot
 
 def runs(*, json: bool) -> Exit:
     """Every run, newest first."""
-    found = RunIndex().runs()
+    index = RunIndex()
+    found: list[RunInfo | UnreadableRun] = [*index.runs(), *index.unreadable]
     if json:
-        print_json([run_object(info) for info in found])
+        print_json([_object(run) for run in found])
         return Exit.DONE
     if not found:
         out().print("There is no run yet: `python main.py train --recipe digits` starts one.")
         return Exit.DONE
     table = _table("id", "state", "recipe", "strategy", "devices", "epoch", "loss", "started")
     for info in found:
+        if isinstance(info, UnreadableRun):
+            table.add_row(info.id, Text("unreadable", "bold red"))
+            err().print(info.reason, soft_wrap=True)
+            continue
         loss = info.status.metrics.get("train/loss")
         table.add_row(
             info.id,
@@ -49,6 +57,17 @@ def runs(*, json: bool) -> Exit:
         )
     out().print(table)
     return Exit.DONE
+
+
+def _object(run: RunInfo | UnreadableRun) -> dict[str, Any]:
+    if isinstance(run, RunInfo):
+        return run_object(run)
+    return {
+        "id": run.id,
+        "state": "unreadable",
+        "reason": run.reason,
+        "run_dir": str(run.folder),
+    }
 
 
 def devices(*, json: bool) -> Exit:

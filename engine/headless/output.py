@@ -26,6 +26,7 @@ STATE_STYLES = {
     RunState.STOPPED: "yellow",
     RunState.STOPPING: "yellow",
     RunState.PAUSED: "yellow",
+    RunState.QUEUED: "cyan",
 }
 
 

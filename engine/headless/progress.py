@@ -10,13 +10,17 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from engine.events import (
     Alarm,
+    CheckpointFailed,
     CheckpointSaved,
     EpochEnded,
     Event,
     Notice,
     Paused,
+    Queued,
+    Restarting,
     Resumed,
     StopStage,
+    Trouble,
 )
 from engine.headless.output import duration, err, number
 from engine.headless.watch import Update
@@ -80,8 +84,12 @@ class ProgressView:
                 return f"epoch {event.epoch}/{self._epochs}  step {event.step}  {values}"
             case CheckpointSaved():
                 return f"checkpoint saved: {event.path}"
-            case Notice() | Alarm():
+            case Notice() | Alarm() | Trouble() | CheckpointFailed():
                 return event.text
+            case Restarting(failure, number, most):
+                return f"restart {number} of {most}: {failure.message}"
+            case Queued():
+                return event.reason or "its turn in the queue has come"
             case Paused():
                 return f"paused after step {event.step}"
             case Resumed():
@@ -93,8 +101,8 @@ class ProgressView:
 
 
 def _numbers(status: RunStatus, state: RunState) -> str:
-    if state is RunState.STARTING:
-        return "starting"
+    if state in (RunState.STARTING, RunState.QUEUED):
+        return str(state)
     parts = [] if state is RunState.RUNNING else [str(state)]
     parts.append(f"epoch {status.epoch}/{status.epochs}")
     parts.append(f"step {status.step}/{status.total_steps}")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from engine import client, paths
+from engine import client, paths, run_info
 from engine.events import CommandRefused, Event
 from engine.headless.output import NoAnswer
 from engine.run_state import RunState, RunStatus
@@ -104,10 +104,10 @@ def _open(run_id: str) -> RunReader:
 
 def _look(reader: RunReader, after: int) -> Update:
     status = reader.status()
-    state = client.state_of(status)
+    state = run_info.state_of(status)
     if state is RunState.INTERRUPTED:
         # The supervisor may have written its last word between the two lines above.
         status = reader.status()
-        state = client.state_of(status)
+        state = run_info.state_of(status)
     # Read after the status: an end that the status tells of is among them.
     return Update(status, state, reader.events_after(after))

@@ -7,6 +7,7 @@ can run code.
 
 from __future__ import annotations
 
+import io
 import random
 import warnings
 from collections.abc import Iterator, Sequence
@@ -91,14 +92,27 @@ def restore(
 
 def save_own(path: Path, own: State, devices: Sequence[torch.device]) -> None:
     """Write what belongs to this rank alone: its random state on its `devices`, and `own`."""
-    torch.save({"random": _random_state(devices), "own": own}, path)
+    memory = io.BytesIO()
+    torch.save({"random": _random_state(devices), "own": own}, memory)
+    path.write_bytes(memory.getbuffer())  # torch itself does not say that a disk is full
 
 
 def restore_own(path: Path, devices: Sequence[torch.device]) -> State:
-    """Take the random state back; returns what else `save_own` was given. Code is never run."""
-    state: State = torch.load(path, map_location="cpu", weights_only=True)
-    _set_random_state(state["random"], devices)
-    own: State = state["own"]
+    """Take the random state back; returns what else `save_own` was given. Code is never run.
+
+    Raises CheckpointMisfit when the file is not what `save_own` wrote.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Detected pickle protocol")
+            state: State = torch.load(path, map_location="cpu", weights_only=True)
+        _set_random_state(state["random"], devices)
+        own: State = state["own"]
+    except Exception as error:  # among them pickle's own, and nothing here imports pickle
+        raise CheckpointMisfit(
+            f"{path.name} in the checkpoint {path.parent.name} is not what Traindeck saves: it is "
+            "damaged, or it holds code, which is never run. Resume from another checkpoint."
+        ) from error
     return own
 
 

@@ -91,13 +91,15 @@ class KerasReplica(Replicated):
         losses: Sequence[torch.Tensor] = self.module.model.losses
         return losses
 
+    def statistics(self) -> list[torch.Tensor]:
+        """In Keras they are weights that are not trained."""
+        return [*super().statistics(), *self._untrained()]
+
     def align(self) -> None:
-        """Also the running statistics: in Keras they are weights that are not trained."""
         super().align()
         if self.replicas > 1:
-            for parameter in self.module.parameters():
-                if not parameter.requires_grad:
-                    distributed.broadcast(parameter.detach(), 0)
+            for weight in self._untrained():
+                distributed.broadcast(weight, 0)
 
     def local_state(self) -> dict[str, torch.Tensor]:
         return {
@@ -108,6 +110,9 @@ class KerasReplica(Replicated):
     def load_local_state(self, state: dict[str, torch.Tensor]) -> None:
         for place, seed in enumerate(self._seeds):
             seed.assign(state[f"seed_generator_{place}"])
+
+    def _untrained(self) -> list[torch.Tensor]:
+        return [p.detach() for p in self.module.parameters() if not p.requires_grad]
 
 
 def as_torch_optimizer(made: Any, parallel: Parallel) -> torch.optim.Optimizer:

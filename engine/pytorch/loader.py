@@ -12,6 +12,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, default_collate
 
 from engine.sample_order import Indices
+from engine.worker.signals import ignore_in_helper
 
 Key = tuple[int, int]
 """Epoch and index of a sample."""
@@ -33,6 +34,7 @@ class MapSamples:
                 num_workers=loader_workers,
                 persistent_workers=True,
                 pin_memory=pin_memory,
+                worker_init_fn=ignore_in_helper,
             )
 
     def __len__(self) -> int:

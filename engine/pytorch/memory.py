@@ -104,7 +104,7 @@ def empty_cache(devices: Sequence[torch.device], names: Sequence[str]) -> dict[s
     if gpus:
         torch.cuda.empty_cache()
         for device, name in gpus:
-            freed[name] = before[name] - torch.cuda.memory_reserved(device)
+            freed[name] = max(0, before[name] - torch.cuda.memory_reserved(device))
     else:
         # The logical CPU devices of one process are one device: its memory is counted once.
         resident = resident_bytes()

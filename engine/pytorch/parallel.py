@@ -107,6 +107,10 @@ class Parallel(ABC):
         """The 2-norm of all gradients of the whole model, given this rank's; a 0-d tensor."""
         return nn.utils.get_total_norm(gradients)
 
+    def statistics(self) -> list[torch.Tensor]:
+        """What a forward pass in training changes on this rank, such as running statistics."""
+        return [buffer for buffer in self.module.buffers() if buffer.is_floating_point()]
+
     def align(self) -> None:
         """Make what the ranks hold besides parameters (running statistics) the same."""
         return

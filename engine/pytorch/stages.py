@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
-from itertools import accumulate
 from typing import NamedTuple
 
 import torch
 from torch import nn
 
 from engine.pytorch.strategy import Cut
-from engine.worker.failures import TrainingFailed
-
-
-class UncuttableModel(TrainingFailed):
-    """A model that does not come apart into as many stages as there are devices."""
+from engine.stage_cut import UncuttableModel, check_stages, in_stages
 
 
 class _Layer(NamedTuple):
@@ -44,18 +38,8 @@ def cut_model(model: nn.Module, count: int, cut: Cut | None) -> list[nn.Module]:
             f"{count} stages by itself: define stages(model, count) in the recipe, which returns "
             "that many modules, or choose torch/ddp."
         )
-    blocks = _blocks(list(_layers(model)))
-    if len(blocks) < count:
-        raise UncuttableModel(
-            f"The model cannot be cut into {count} stages: only {len(blocks)} of its layers have "
-            f"trainable parameters, and every stage needs one. Choose {max(1, len(blocks))} "
-            "devices or fewer, or define stages(model, count) in the recipe."
-        )
-    stages, begin = [], 0
-    for length in _balanced([_size(block) for block in blocks], count):
-        chosen = blocks[begin : begin + length]
-        stages.append(_sequential([layer for block in chosen for layer in block]))
-        begin += length
+    layers = list(_layers(model))
+    stages = [_sequential(stage) for stage in in_stages(layers, count, _trains, _size)]
     return _checked(stages, model, count)
 
 
@@ -82,32 +66,13 @@ def _checked(stages: object, model: nn.Module, count: int) -> list[nn.Module]:
     names: dict[int, str] = {}
     for name, tensor in _state(model):
         names.setdefault(id(tensor), name)
-    owners: dict[int, int] = {}
-    for number, stage in enumerate(modules):
-        for name, tensor in _state(stage):
-            owner = owners.setdefault(id(tensor), number)
-            if id(tensor) not in names:
-                raise UncuttableModel(
-                    f"Stage {number} of the model has {name}, which is not in the model: "
-                    "stages(model, count) must return the model's own modules, not copies."
-                )
-            if owner != number:
-                raise UncuttableModel(
-                    f"Stages {owner} and {number} of the model share {names[id(tensor)]}: stages "
-                    "are on different devices, so what is shared must lie in one of them. Define "
-                    "stages(model, count) in the recipe so that it does, or choose torch/ddp."
-                )
-        if not any(parameter.requires_grad for parameter in stage.parameters()):
-            raise UncuttableModel(
-                f"Stage {number} of the model has no trainable parameter: let stages(model, "
-                "count) in the recipe give it one, or choose fewer devices."
-            )
-    for key, name in names.items():
-        if key not in owners:
-            raise UncuttableModel(
-                f"No stage of the model holds {name}: the stages that stages(model, count) in "
-                "the recipe returns must hold the whole model together."
-            )
+    check_stages(
+        modules,
+        names,
+        held=lambda stage: ((id(tensor), name) for name, tensor in _state(stage)),
+        trains=lambda stage: any(parameter.requires_grad for parameter in stage.parameters()),
+        instead="torch/ddp",
+    )
     return modules
 
 
@@ -134,45 +99,12 @@ def _layers(module: nn.Module, path: tuple[str, ...] = ()) -> Iterator[_Layer]:
             yield _Layer((*path, name), child)
 
 
-def _blocks(layers: Sequence[_Layer]) -> list[list[_Layer]]:
-    """The layers in groups that belong together: each has one layer with trainable parameters.
-
-    Layers without any go with the one before them: what an activation or a pooling gives is
-    smaller, or no larger, than what it gets, and the former is what travels to the next stage.
-    """
-    blocks: list[list[_Layer]] = [[]]
-    begun = False
-    for layer in layers:
-        if any(parameter.requires_grad for parameter in layer.module.parameters()):
-            if begun:
-                blocks.append([])
-            begun = True
-        blocks[-1].append(layer)
-    return blocks if begun else []
+def _trains(layer: _Layer) -> bool:
+    return any(parameter.requires_grad for parameter in layer.module.parameters())
 
 
-def _size(block: Sequence[_Layer]) -> int:
-    return sum(parameter.numel() for layer in block for parameter in layer.module.parameters())
-
-
-def _balanced(sizes: Sequence[int], count: int) -> tuple[int, ...]:
-    """Lengths of `count` runs of `sizes`, none empty, whose largest sum is as small as possible."""
-    sums = list(accumulate(sizes, initial=0))
-
-    @cache
-    def best(begin: int, runs: int) -> tuple[int, tuple[int, ...]]:
-        """The largest sum, and the lengths, for `sizes[begin:]`."""
-        left = len(sizes) - begin
-        if runs == 1:
-            return sums[-1] - sums[begin], (left,)
-        options = []
-        for length in range(1, left - runs + 2):
-            largest, lengths = best(begin + length, runs - 1)
-            first = sums[begin + length] - sums[begin]
-            options.append((max(first, largest), (length, *lengths)))
-        return min(options)
-
-    return best(0, count)[1]
+def _size(layer: _Layer) -> int:
+    return sum(parameter.numel() for parameter in layer.module.parameters())
 
 
 def _sequential(layers: Sequence[_Layer]) -> nn.Sequential:

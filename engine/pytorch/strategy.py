@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from engine.device_names import is_logical_cpu
-from engine.recipe_file import RecipeInfo
 from engine.spec import RunSpec
 from engine.strategy import Strategy, WorkerPlan, one_process, one_process_per_device
 
@@ -105,20 +104,3 @@ class ProcessPerDevice(TorchStrategy):
             if spec.workers_per_device > 1:
                 return "nccl allows one rank per GPU: choose gloo or auto to split a GPU."
         return super().refusal(field, spec)
-
-
-class CutModel(TorchStrategy):
-    """A PyTorch strategy that cuts one model into stages for its devices."""
-
-    def recipe_problem(self, recipe: RecipeInfo) -> str:
-        problem = super().recipe_problem(recipe)
-        if problem or recipe.can_be_cut:
-            return problem
-        return (
-            f"{self.name} cuts the model into stages, and {recipe.name} neither mentions a "
-            "Sequential nor defines stages(model, count): add that function to the recipe, which "
-            "returns the model as a list of count modules, or choose another strategy."
-        )
-
-    def replicas(self, devices: Sequence[str]) -> int:
-        return 1

@@ -101,7 +101,8 @@ class TorchTrainer:
         self.validation_batches = self._validation.batches
         self.parameters = self._parallel.count_parameters()
         total_steps = self.steps_per_epoch * spec.epochs
-        self._update = Update(optimizer, self._parallel, precision, spec, total_steps)
+        group = self._rank.group
+        self._update = Update(optimizer, self._parallel, group, precision, spec, total_steps)
         self._precision = precision
         self._sums: dict[str, float] = {}
         self._away: memory.Homes | None = None
@@ -206,9 +207,8 @@ class TorchTrainer:
             )
             for part, share in enumerate(self._train.shares(epoch, batch), start=1)
         ]
-        return {"loss": sum(losses[1:], losses[0])} | self._update.apply(
-            epoch * self.steps_per_epoch + batch
-        )
+        loss = sum(losses[1:], losses[0])
+        return {"loss": loss} | self._update.apply(epoch * self.steps_per_epoch + batch, loss)
 
     def _explained(self) -> Any:
         """Out of memory in this context is said in sentences."""

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from engine import schedule
+from engine.pytorch.group import Group
 from engine.pytorch.parallel import Parallel
 from engine.pytorch.precision import Precision
 from engine.spec import RunSpec
@@ -36,40 +37,63 @@ class Update:
         self,
         optimizer: torch.optim.Optimizer,
         parallel: Parallel,
+        group: Group,
         precision: Precision,
         spec: RunSpec,
         total_steps: int,
     ) -> None:
         self.optimizer = optimizer
         self._parallel = parallel
+        self._group = group
         self._scaler = precision.scaler
         self._spec = spec
         self._total_steps = total_steps
         self._rates = [float(group["lr"]) for group in optimizer.param_groups]
         self._parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        self._skips = spec.on_nan == "skip"
+        self._before: list[torch.Tensor] = []
 
     def begin(self) -> None:
-        """Forget the gradients of the step before."""
+        """Forget the gradients of the step before; call this before the forward pass."""
         self.optimizer.zero_grad(set_to_none=True)
+        if self._skips:
+            self._before = [kept.detach().clone() for kept in self._parallel.statistics()]
 
-    def apply(self, step: int) -> dict[str, Any]:
-        """Do the update after `step` steps; its figures: numbers, or 0-d tensors on a device."""
+    def apply(self, step: int, loss: torch.Tensor) -> dict[str, Any]:
+        """Do the update after `step` steps; its figures: numbers, or 0-d tensors on a device.
+
+        `loss` is this rank's part of the step's.
+        """
         spec = self._spec
         factor = schedule.factor(spec.schedule, spec.warmup_steps, step, self._total_steps)
         for group, rate in zip(self.optimizer.param_groups, self._rates, strict=True):
             group["lr"] = rate * factor
         figures: dict[str, Any] = {"learning_rate": self._rates[0] * factor}
-        if spec.clip_norm > 0 or spec.gradient_norm:
+        if spec.clip_norm > 0 or spec.gradient_norm or self._skips:
             self._scaler.unscale_(self.optimizer)
-            figures["gradient_norm"] = self._norm()
+            figures["gradient_norm"] = norm = self._norm()
+            if self._skips and not self._is_finite(loss, norm):
+                self._undo_forward()
+                self._scaler.update()
+                return figures
+            if spec.clip_norm > 0:
+                nn.utils.clip_grads_with_norm_(self._parameters, spec.clip_norm, norm)
         self._scaler.step(self.optimizer)
         self._scaler.update()
         return figures
 
     def _norm(self) -> torch.Tensor:
-        """The norm of all gradients together before clipping, which happens here."""
+        """The norm of all gradients together, before clipping."""
         gradients = [p.grad for p in self._parameters if p.grad is not None]
-        norm = self._parallel.gradient_norm(gradients)
-        if self._spec.clip_norm > 0:
-            nn.utils.clip_grads_with_norm_(self._parameters, self._spec.clip_norm, norm)
-        return norm
+        return self._parallel.gradient_norm(gradients)
+
+    def _is_finite(self, loss: torch.Tensor, norm: torch.Tensor) -> bool:
+        """Whether loss and gradients are, on every rank; all ranks get the same answer."""
+        both = norm.detach().double() + loss.detach().to(norm.device, torch.float64)
+        return bool(self._group.add_up(both.cpu()).isfinite())
+
+    def _undo_forward(self) -> None:
+        """Running statistics of a batch that gave no finite loss would spoil every validation."""
+        with torch.no_grad():
+            for now, before in zip(self._parallel.statistics(), self._before, strict=True):
+                now.copy_(before)

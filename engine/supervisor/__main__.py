@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import signal
+import sqlite3
 import sys
 import time
 from pathlib import Path
@@ -12,11 +14,13 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from engine import process
+from engine.channel import Server
 from engine.events import AttemptStarted
 from engine.spec_file import read_spec
 from engine.store import RunStore
 from engine.supervisor.inbox import Inbox, Interrupted
 from engine.supervisor.run import Supervisor
+from engine.supervisor.turnstile import Turnstile
 
 LEAVE_SECONDS = 3.0
 """Time for the supervisor of the attempt before, which may be on its last steps, to be gone."""
@@ -35,20 +39,38 @@ def main(arguments: list[str]) -> int:
     except Timeout:
         print(f"Run {folder.name} is active already.", file=sys.stderr)
         return 1
+    spec = read_spec(folder)
+    turnstile = Turnstile(folder, spec)
+    try:
+        turnstile.draw()  # before anybody can know of us: whoever starts two runs, one after the
+        # other, finds them in the queue in that order
+    except OSError as error:
+        print(f"The queue of the devices cannot be written: {error}.", file=sys.stderr)
+        return 1
     inbox = Inbox()
     for name in ("SIGTERM", "SIGINT", "SIGHUP"):
         if hasattr(signal, name):  # Windows has no SIGHUP
             number = signal.Signals[name]
             signal.signal(number, lambda n, _: inbox.put(Interrupted(signal.Signals(n).name)))
-    store = RunStore(folder)
+    try:
+        store = RunStore(folder)
+    except sqlite3.Error as error:
+        print(f"The store of run {folder.name} cannot be written: {error}.", file=sys.stderr)
+        return 1
     pid = os.getpid()
     store.append(AttemptStarted(store.status.attempt + 1, pid, process.created(pid)), time.time())
     store.commit()
+    server = Server(folder, inbox.connected)
     try:
-        ended = Supervisor(folder, read_spec(folder), store, inbox).run(parsed.resume)
-        print(ended.reason)
+        ended = turnstile.wait(store, inbox)
+        if ended is None:
+            ended = Supervisor(folder, spec, store, inbox, turnstile).run(parsed.resume)
+        with contextlib.suppress(OSError):  # a full disk has no room for it
+            print(ended.reason, flush=True)
     finally:
+        server.close()
         store.close()
+        turnstile.leave()
         lock.release()
     return 0
 

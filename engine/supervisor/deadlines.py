@@ -22,6 +22,24 @@ STALL_SECONDS = 2.0
 """A supervisor that did not look for so long was held up itself: it blames nobody for silence."""
 
 
+class AwakeClock:
+    """Seconds during which its owner looked at it: a gap counts as STALL_SECONDS at the most.
+
+    After a sleep of the machine, which some clocks count and others do not, nothing is overdue.
+    """
+
+    def __init__(self, source: Callable[[], float] = time.monotonic) -> None:
+        self._source = source
+        self._looked = source()
+        self._now = 0.0
+
+    def __call__(self) -> float:
+        now = self._source()
+        self._now += min(now - self._looked, STALL_SECONDS)
+        self._looked = now
+        return self._now
+
+
 class Deadlines:
     """Knows what is waited for, and since when. Times are seconds of `clock`."""
 
@@ -30,9 +48,10 @@ class Deadlines:
         ranks: Iterable[int],
         start_seconds: float = START_SECONDS,
         longest_silence: float = math.inf,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] | None = None,
     ) -> None:
         """`ranks` start now; once ready, each may be silent for `longest_silence` seconds."""
+        clock = clock or AwakeClock()
         self.start_seconds = start_seconds
         self.longest_silence = longest_silence
         self._clock = clock

@@ -55,19 +55,28 @@ class Interrupted(NamedTuple):
 News = Connected | Received | Left | WorkerExited | DeviceNews | Interrupted
 
 
+MOST_UNREAD = 64
+"""Messages of all connections together that wait for the main thread; more are left unread, and
+then it is the worker that keeps them, and has a limit of its own."""
+
+
 class Inbox:
     """Filled by a thread per connection and per process, emptied by the main thread."""
 
     def __init__(self) -> None:
         self._queue: queue.SimpleQueue[News] = queue.SimpleQueue()
+        self._room = threading.Semaphore(MOST_UNREAD)
         self.put = self._queue.put
 
     def next(self, seconds: float) -> News | None:
         """The oldest news, waited for up to `seconds`; None when there is none."""
         try:
-            return self._queue.get(timeout=max(0.0, seconds))
+            news = self._queue.get(timeout=max(0.0, seconds))
         except queue.Empty:
             return None
+        if isinstance(news, Received):
+            self._room.release()
+        return news
 
     def connected(self, hello: Hello, channel: Channel) -> None:
         """Announce a connection and go on reading from it until it ends."""
@@ -79,9 +88,11 @@ class Inbox:
     def _read(self, rank: int, channel: Channel) -> None:
         while True:
             try:
-                self.put(Received(rank, channel, channel.receive()))
+                message = channel.receive()
             except msgspec.DecodeError:
                 continue
             except CLOSED:
                 self.put(Left(rank))
                 return
+            self._room.acquire()
+            self.put(Received(rank, channel, message))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
+
+from engine.supervisor.deadlines import AwakeClock
 
 ASK_SECONDS = 30.0
 """Time to finish the step and to save, at the least; ten steps if they take longer."""
@@ -15,8 +16,11 @@ RUNGS = ("ask", "terminate", "kill")
 class StopLadder:
     """Climbs from rung to rung as time passes. `act(rung)` does what the rung says."""
 
-    def __init__(self, act: Callable[[str], None]) -> None:
+    def __init__(
+        self, act: Callable[[str], None], clock: Callable[[], float] | None = None
+    ) -> None:
         self._act = act
+        self._clock = clock or AwakeClock()
         self._rung = -1
         self._deadline = 0.0
 
@@ -37,10 +41,10 @@ class StopLadder:
             return
         self._rung = target
         waits = {"ask": max(ASK_SECONDS, 10 * step_seconds), "terminate": TERMINATE_SECONDS}
-        self._deadline = time.monotonic() + waits.get(rung, float("inf"))
+        self._deadline = self._clock() + waits.get(rung, float("inf"))
         self._act(rung)
 
     def tick(self) -> None:
         """Climb when the time of this rung is over."""
-        if self.is_climbing and time.monotonic() > self._deadline:
+        if self.is_climbing and self._clock() > self._deadline:
             self.climb_to(RUNGS[self._rung + 1])

@@ -6,33 +6,33 @@ sees to it that the run ends with exactly one terminal event and no process left
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import assert_never
 
-from engine import catalog, checkpoint
-from engine.channel import CLOSED, Channel, CommandAccepted, Message, Server
+from engine import catalog, process
+from engine.channel import CLOSED, Channel, CommandAccepted, Message
 from engine.commands import Command, EmptyCache, Pause, Resume, SaveCheckpoint, Stop
 from engine.events import (
+    AttemptStarted,
     CommandReceived,
     CommandRefused,
     Event,
-    Failure,
     Notice,
-    Rewound,
+    Restarting,
     RunEnded,
-    StopStage,
-    TrainingEnded,
-    WorkerFailed,
-    WorkerReady,
-    WorkerStarted,
+    Trouble,
 )
 from engine.heartbeat import Heartbeat
 from engine.run_state import RunState
+from engine.sleep import Wakefulness
 from engine.spec import RunSpec
 from engine.store import RunStore
-from engine.supervisor.deadlines import START_SECONDS, Deadlines
-from engine.supervisor.device_watch import DeviceWatch, loss_failure
+from engine.supervisor.attempt import Attempt, Work
+from engine.supervisor.deadlines import START_SECONDS
+from engine.supervisor.device_watch import DeviceWatch
+from engine.supervisor.hearing import is_sound
 from engine.supervisor.inbox import (
     Connected,
     DeviceNews,
@@ -43,18 +43,23 @@ from engine.supervisor.inbox import (
     Received,
     WorkerExited,
 )
-from engine.supervisor.ladder import StopLadder
-from engine.supervisor.launcher import Pool
-from engine.supervisor.postmortem import find_failure
+from engine.supervisor.ledger import Ledger
 from engine.supervisor.refusal import refusal
+from engine.supervisor.restarts import Restarts, Search
+from engine.supervisor.turnstile import Turnstile
 from engine.telemetry.stream import TelemetryStream
-from engine.worker import environment
 
 COMMIT_SECONDS = 0.1
 
+GONE_SECONDS = 5.0
+"""Time for the processes of a pool that was killed to be gone."""
+
+LAST_SECONDS = 5.0
+"""Time to write the end of a run to a disk that takes nothing."""
+
 
 class Supervisor:
-    """The main loop of one attempt. All state is touched by the main thread only."""
+    """The main loop. All state is touched by the main thread only."""
 
     def __init__(
         self,
@@ -62,227 +67,210 @@ class Supervisor:
         spec: RunSpec,
         store: RunStore,
         inbox: Inbox,
+        turnstile: Turnstile,
         start_seconds: float = START_SECONDS,
     ) -> None:
         self._folder = folder
         self._spec = spec
-        self._store = store
+        self._ledger = Ledger(folder, store)
         self._inbox = inbox
-        self._recipe = catalog.recipe(spec.recipe)
-        self._strategy = catalog.strategy(spec.strategy, self._recipe)
-        self._plans = self._strategy.pool(spec.slots)
-        self._pool = Pool(folder, lambda rank, code: inbox.put(WorkerExited(rank, code)))
-        self._ladder = StopLadder(self._climb)
-        self._workers: dict[int, Channel] = {}
-        ranks = [plan.rank for plan in self._plans]
-        self._deadlines = Deadlines(ranks, start_seconds, self._strategy.longest_silence)
-        self._accounts: dict[int, WorkerFailed] = {}
-        self._exits: dict[int, int] = {}
-        self._bad_exits: dict[int, int] = {}
-        self._ended: TrainingEnded | None = None
+        self._turnstile = turnstile
+        self._wakefulness = Wakefulness(f"run {folder.name} trains")
+        recipe = catalog.recipe(spec.recipe)
+        self._strategy = catalog.strategy(spec.strategy, recipe)
+        plans = self._strategy.pool(spec.slots)
+        self._work = Work(folder, spec, recipe, self._strategy, plans, start_seconds)
         self._watch = DeviceWatch(spec.devices)
+        self._restarts = Restarts(spec.max_restarts)
+        self._disk_is_told = self._disk_is_heeded = False
         self._heartbeat = Heartbeat(folder)
-        self._start_problem = ""
+        self._attempt = self._new_attempt()
 
     def run(self, resume_from: str = "") -> RunEnded:
         """Train to the end, whatever that is; the terminal event, already recorded.
 
         `resume_from` names a checkpoint of this run to go on from.
         """
-        server = Server(self._folder, self._inbox.connected)
         telemetry = TelemetryStream(lambda snapshot: self._inbox.put(DeviceNews(snapshot)))
         try:
-            self._start_pool(resume_from)
-            while not self._is_over():
-                self._turn()
+            self._attempt.start(resume_from)
+            ended = self._see_through()
+            while ended.failure and self._may_restart(ended):
+                self._record(Restarting(ended.failure, self._restarts.done, self._restarts.most))
+                self._begin_again()
+                ended = self._see_through()
         finally:
-            self._pool.end(kill=True)
-            for used in self._folder.glob("attempt-*.rendezvous*"):
-                used.unlink(missing_ok=True)
+            self._attempt.kill()
             telemetry.close()
-            server.close()
+            self._wakefulness.keep(False)
             self._heartbeat.end()
-        ended = self._verdict()
         self._record(ended)
-        self._store.commit()
+        self._ledger.close(LAST_SECONDS)
         return ended
 
-    def _start_pool(self, resume_from: str) -> None:
-        rendezvous = self._folder / f"attempt-{self._store.status.attempt}.rendezvous"
-        rendezvous.unlink(missing_ok=True)  # a file that was used once leads to dead addresses
-        extra = {environment.RENDEZVOUS: str(rendezvous), environment.RESUME: resume_from}
-        try:
-            checkpoint.remove_unfinished(self._folder)
-            if resume_from:
-                self._rewind(self._folder / checkpoint.FOLDER / resume_from)
-            self._pool.start(self._spec, self._recipe, self._plans, extra)
-        except (OSError, checkpoint.CheckpointDamaged) as error:
-            self._start_problem = str(error)
-            return
-        for plan, process in zip(self._plans, self._pool.processes, strict=True):
-            self._record(WorkerStarted(plan.rank, process.pid, plan.devices))
+    def _see_through(self) -> RunEnded:
+        """Follow the attempt to its end, and end what is left of it; how it ended."""
+        while not self._attempt.is_over:
+            self._turn()
+        ended = self._attempt.verdict()
+        self._attempt.kill()
+        deadline = time.monotonic() + GONE_SECONDS
+        while not self._attempt.is_gone and time.monotonic() < deadline:
+            self._listen()
+        return ended
 
-    def _rewind(self, folder: Path) -> None:
-        # Whoever asked for it has compared its checksums: see `engine.client.resume`.
-        position = checkpoint.read_manifest(folder).position
-        step = position.step
-        checkpoint.set_aside_after(self._folder, step, self._store.status.attempt)
-        self._store.rewind(step, validates_again=position.batch > 0)
-        self._record(Rewound(step, folder.name))
+    def _may_restart(self, ended: RunEnded) -> bool:
+        attempt = self._attempt
+        if attempt.is_stopped or self._watch.suspect() or self._ledger.is_gone():
+            return False
+        if not attempt.has_stepped and not self._restarts.done:
+            return False  # it would not start the next time either
+        # A process that cannot be killed may still hold its device.
+        if ended.failure is None or not attempt.is_gone:
+            return False
+        return self._restarts.grant(attempt.setback(ended.failure))
+
+    def _begin_again(self) -> None:
+        """Start the next attempt from the newest intact checkpoint, unless stopped before."""
+        pid = os.getpid()
+        number = self._ledger.status.attempt + 1
+        self._record(AttemptStarted(number, pid, process.created(pid)))
+        self._attempt = self._new_attempt()
+        search = Search(self._folder)
+        while search.is_alive() and not self._attempt.is_stopped:
+            self._listen()
+        if not self._attempt.is_stopped:
+            self._attempt = self._new_attempt()  # its time to start begins now
+            self._attempt.start(search.found, anew=True)
+
+    def _new_attempt(self) -> Attempt:
+        return Attempt(self._work, self._ledger, self._watch, self._inbox, self._record)
 
     def _turn(self) -> None:
-        """Take everything that happened until the next commit is due."""
+        """Take what happened, and look after everything that takes its time."""
+        self._listen()
+        self._attempt.tick()
+        self._check_disk()
+        status = self._ledger.status
+        self._turnstile.follow(status)
+        paused = status.state is RunState.PAUSED
+        self._wakefulness.keep(self._spec.keep_awake and not paused)
+
+    def _listen(self) -> None:
+        """Take everything that happens until the next commit is due."""
         self._heartbeat.beat()
         due = time.monotonic() + COMMIT_SECONDS
         while (left := due - time.monotonic()) > 0:
             news = self._inbox.next(left)
             if news is not None:
                 self._take(news)
-        self._store.commit()
-        self._ladder.tick()
-        self._check_deadlines()
+        self._ledger.commit()
 
     def _take(self, news: News) -> None:
+        attempt = self._attempt
         match news:
             case Connected(hello, channel):
-                if 0 <= hello.rank < len(self._plans):
-                    self._workers[hello.rank] = channel
+                attempt.connected(hello.rank, channel)
             case Received(rank, channel, message):
-                if rank >= 0:
-                    self._deadlines.heard(rank)
-                    self._take_event(message)
-                else:
+                if rank < 0:
                     self._take_request(channel, message)
+                elif is_sound(message, rank, len(self._work.plans)):
+                    attempt.heard(rank, message)
+                    self._take_event(message)
             case Left(rank):
-                self._workers.pop(rank, None)
-                self._deadlines.gone(rank)
+                attempt.left(rank)
             case WorkerExited(rank, code):
-                self._take_exit(rank, code)
+                attempt.exited(rank, code)
             case DeviceNews(snapshot):
-                for event in self._watch.take(snapshot, self._store.status, time.monotonic()):
+                for event in self._watch.take(snapshot, self._ledger.status, time.monotonic()):
                     self._record(event)
             case Interrupted(signal):
                 self._record(Notice(f"The supervisor got {signal}: the run is stopped."))
-                self._stop(Stop())
+                attempt.stop(Stop())
             case _:
                 assert_never(news)
 
     def _take_event(self, message: Message) -> None:
-        if isinstance(message, WorkerFailed):
-            self._accounts[message.rank] = message
-            self._deadlines.mourn()
-        elif isinstance(message, WorkerReady):
-            self._deadlines.ready(message.rank)
-        elif isinstance(message, TrainingEnded):
-            self._ended = message
-            self._deadlines.leave()
-        if isinstance(message, Event):
-            self._record(message)
-
-    def _take_exit(self, rank: int, code: int) -> None:
-        self._exits[rank] = code
-        if code != 0 and not self._ladder.used_force:
-            self._bad_exits[rank] = code
-            self._deadlines.mourn()
-        if len(self._exits) == len(self._plans):
-            self._deadlines.drain()
+        self._attempt.take(message)
 
     def _take_request(self, channel: Channel, message: Message) -> None:
         if not isinstance(message, Command):
             return
         name = type(message).__name__
-        reason = refusal(
-            message,
-            self._store.status,
-            self._spec,
-            self._strategy,
-            listens=0 in self._workers,
-            ended=self._ended is not None,
-        )
         answer: Message
-        if reason:
+        if reason := self._refusal(message):
             answer = CommandRefused(name, reason)
             self._record(answer)
         else:
             self._record(CommandReceived(name))
-            answer = CommandAccepted(self._store.last_seq())
+            answer = CommandAccepted(self._ledger.last_seq())
             self._carry_out(message)
-        self._store.commit()
+        self._ledger.commit()
         try:
             channel.send(answer)
         except CLOSED:
             return  # it asked and left; the command stands all the same
 
+    def _refusal(self, command: Command) -> str:
+        reason = refusal(
+            command,
+            self._ledger.status,
+            self._spec,
+            self._strategy,
+            listens=self._attempt.listens,
+            ended=self._attempt.ended is not None,
+        )
+        if reason or not isinstance(command, Resume):
+            return reason
+        if self._ledger.why_short:
+            return (
+                f"The run folder {self._folder} cannot be written yet "
+                f"({self._ledger.why_short}): make room, then resume."
+            )
+        return self._turnstile.come_back()
+
     def _carry_out(self, command: Command) -> None:
         match command:
             case Stop():
-                self._stop(command)
+                self._attempt.stop(command)
             case SaveCheckpoint() | EmptyCache() | Pause() | Resume():
-                self._send_to_rank_0(command)
+                self._attempt.send(0, command)
             case _:
                 assert_never(command)
 
-    def _stop(self, command: Stop) -> None:
-        trains = self._store.status.state in (RunState.RUNNING, RunState.PAUSED)
-        if command.now or (not trains and not self._ladder.is_climbing):
-            self._ladder.climb_to("terminate")
-        else:
-            self._ladder.climb_to("ask", self._store.status.step_seconds)
-
-    def _climb(self, rung: str) -> None:
-        self._record(StopStage(rung))
-        if rung == "ask":
-            self._send_to_rank_0(Stop())
-        else:
-            self._pool.end(kill=rung == "kill")
-
-    def _send_to_rank_0(self, command: Command) -> None:
-        try:
-            self._workers[0].send(command)
-        except (*CLOSED, KeyError):
-            return  # its end is on the way to the inbox
-
-    def _check_deadlines(self) -> None:
-        # A framework may wait for a peer for ever, deaf to every signal but SIGKILL.
-        if late := ", ".join(self._plans[rank].who for rank in self._deadlines.late()):
-            self._start_problem = (
-                f"{late} did not start within {self._deadlines.start_seconds:.0f} s: "
-                f"the logs in {self._folder / 'logs'} say more."
+    def _check_disk(self) -> None:
+        if self._ledger.is_gone():
+            self._attempt.fail(
+                f"The run folder {self._folder} was deleted or moved: nothing more can be kept of "
+                "the run, so it was ended."
             )
-        silent = self._deadlines.silent()
-        if silent is not None and silent not in self._accounts:
-            seconds = self._deadlines.longest_silence
-            text = f"it has not answered for {seconds:.0f} s; it hangs, or was halted."
-            self._take_event(WorkerFailed(silent, text, where="", traceback="", lost_peer=False))
+        why = self._ledger.why_short
+        if bool(why) != self._disk_is_told:
+            self._disk_is_told = bool(why)
+            self._record(Trouble("disk", self._disk_text(why), raised=bool(why)))
+        if not why:
+            self._disk_is_heeded = False
+        elif not self._disk_is_heeded and self._ledger.status.state is RunState.RUNNING:
+            self._disk_is_heeded = True
+            if self._spec.on_disk_full == "pause":
+                self._attempt.send(0, Pause())
+            else:
+                self._attempt.why_stopped = f"The run folder could not be written: {why}. "
+                self._attempt.stop(Stop())
 
-    def _is_over(self) -> bool:
-        if self._start_problem or self._watch.fatal_loss(self._store.status, time.monotonic()):
-            return True
-        if len(self._exits) == len(self._plans) and not self._workers:
-            return True
-        return self._deadlines.over
-
-    def _verdict(self) -> RunEnded:
-        """The terminal event. What a person asked for comes before what broke on the way."""
-        if self._start_problem:
-            failure = Failure(-1, "", 0, "", self._start_problem, "", "")
-            return RunEnded("failed", self._start_problem, failure)
-        if self._ended and not self._bad_exits:
-            step = self._ended.step
-            if self._ended.completed:
-                return RunEnded("finished", f"All {self._spec.epochs} epochs are done.")
-            return RunEnded("stopped", f"Stopped after step {step}, with a checkpoint saved.")
-        if self._ladder.is_climbing and not self._accounts and not self._bad_exits:
-            if self._store.status.total_steps == 0:
-                return RunEnded("stopped", "Stopped before the training began.")
-            return RunEnded("stopped", "Stopped at once, without saving.")
-        logs = {plan.rank: self._pool.log(plan.rank) for plan in self._plans}
-        if lost := self._watch.suspect():
-            failure = loss_failure(lost, self._store.status, self._plans, logs)
-        else:
-            failure = find_failure(self._bad_exits, self._accounts, self._plans, logs)
-        return RunEnded("failed", failure.message, failure)
+    def _disk_text(self, why: str) -> str:
+        if why:
+            then = "is paused: make room, then resume it"
+            if self._spec.on_disk_full == "stop":
+                then = "is stopped"
+            return (
+                f"The run folder {self._folder} cannot be written: {why}. The training {then}. "
+                "What is new meanwhile is kept in memory."
+            )
+        dropped = self._ledger.take_dropped()
+        lost = f"{dropped} points did not fit into memory" if dropped else "nothing was lost"
+        return f"The run folder {self._folder} can be written again: {lost}."
 
     def _record(self, event: Event) -> None:
         self._watch.follow(event, time.monotonic())
-        self._store.append(event, time.time())
+        self._ledger.append(event, time.time())

@@ -158,3 +158,13 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
             if device.kind == "gpu" and device.lost is None:
                 found += [part.uuid for part in device.slices] or [device.id]
         return tuple(found)
+
+    def spoken_names(self) -> dict[str, str]:
+        """What people call each GPU and each slice of one, such as `GPU 0`, by UUID."""
+        names: dict[str, str] = {}
+        for device in self.devices:
+            if device.kind == "gpu":
+                names[device.id] = f"GPU {device.label}"
+                for part in device.slices:
+                    names[part.uuid] = f"GPU {device.label} ({part.name})"
+        return names

@@ -68,12 +68,21 @@ def save_own(folder: Path, rank: int, streams: Streams) -> None:
 
 
 def restore_own(folder: Path, rank: int, streams: Streams) -> None:
-    """Take the random state of this rank back; one that was not there then draws anew."""
+    """Take the random state of this rank back; one that was not there then draws anew.
+
+    Raises CheckpointMisfit when the file is not what `save_own` wrote.
+    """
     streams.start_anew()
     path = _own(folder, rank)
     if not path.exists():
         return
-    state = msgspec.json.decode(path.read_bytes(), type=RandomState)
+    try:
+        state = msgspec.json.decode(path.read_bytes(), type=RandomState)
+    except msgspec.DecodeError as error:
+        raise CheckpointMisfit(
+            f"{path.name} in the checkpoint {folder.name} is not what Traindeck saves: {error}. "
+            "Resume from another checkpoint."
+        ) from error
     random.setstate(state.python)
     name, keys, position, has_gauss, cached = state.numpy
     np.random.set_state((name, np.array(keys, np.uint32), position, has_gauss, cached))

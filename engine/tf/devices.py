@@ -1,14 +1,15 @@
-"""Prepares TensorFlow's devices; everything here must happen before the first operation."""
+"""TensorFlow's devices: made before the first operation, and what they hold later."""
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 
 import keras
 import tensorflow as tf
 
 from engine.device_names import is_logical_cpu
-from engine.process import resident_bytes
+from engine.process import resident_bytes, trim_heap
 from engine.spec import RunSpec
 
 _POLICIES = {"bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
@@ -62,3 +63,28 @@ def memory_figures() -> dict[str, float]:
         return {"memory_resident": float(resident_bytes())}
     infos = [tf.config.experimental.get_memory_info(f"GPU:{k}") for k in range(len(gpus))]
     return {"memory_allocated": float(sum(info["current"] for info in infos))}
+
+
+def empty_cache(devices: Sequence[str]) -> dict[str, int]:
+    """Tidy this process up; bytes given back, by each of its `devices`.
+
+    TensorFlow keeps the GPU memory that it took until its process ends: there it is 0.
+    """
+    before = resident_bytes()
+    gc.collect()
+    trim_heap()
+    freed = dict.fromkeys(devices, 0)
+    if devices and is_logical_cpu(devices[0]):
+        # The logical CPU devices are one process: its memory is counted once.
+        freed[devices[0]] = max(0, before - resident_bytes())
+    return freed
+
+
+class StaysOnDevices:
+    """The part of a trainer that a strategy without `can_free_devices` never needs."""
+
+    def free_devices(self) -> None:
+        raise RuntimeError("TensorFlow cannot move its variables: the supervisor refuses to ask.")
+
+    def take_devices_back(self) -> None:
+        raise RuntimeError("Nothing was ever moved from the devices.")

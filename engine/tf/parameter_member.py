@@ -3,16 +3,15 @@ what the coordinator asks for, and a rank of the pool that follows the coordinat
 
 from __future__ import annotations
 
-import gc
 import os
 from pathlib import Path
 
 import tensorflow as tf
 
 from engine.device_names import is_logical_cpu
-from engine.process import resident_bytes, trim_heap
+from engine.process import resident_bytes
 from engine.tf.cluster import THIS_MACHINE, close_to_other_machines
-from engine.tf.devices import set_numerics
+from engine.tf.devices import StaysOnDevices, empty_cache, set_numerics
 from engine.tf.members import Joined, Member
 from engine.worker import environment
 from engine.worker.session import WorkerSession
@@ -21,7 +20,7 @@ LEAST_THREADS = 4
 """An operation that waits for another process holds a thread: with fewer, servers deadlock."""
 
 
-class ParameterServerMember:
+class ParameterServerMember(StaysOnDevices):
     """See `engine.worker.protocols.Trainer`: it does what the coordinator does, in name only."""
 
     def __init__(self, session: WorkerSession, job: str, task: int) -> None:
@@ -66,19 +65,8 @@ class ParameterServerMember:
     def restore(self, folder: Path) -> None:
         pass  # the coordinator reads all variables
 
-    def free_devices(self) -> None:
-        raise RuntimeError("TensorFlow cannot move its variables: the supervisor refuses to ask.")
-
-    def take_devices_back(self) -> None:
-        raise RuntimeError("Nothing was ever moved from the devices.")
-
     def empty_cache(self) -> dict[str, int]:
-        """TensorFlow keeps the GPU memory that it took until its process ends: there it frees 0."""
-        before = resident_bytes()
-        gc.collect()
-        trim_heap()
-        freed = max(0, before - resident_bytes())
-        return {device: freed if is_logical_cpu(device) else 0 for device in self._devices}
+        return empty_cache(self._devices)
 
     def agree(self, word: tuple[int, int]) -> tuple[int, int]:
         ask, count = self._member.hear()

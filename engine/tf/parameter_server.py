@@ -3,7 +3,6 @@ worker is free, and waits for all of them between two chunks."""
 
 from __future__ import annotations
 
-import gc
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,9 +14,10 @@ import tensorflow as tf
 
 from engine import sample_order
 from engine.checkpoint import read_manifest
-from engine.process import resident_bytes, trim_heap
+from engine.process import resident_bytes
 from engine.tf.cluster import THIS_MACHINE, close_to_other_machines
 from engine.tf.data import ArraySamples
+from engine.tf.devices import empty_cache
 from engine.tf.members import Members
 from engine.tf.parts import Gradients, share, summed
 from engine.tf.patience import Patience
@@ -123,10 +123,7 @@ class ParameterServerTrainer(TfTrainer):
         self._updates.assign(read_manifest(folder).position.step)
 
     def empty_cache(self) -> dict[str, int]:
-        """Tidy this process up, which has no device; the workers speak of theirs."""
-        gc.collect()
-        trim_heap()
-        return {}
+        return empty_cache(())  # the workers speak of their devices
 
     def agree(self, word: tuple[int, int]) -> tuple[int, int]:
         self._members.tell([*word])

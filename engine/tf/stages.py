@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
-from itertools import accumulate
 from typing import Any
 
 import keras
 
-from engine.worker.failures import TrainingFailed
+from engine.stage_cut import UncuttableModel, check_stages, in_stages
 
 Cut = Callable[[keras.Model, int], Any]
 """A recipe's `stages(model, count)`."""
-
-
-class UncuttableModel(TrainingFailed):
-    """A model that does not come apart into as many stages as there are devices."""
 
 
 class Stage(keras.Layer):  # type: ignore[misc]
@@ -51,18 +45,8 @@ def cut_model(model: keras.Model, count: int, cut: Cut | None) -> list[keras.Lay
             f"{count} stages by itself: define stages(model, count) in the recipe, which returns "
             "that many layers or models, or choose tf/mirrored."
         )
-    blocks = _blocks(list(_layers(model)))
-    if len(blocks) < count:
-        raise UncuttableModel(
-            f"The model cannot be cut into {count} stages: only {len(blocks)} of its layers have "
-            f"trainable parameters, and every stage needs one. Choose {max(1, len(blocks))} "
-            "devices or fewer, or define stages(model, count) in the recipe."
-        )
-    stages, begin = [], 0
-    for length in _balanced([sum(map(_size, block)) for block in blocks], count):
-        chosen = blocks[begin : begin + length]
-        stages.append(Stage([layer for block in chosen for layer in block]))
-        begin += length
+    layers = list(_layers(model))
+    stages = [Stage(stage) for stage in in_stages(layers, count, _trains, _size)]
     return _checked(stages, model, count)
 
 
@@ -73,33 +57,13 @@ def _checked(stages: object, model: keras.Model, count: int) -> list[keras.Layer
         raise UncuttableModel(
             f"stages(model, {count}) in the recipe must return a list of {count} layers or models."
         )
-    names = {id(variable): variable.path for variable in model.variables}
-    owners: dict[int, int] = {}
-    for number, stage in enumerate(layers):
-        for variable in stage.variables:
-            owner = owners.setdefault(id(variable), number)
-            if id(variable) not in names:
-                raise UncuttableModel(
-                    f"Stage {number} of the model has {variable.path}, which is not in the model: "
-                    "stages(model, count) must return the model's own layers, not copies."
-                )
-            if owner != number:
-                raise UncuttableModel(
-                    f"Stages {owner} and {number} of the model share {variable.path}: stages are "
-                    "on different devices, so what is shared must lie in one of them. Define "
-                    "stages(model, count) in the recipe so that it does, or choose tf/mirrored."
-                )
-        if not stage.trainable_variables:
-            raise UncuttableModel(
-                f"Stage {number} of the model has no trainable parameter: let stages(model, "
-                "count) in the recipe give it one, or choose fewer devices."
-            )
-    for key, name in names.items():
-        if key not in owners:
-            raise UncuttableModel(
-                f"No stage of the model holds {name}: the stages that stages(model, count) in "
-                "the recipe returns must hold the whole model together."
-            )
+    check_stages(
+        layers,
+        {id(variable): variable.path for variable in model.variables},
+        held=lambda stage: ((id(variable), variable.path) for variable in stage.variables),
+        trains=_trains,
+        instead="tf/mirrored",
+    )
     return layers
 
 
@@ -117,42 +81,9 @@ def _layers(model: keras.Sequential) -> Iterator[keras.Layer]:
             yield layer
 
 
-def _blocks(layers: Sequence[keras.Layer]) -> list[list[keras.Layer]]:
-    """The layers in groups that belong together: each has one layer with trainable parameters.
-
-    Layers without any go with the one before them: what an activation or a pooling gives is
-    smaller, or no larger, than what it gets, and the former is what travels to the next stage.
-    """
-    blocks: list[list[keras.Layer]] = [[]]
-    begun = False
-    for layer in layers:
-        if layer.trainable_variables:
-            if begun:
-                blocks.append([])
-            begun = True
-        blocks[-1].append(layer)
-    return blocks if begun else []
+def _trains(layer: keras.Layer) -> bool:
+    return bool(layer.trainable_variables)
 
 
 def _size(layer: keras.Layer) -> int:
     return int(layer.count_params())
-
-
-def _balanced(sizes: Sequence[int], count: int) -> tuple[int, ...]:
-    """Lengths of `count` runs of `sizes`, none empty, whose largest sum is as small as possible."""
-    sums = list(accumulate(sizes, initial=0))
-
-    @cache
-    def best(begin: int, runs: int) -> tuple[int, tuple[int, ...]]:
-        """The largest sum, and the lengths, for `sizes[begin:]`."""
-        left = len(sizes) - begin
-        if runs == 1:
-            return sums[-1] - sums[begin], (left,)
-        options = []
-        for length in range(1, left - runs + 2):
-            largest, lengths = best(begin + length, runs - 1)
-            first = sums[begin + length] - sums[begin]
-            options.append((max(first, largest), (length, *lengths)))
-        return min(options)
-
-    return best(0, count)[1]

@@ -6,6 +6,8 @@ count, as in PyTorch's DistributedDataParallel: validation and checkpoints use t
 
 from __future__ import annotations
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
@@ -26,13 +28,27 @@ class Statistics:
 
     def __init__(self, scope: tf.distribute.Strategy, model: keras.Model) -> None:
         self._scope = scope
-        self._variables = statistics(model) if scope.num_replicas_in_sync > 1 else []
+        self._gathered = statistics(model)
+        self._variables = self._gathered if scope.num_replicas_in_sync > 1 else []
         self._align = tf.function(lambda: self._scope.run(self._take_the_first))
 
     def align(self) -> None:
         """Give every replica those of replica 0; all ranks together."""
         if self._variables:
             self._align()
+
+    def now(self) -> Any:
+        """What every replica has, for `take_back`; in a graph, outside `Strategy.run`."""
+        return self._scope.run(lambda: [tf.identity(v.value) for v in self._gathered])
+
+    def take_back(self, before: Any, *, unless: tf.Tensor) -> None:
+        """Give every replica what `now` gave, unless that is true."""
+
+        def choose(values: list[tf.Tensor]) -> None:
+            for variable, value in zip(self._gathered, values, strict=True):
+                variable.assign(tf.where(unless, variable.value, value))
+
+        self._scope.run(choose, args=(before,))
 
     def _take_the_first(self) -> None:
         context = tf.distribute.get_replica_context()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -14,11 +13,15 @@ import numpy as np
 import tensorflow as tf
 
 from engine import sample_order
-from engine.device_names import is_logical_cpu
-from engine.process import resident_bytes, trim_heap
 from engine.tf import checkpoint, defaults
 from engine.tf.data import data_sets
-from engine.tf.devices import configure, memory_figures, set_numerics
+from engine.tf.devices import (
+    StaysOnDevices,
+    configure,
+    empty_cache,
+    memory_figures,
+    set_numerics,
+)
 from engine.tf.parts import Gradients, in_full, share, summed
 from engine.tf.statistics import Statistics
 from engine.tf.strategy import TfStrategy
@@ -27,7 +30,7 @@ from engine.tf.update import Update, chosen_optimizer
 from engine.worker.session import WorkerSession
 
 
-class TfTrainer:
+class TfTrainer(StaysOnDevices):
     """Model, optimizer and data of all replicas; see `engine.worker.protocols.Trainer`."""
 
     def __init__(self, session: WorkerSession, strategy: TfStrategy) -> None:
@@ -131,22 +134,8 @@ class TfTrainer:
         checkpoint.restore(folder, self._model, self._optimizer)
         checkpoint.restore_own(folder, self._session.rank, self._streams)
 
-    def free_devices(self) -> None:
-        raise RuntimeError("TensorFlow cannot move its variables: the supervisor refuses to ask.")
-
-    def take_devices_back(self) -> None:
-        raise RuntimeError("Nothing was ever moved from the devices.")
-
     def empty_cache(self) -> dict[str, int]:
-        """TensorFlow keeps the GPU memory that it took until its process ends: there it frees 0."""
-        before = resident_bytes()
-        gc.collect()
-        trim_heap()
-        freed = dict.fromkeys(self._device_names, 0)
-        if is_logical_cpu(self._device_names[0]):
-            # The logical CPU devices are one process: its memory is counted once.
-            freed[self._device_names[0]] = max(0, before - resident_bytes())
-        return freed
+        return empty_cache(self._device_names)
 
     def agree(self, word: tuple[int, int]) -> tuple[int, int]:
         return word  # one process: there is nobody else
@@ -167,8 +156,13 @@ class TfTrainer:
 
     def _step(self, whole: tf.Tensor, rate: tf.Tensor) -> tf.Tensor:
         """One optimizer step over a global batch; its figures."""
+        skips = self._spec.on_nan == "skip"
+        before = self._statistics.now() if skips else []
         loss, gradients = self._step_gradients(whole)
-        figures = {"loss": loss} | self._update.apply(gradients, rate)
+        finite = self._update.is_finite(loss, gradients) if skips else None
+        figures = {"loss": loss} | self._update.apply(gradients, rate, finite)
+        if finite is not None:
+            self._statistics.take_back(before, unless=finite)
         self._figures = list(figures)
         return tf.stack(list(figures.values()))
 

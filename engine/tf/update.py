@@ -88,8 +88,17 @@ class Update:
             tf.float32,
         )
 
-    def apply(self, gradients: Sequence[tf.Tensor], rate: tf.Tensor) -> dict[str, tf.Tensor]:
-        """One step with `gradients`, summed over everything and scaled as the loss was.
+    def is_finite(self, loss: tf.Tensor, gradients: Sequence[tf.Tensor]) -> tf.Tensor:
+        """Whether the loss and the norm of the `gradients` are; a loss scale minds the latter."""
+        if isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer):
+            return tf.math.is_finite(loss)
+        return tf.math.is_finite(loss) & tf.math.is_finite(_norm(gradients))
+
+    def apply(
+        self, gradients: Sequence[tf.Tensor], rate: tf.Tensor, wanted: tf.Tensor | None = None
+    ) -> dict[str, tf.Tensor]:
+        """One step with `gradients`, summed over everything and scaled as the loss was; where
+        `wanted` is given and false, none.
 
         Call this outside `Strategy.run`. Returns the figures of the step, float32 scalars.
         """
@@ -97,13 +106,23 @@ class Update:
         if self._sets_rate:
             self.optimizer.learning_rate.assign(rate)
         figures = {"learning_rate": tf.cast(self.optimizer.learning_rate, tf.float32)}
-        if spec.clip_norm > 0 or spec.gradient_norm:
-            norm = tf.linalg.global_norm([tf.cast(g, tf.float32) for g in gradients])
-            norm = norm / self.optimizer.scale_loss(tf.constant(1.0))
+        if spec.clip_norm > 0 or spec.gradient_norm or wanted is not None:
+            norm = _norm(gradients) / self.optimizer.scale_loss(tf.constant(1.0))
             figures["gradient_norm"] = norm
         if spec.clip_norm > 0:
             held = tf.minimum(1.0, spec.clip_norm / (norm + 1e-6))
             gradients = [g * tf.cast(held, g.dtype) for g in gradients]
         # The gradients are the same everywhere, so all replicas skip a step that overflowed.
-        self.optimizer.apply(gradients, self._variables)
+        if wanted is None:
+            self.optimizer.apply(gradients, self._variables)
+        else:
+            tf.cond(wanted, lambda: self._apply(gradients), lambda: tf.constant(False))
         return figures
+
+    def _apply(self, gradients: Sequence[tf.Tensor]) -> tf.Tensor:
+        self.optimizer.apply(gradients, self._variables)
+        return tf.constant(True)
+
+
+def _norm(gradients: Sequence[tf.Tensor]) -> tf.Tensor:
+    return tf.linalg.global_norm([tf.cast(gradient, tf.float32) for gradient in gradients])

@@ -16,7 +16,9 @@ from typing import Any
 
 from engine.checkpoint import Position, read_manifest
 from engine.events import WorkerReady
-from engine.worker import environment
+from engine.paths import stacks_file
+from engine.process import write_stacks_when_asked
+from engine.worker import environment, output, signals
 from engine.worker.account import account
 from engine.worker.loop import Loop
 from engine.worker.session import WorkerSession
@@ -27,8 +29,11 @@ PACKAGES = {"torch": "torch", "tf": "tensorflow"}
 
 def main(folder: Path) -> int:
     """Train as one rank of the run in `folder`; the exit code."""
+    output.survive_full_disk()
     faulthandler.enable()
+    write_stacks_when_asked(stacks_file(folder, int(os.environ["RANK"])))
     session = WorkerSession(folder)
+    signals.leave_to_supervisor()
     try:
         room = importlib.import_module(TRAINERS[session.strategy.framework])
         trainer = room.build(session, session.strategy)

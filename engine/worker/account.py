@@ -36,17 +36,36 @@ _RAISED = re.compile(r"[\w.]+: ")
 _TRACEBACK = "Traceback (most recent call last):"
 
 
+LONGEST_MESSAGE = 2000
+LONGEST_TRACEBACK = 200_000
+"""Characters; an exception may print a whole array, or all of a data set."""
+
+
 def account(rank: int, recipe: RecipeInfo, error: BaseException) -> WorkerFailed:
     """What went wrong, with the recipe's line where it is the recipe's doing."""
-    text = str(error).strip()
+    text = _text(error)
     return WorkerFailed(
         rank=rank,
-        message=_message(error, text),
-        where=_where(error, text, recipe),
-        traceback="".join(traceback.format_exception(error)),
+        message=_sendable(_message(error, text), LONGEST_MESSAGE),
+        where=_sendable(_where(error, text, recipe), LONGEST_MESSAGE),
+        traceback=_sendable("".join(traceback.format_exception(error)), LONGEST_TRACEBACK),
         lost_peer=type(error).__name__ in _LOST_PEER_ERRORS
         or any(phrase in text for phrase in _LOST_PEER),
     )
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error).strip()
+    except Exception:  # its own __str__ is at fault: its type is all there is to say
+        return ""
+
+
+def _sendable(text: str, longest: int) -> str:
+    """`text`, cut in the middle, without what no encoding has (file names may hold that)."""
+    if len(text) > longest:
+        text = f"{text[: longest // 2]} … {text[-longest // 2 :]}"
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _message(error: BaseException, text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.checkpoint import Position
-from engine.events import CacheEmptied, Event, Paused, Resumed
+from engine.events import CacheEmptied, Paused, Resumed, WorkerEvent
 from engine.worker.mailbox import Ask
 from engine.worker.protocols import Session, Trainer
 from engine.worker.saver import Saver
@@ -40,7 +40,18 @@ class Boundary:
         """Do what is asked at `position`; False: stop, and then nothing was saved yet."""
         if not self._act_in_place(ask, position):
             return False
+        while Ask.CHECKPOINT in ask and self._saver.failed:
+            if not self.hold_for_disk(position):
+                return False
+            self._saver.save(position)
         return self._hold(ask, position) if Ask.PAUSE in ask else True
+
+    def hold_for_disk(self, position: Position) -> bool:
+        """A checkpoint could not be written: pause until resumed. False: stop, as the spec wants or
+        as somebody says meanwhile."""
+        if self._session.spec.on_disk_full == "stop":
+            return False
+        return self._hold(Ask.NOTHING, position)
 
     def _hold(self, ask: Ask, position: Position) -> bool:
         """Pause until resumed; False when stopped instead."""
@@ -94,7 +105,7 @@ class Boundary:
             self._trainer.take_devices_back()
             self._freed = False
 
-    def _lead(self, event: Event) -> None:
+    def _lead(self, event: WorkerEvent) -> None:
         """Say something that all ranks know, once."""
         if self._leads:
             self._session.emit(event)

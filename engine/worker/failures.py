@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-
 
 class TrainingFailed(Exception):
     """An end of the training that we explain ourselves: its text is sentences for a person."""
@@ -18,8 +15,3 @@ class LossNotFinite(TrainingFailed):
             f"The loss is {loss} since step {step}. Try a smaller learning rate, warm-up steps or "
             "gradient clipping (clip norm); checkpoints from before that step are intact."
         )
-
-
-def first_not_finite(losses: Sequence[float]) -> int | None:
-    """Index of the first of `losses` that is NaN or infinite; None when all are numbers."""
-    return next((i for i, loss in enumerate(losses) if not math.isfinite(loss)), None)

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import time
 
+from engine.channel import Alive
 from engine.checkpoint import Position
-from engine.events import Event, TrainingEnded, TrainingStarted
+from engine.events import TrainingEnded, TrainingStarted, WorkerEvent
 from engine.worker.boundary import Boundary
 from engine.worker.checkpoint_plan import VALIDATION
 from engine.worker.pace import Pace
@@ -37,7 +38,7 @@ class Loop:
         self._boundary = Boundary(trainer, session, self._saver)
 
     def run(self) -> None:
-        """Train; returns after `TrainingEnded`, with a last checkpoint saved.
+        """Train; returns after `TrainingEnded`, with a last checkpoint saved if the disk takes it.
 
         Raises LossNotFinite on every rank, if the spec wants that.
         """
@@ -58,7 +59,9 @@ class Loop:
                 break
         self._saver.want_what_is_due(self._position)
         self._saver.want(["last"])
-        self._saver.save(self._position)
+        while not self._saver.save(self._position):
+            if not (completed and self._boundary.hold_for_disk(self._position)):
+                break
         self._lead(TrainingEnded(self._position.step, completed))
 
     def _train_epoch(self) -> bool:
@@ -72,6 +75,7 @@ class Loop:
             ask, count = self._boundary.agree(wanted, due=due)
             if not self._boundary.act(ask, position):
                 return False
+            self._session.alive = Alive("training", position.step)
             begin, clock = time.time(), time.perf_counter()
             figures = self._trainer.run_steps(position.epoch, position.batch, count)
             self._pace.trained(count, time.perf_counter() - clock)
@@ -82,6 +86,7 @@ class Loop:
     def _validate(self) -> bool:
         """Validate and close the epoch; False when stopped, and then the epoch is still open."""
         trainer = self._trainer
+        self._session.alive = Alive("validation", self._position.step)
         trainer.begin_validation()
         done = 0
         while done < trainer.validation_batches:
@@ -89,6 +94,7 @@ class Loop:
             ask, count = self._boundary.agree(wanted, due=False)
             if not self._boundary.act(ask, self._position):
                 return False
+            self._session.alive = Alive("validation", self._position.step + done)
             clock = time.perf_counter()
             trainer.validate(done, count)
             self._pace.validated(count, time.perf_counter() - clock)
@@ -100,7 +106,7 @@ class Loop:
         self._saver.validated(self._position.epoch, metrics)
         return True
 
-    def _lead(self, event: Event) -> None:
+    def _lead(self, event: WorkerEvent) -> None:
         """Say something that all ranks know, once."""
         if self._leads:
             self._session.emit(event)

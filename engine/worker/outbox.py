@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Callable
 
 from engine.channel import CLOSED, Alive, Channel, Message
 from engine.events import Event, Metrics, Notice
@@ -14,15 +15,23 @@ BEAT_SECONDS = 1.0
 MOST_WAITING = 1000
 """Events kept while the supervisor does not read; beyond it the oldest metrics are dropped."""
 
+MOST_POINTS = 2_000_000
+"""Points in these; some 150 MB. Beyond it, too, the oldest metrics are dropped."""
+
 
 class Outbox:
     """Takes events from any thread and sends them in order."""
 
-    def __init__(self, channel: Channel, rank: int) -> None:
+    def __init__(
+        self, channel: Channel, rank: int, sign_of_life: Callable[[], Alive] = Alive
+    ) -> None:
+        """`sign_of_life` makes what is sent when there is nothing else to say."""
         self._channel = channel
+        self._sign_of_life = sign_of_life
         self._rank = rank
         self._changed = threading.Condition()
         self._waiting: deque[Event] = deque()
+        self._points = 0
         self._dropped = 0
         self._closing = False
         self._thread = threading.Thread(target=self._send_all, daemon=True, name="outbox")
@@ -31,8 +40,11 @@ class Outbox:
     def put(self, event: Event) -> None:
         """Queue `event`; returns at once."""
         with self._changed:
+            self._points += _points(event)
             if len(self._waiting) >= MOST_WAITING:
-                self._make_room()
+                self._drop_oldest()
+            while self._points > MOST_POINTS and self._drop_oldest():
+                pass
             self._waiting.append(event)
             self._changed.notify()
 
@@ -43,13 +55,15 @@ class Outbox:
             self._changed.notify()
         self._thread.join(seconds)
 
-    def _make_room(self) -> None:
-        """Drop the oldest metrics; what changes a run's state is never dropped."""
-        for waiting in self._waiting:
+    def _drop_oldest(self) -> bool:
+        """Drop the oldest metrics, if there are any; what changes a run's state stays."""
+        for place, waiting in enumerate(self._waiting):
             if isinstance(waiting, Metrics):
-                self._waiting.remove(waiting)
+                del self._waiting[place]
+                self._points -= _points(waiting)
                 self._dropped += 1
-                return
+                return True
+        return False
 
     def _send_all(self) -> None:
         while True:
@@ -58,6 +72,7 @@ class Outbox:
                 batch: list[Message] = list(self._waiting)
                 dropped = self._dropped
                 self._waiting.clear()
+                self._points = 0
                 self._dropped = 0
             if dropped:
                 text = f"The supervisor was too slow: {dropped} batches of points were dropped."
@@ -65,7 +80,11 @@ class Outbox:
             if self._closing and not batch:
                 return
             try:
-                for message in batch or [Alive()]:
+                for message in batch or [self._sign_of_life()]:
                     self._channel.send(message)
             except CLOSED:
                 return  # the thread that reads commands ends this process
+
+
+def _points(event: Event) -> int:
+    return sum(len(points.steps) for points in event.points) if isinstance(event, Metrics) else 0

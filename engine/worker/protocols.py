@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
-from engine.events import Event
+from engine.channel import Alive
+from engine.events import WorkerEvent
 from engine.spec import RunSpec
 from engine.worker.mailbox import Mailbox
 
@@ -56,7 +57,10 @@ class Trainer(Protocol):
         """Give unused memory back; bytes freed by device."""
 
     def agree(self, word: tuple[int, int]) -> tuple[int, int]:
-        """Rank 0's `word` (not negative), on every rank. The others pass zeros."""
+        """Rank 0's `word` (not negative), on every rank, where the others pass zeros.
+
+        A rank that passes something else makes the answer something else than zeros everywhere.
+        """
 
     def barrier(self) -> None:
         """Wait until all ranks are here."""
@@ -72,6 +76,8 @@ class Session(Protocol):
     rank: int
     folder: Path
     mailbox: Mailbox
+    alive: Alive
+    """What the worker is doing now, for the supervisor to see whether it gets on."""
 
-    def emit(self, event: Event) -> None:
+    def emit(self, event: WorkerEvent) -> None:
         """Send an event to the supervisor; never blocks."""

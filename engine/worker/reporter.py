@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 
 from engine.checkpoint import Position
 from engine.events import EpochEnded, Metrics, Notice, Points, Progress
-from engine.worker.failures import LossNotFinite, first_not_finite
+from engine.worker.failures import LossNotFinite
 from engine.worker.pace import Pace
 from engine.worker.protocols import Session, Trainer
 
 RANK_SECONDS = 1.0
 """Least time between two reports of a rank's own figures."""
+
+CALM_STEPS = 100
+"""So many finite losses in a row end an episode of those that are not."""
 
 
 class Reporter:
@@ -24,7 +28,7 @@ class Reporter:
         self._pace = pace
         self._leads = session.rank == 0
         self._own_figures_due = 0.0
-        self._warned_of_loss = False
+        self._last_bad: int | None = None
 
     def trained(
         self, position: Position, figures: Mapping[str, list[float]], begin: float, end: float
@@ -50,7 +54,7 @@ class Reporter:
         if points:
             self._session.emit(Metrics(begin, end, points))
         self.progress(position)
-        self._look_at(figures["loss"], step)
+        self._look_at(figures, step)
 
     def validated(self, position: Position, metrics: Mapping[str, float]) -> None:
         """Report the end of an epoch and its validation; `position` is the one after it."""
@@ -78,19 +82,26 @@ class Reporter:
             )
         )
 
-    def _look_at(self, losses: list[float], step: int) -> None:
-        bad = first_not_finite(losses)
-        if bad is None:
-            return
-        first = step - len(losses) + 1 + bad
-        if self._session.spec.stop_on_nan:
-            raise LossNotFinite(losses[bad], first)
-        if self._leads and not self._warned_of_loss:
-            self._session.emit(
-                Notice(
-                    f"The loss is not a finite number since step {first}: "
-                    "try a smaller learning rate.",
-                    rank=0,
-                )
-            )
-        self._warned_of_loss = True
+    def _look_at(self, figures: Mapping[str, list[float]], step: int) -> None:
+        """Say what is no number in the steps up to `step`, once per episode."""
+        spec, losses = self._session.spec, figures["loss"]
+        looked_at = [losses]
+        # Where gradients count, too; those of fp16 overflow now and then, by design.
+        if spec.on_nan == "skip" and spec.precision != "fp16":
+            looked_at.append(figures.get("gradient_norm", losses))
+        begin = step - len(losses) + 1
+        for place, values in enumerate(zip(*looked_at, strict=True)):
+            if all(map(math.isfinite, values)):
+                continue
+            if spec.on_nan == "stop":
+                raise LossNotFinite(losses[place], begin + place)
+            last, self._last_bad = self._last_bad, begin + place
+            if self._leads and (last is None or begin + place - last > CALM_STEPS):
+                self._session.emit(Notice(_NOTICES[spec.on_nan].format(begin + place), rank=0))
+
+
+_NOTICES = {
+    "continue": "The loss is not a finite number since step {}: try a smaller learning rate.",
+    "skip": "The loss or its gradients are not finite since step {}: the updates of such steps "
+    "are left out.",
+}

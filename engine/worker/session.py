@@ -15,12 +15,13 @@ from typing import Any
 import msgspec
 
 from engine import catalog
-from engine.channel import CLOSED, Channel, Hello, connect
-from engine.commands import Command
+from engine.channel import CLOSED, Alive, Channel, Hello, connect
+from engine.commands import Command, Stop
 from engine.events import Event
 from engine.field_info import Setting
 from engine.recipe_file import RecipeInfo
 from engine.spec_file import read_spec
+from engine.worker import signals
 from engine.worker.mailbox import Mailbox
 from engine.worker.outbox import Outbox
 
@@ -43,19 +44,26 @@ class WorkerSession:
         self.strategy = catalog.strategy(self.spec.strategy, self.recipe)
         self.devices = self.strategy.pool(self.spec.slots)[self.rank].devices
         self.mailbox = Mailbox()
-        channel = connect(folder, Hello(self.rank))
+        self._channel = channel = connect(folder, Hello(self.rank))
+        self._leaving = threading.Event()
         threading.Thread(
-            target=_read_commands, args=(channel, self.mailbox), daemon=True, name="commands"
+            target=_read_commands,
+            args=(channel, self.mailbox, self._leaving),
+            daemon=True,
+            name="commands",
         ).start()
-        self._outbox = Outbox(channel, self.rank)
+        self.alive = Alive()
+        self._outbox = Outbox(channel, self.rank, lambda: self.alive)
 
     def emit(self, event: Event) -> None:
         """Send an event to the supervisor; never blocks."""
         self._outbox.put(event)
 
     def close(self) -> None:
-        """Have everything sent."""
+        """Have everything sent; called last."""
         self._outbox.close(10.0)
+        self._leaving.set()
+        self._channel.finish()
 
     def load_recipe(self) -> ModuleType:
         """Import the recipe's file; call this once the framework is configured."""
@@ -76,8 +84,9 @@ class WorkerSession:
         return {name: value for name, value in self.spec.settings.items() if name in names}
 
 
-def _read_commands(channel: Channel, mailbox: Mailbox) -> None:
-    """Pass commands on until the supervisor is gone; then this process has no reason to live.
+def _read_commands(channel: Channel, mailbox: Mailbox, leaving: threading.Event) -> None:
+    """Pass commands on until the supervisor is gone; then this process has no reason to live,
+    unless it is `leaving` anyway.
 
     `os._exit`, because the main thread may be stuck in a collective for ever.
     """
@@ -85,8 +94,12 @@ def _read_commands(channel: Channel, mailbox: Mailbox) -> None:
         try:
             message = channel.receive()
         except CLOSED:
+            if leaving.is_set():
+                return
             os._exit(ORPHANED)
         except msgspec.DecodeError:
             continue  # not a message of ours
-        if isinstance(message, Command):
+        if isinstance(message, Stop) and message.now:
+            signals.terminate()
+        elif isinstance(message, Command):
             mailbox.post(message)

@@ -22,6 +22,9 @@ DOTTED = 40
 
 _WIDTH = 2.0
 _DOT = 5.0
+_TICK = 0.05
+"""Height of the ticks at gaps, as a part of the plot's."""
+
 _DASHES = (4.0, 3.0)
 """Length of a dash and of a gap, in widths of the line."""
 
@@ -42,6 +45,9 @@ class Curve:
         self.colour_index = colour_index
         self._smooth = True
         self._smoothing = 0.0
+        self.marks_gaps = False
+        """Whether a tick at the lower edge stands where a value is NaN or infinite."""
+
         self.visible = True
         self.dashed = False
         self.order: tuple[int, int] | None = None
@@ -59,7 +65,8 @@ class Curve:
         self._raw = pg.PlotCurveItem(connect="finite", antialias=False)
         self._line = pg.PlotCurveItem(connect="finite", antialias=True)
         self._dots = pg.ScatterPlotItem(size=_DOT, pen=None, antialias=True)
-        self.items = (self._raw, self._line, self._dots)
+        self._ticks = pg.VTickGroup(yrange=(0.0, _TICK))
+        self.items = (self._raw, self._line, self._dots, self._ticks)
 
     def set_look(self, theme: Theme, pixel_ratio: float) -> None:
         """Take the colours of `theme`; widths are in logical pixels."""
@@ -73,6 +80,7 @@ class Curve:
         if self.dashed:
             self._thick.setDashPattern(_DASHES)
         self._dots.setBrush(pg.mkBrush(colour))
+        self._ticks.setPen(pg.mkPen(theme.bad, width=_WIDTH * pixel_ratio))
 
     def draw(self, x0: float, x1: float, pixels: int, *, raw: bool, log: bool) -> None:
         """Draw what lies between the places `x0` and `x1`, decimated for `pixels` pixels."""
@@ -83,6 +91,9 @@ class Curve:
         if not self.visible:
             return
         series = self._drawn = self._shown(x0, x1)
+        if self.marks_gaps:
+            self._ticks.setXVals(series.gaps(x0, x1, pixels) - x0)
+            self._ticks.update()
         smoothed = bool(series.smoothing)
         if smoothed and raw and not self.dashed:
             xs, ys = series.view(x0, x1, pixels)

@@ -90,18 +90,25 @@ class CurvePlot(QFrame):
         for several each, so a zoom asks for finer ones."""
         if curve_name in self.curves:
             self.curves[curve_name].clear()
-        self.add_points(curve_name, steps, values, times)
-        if coarse:
-            self.curves[curve_name].coarse = len(steps)
+        self.add_points(curve_name, steps, values, times, coarse=coarse)
 
     def add_points(
-        self, curve_name: str, steps: Array, values: Array, times: Array | None = None
+        self,
+        curve_name: str,
+        steps: Array,
+        values: Array,
+        times: Array | None = None,
+        *,
+        coarse: bool = False,
     ) -> None:
         """Append points (ascending steps; times in seconds since the epoch) to a curve, which is
-        made where there is none."""
+        made where there is none. `coarse` as for `set_points`."""
         if curve_name not in self.curves:
             self.set_curve(curve_name)
-        self.curves[curve_name].series.extend(steps, values, times)
+        curve = self.curves[curve_name]
+        curve.series.extend(steps, values, times)
+        if coarse:
+            curve.coarse = len(curve.series)
         self._pages.setCurrentWidget(self.canvas)
         self._dirty = True
 
@@ -138,16 +145,19 @@ class CurvePlot(QFrame):
         label: str | None = None,
         smooth: bool | None = None,
         dashed: bool | None = None,
+        marks_gaps: bool | None = None,
         order: tuple[int, int] | None = None,
     ) -> None:
         """Say how a curve looks, making it if needed; None leaves that as it is. One that is not
-        `smooth` is drawn as it is, wherever the smoothing slider stands. Curves stand in their
-        `order`; those without come first, as they came."""
+        `smooth` is drawn as it is, wherever the smoothing slider stands. What `marks_gaps` means
+        stands in `Curve`. Curves stand in their `order`; those without come first, as they came."""
         if name not in self.curves:
             self.canvas.add_curve(self.curves.add(name))
         curve = self.curves[name]
         if smooth is not None:
             curve.set_smooth(smooth)
+        if marks_gaps is not None:
+            curve.marks_gaps = marks_gaps
         if colour_index is not None:
             curve.colour_index = colour_index
         if label is not None:

@@ -78,11 +78,16 @@ class PlotGrid(QWidget):
         return {plot.title: plot for plot in self._plots.values()}[title]
 
     def add_points(
-        self, series: str, steps: Array, values: Array, times: Array | None = None
+        self,
+        series: str,
+        steps: Array,
+        values: Array,
+        times: Array | None = None,
+        coarse: bool = False,
     ) -> None:
         """Append points of the engine's `series`, with ascending steps and times (seconds since the
-        epoch)."""
-        self._sorter.take(series, steps, values, times, replace=False)
+        epoch). `coarse` as for `set_points`."""
+        self._sorter.take(series, steps, values, times, replace=False, coarse=coarse)
 
     def set_points(
         self,

@@ -45,6 +45,10 @@ class Route(NamedTuple):
     best: int = 0
     """-1: the lowest value is the best and gets a star; 1: the highest; 0: no star."""
 
+    marks_gaps: bool = False
+    """Whether a value that is NaN or infinite is marked: where that says that something is wrong,
+    not that there was nothing to measure."""
+
     rank: int | None = None
     """The rank that reports it, where each does."""
 
@@ -100,15 +104,15 @@ def route(series: str) -> Route | None:
     room, _, name = series.partition("/")
     match room:
         case "train" if name == "loss":
-            return Route(LOSS, "train", 0)
+            return Route(LOSS, "train", 0, marks_gaps=True)
         case "validation" if name == "loss":
-            return Route(LOSS, "val", 1, smooth=False, best=-1)
+            return Route(LOSS, "val", 1, smooth=False, best=-1, marks_gaps=True)
         case "train" if series == THROUGHPUT:
             return Route(PlotKind("Throughput", 2, "samples/s", ",.0f", (0.0, None)), "train", 0)
         case "train" if name == "learning_rate":
             return Route(LEARNING_RATE, "train", 0, smooth=False)
         case "train" if name == "gradient_norm":
-            return Route(GRADIENT_NORM, "train", 0)
+            return Route(GRADIENT_NORM, "train", 0, marks_gaps=True)
         case "train" if name:
             return Route(_metric(name, 2), "train", 0, _factor(name))
         case "validation" if name:

@@ -26,6 +26,7 @@ class Series:
     def clear(self) -> None:
         """Forget every point; the smoothing stays."""
         self._steps, self._times = GrowingArray(), GrowingArray()
+        self._gaps = GrowingArray()
         self._x = self._places()
         self._raw = Pyramid(lowest, highest)
         self._low = self._high = self._low_positive = math.nan
@@ -46,12 +47,13 @@ class Series:
         values = np.asarray(values, dtype=np.float64)
         if not len(values):
             return
-        finite = np.where(np.isfinite(values), values, np.nan)
         steps = np.asarray(steps, dtype=np.float64)
+        finite = np.where(np.isfinite(values), values, np.nan)
         times = np.full(len(steps), np.nan) if times is None else np.asarray(times)
         # A clock that was set back must not fold the curve over itself.
         newest = self._times.values[-1:]
         times = np.fmax.accumulate(np.concatenate((newest, times)))[len(newest) :]
+        self._gaps.extend(np.float64(len(self)) + np.flatnonzero(np.isnan(finite)))
         self._steps.extend(steps)
         self._times.extend(times)
         if self._x is not self._steps:
@@ -139,6 +141,13 @@ class Series:
         # A column's mean belongs to its middle: at its beginning it would run ahead of the points.
         xs = places[start + size // 2 : start + size * len(middle) : size]
         return np.append(xs, places[last - 1]), np.append(middle, values[last - 1])
+
+    def gaps(self, x0: float, x1: float, pixels: int) -> Array:
+        """Places between `x0` and `x1` whose values are NaN or infinite, one per pixel at most."""
+        places = self._x.values[self._gaps.values.astype(np.intp)]
+        first = np.searchsorted(places, np.linspace(x0, x1, pixels + 1))
+        first[-1] = np.searchsorted(places, x1, "right")
+        return places[first[:-1][np.diff(first) > 0]]
 
     def value_at(self, x: float, *, smoothed: bool = False) -> float:
         """The value at the point nearest to `x`; NaN outside of the curve."""

@@ -66,7 +66,13 @@ class Sorter:
         if name not in plot.curve_names():
             self._series[place.plot, name] = series
             order = None if place.rank is None else (place.rank, place.colour_index or 0)
-            plot.set_curve(name, colour_index=place.colour_index, smooth=place.smooth, order=order)
+            plot.set_curve(
+                name,
+                colour_index=place.colour_index,
+                smooth=place.smooth,
+                marks_gaps=place.marks_gaps,
+                order=order,
+            )
             if place.is_device:
                 self._dress_device(plot, name)
             elif place.rank is not None:
@@ -75,7 +81,7 @@ class Sorter:
         if replace:
             plot.set_points(name, steps, scaled, times, coarse=coarse)
         else:
-            plot.add_points(name, steps, scaled, times)
+            plot.add_points(name, steps, scaled, times, coarse=coarse)
         if place.best:
             self._mark_best(series, place, steps, scaled, times, replace=replace)
         if place.is_device or place.rank is not None:

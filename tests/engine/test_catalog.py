@@ -64,6 +64,10 @@ def test_an_unknown_recipe_is_answered_with_those_there_are() -> None:
         catalog.recipe("digit")
 
 
+def test_a_path_of_nobodys_is_a_recipe_that_is_not_there() -> None:
+    assert "no recipe file" in catalog.recipe("~nobody-of-this-name/mine.py").problem
+
+
 def test_one_process_per_device_gives_rank_k_device_k() -> None:
     plans = one_process_per_device(("a", "b"))
     assert [(plan.rank, plan.devices) for plan in plans] == [(0, ("a",)), (1, ("b",))]

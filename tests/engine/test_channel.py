@@ -109,7 +109,15 @@ def test_a_closed_side_is_noticed_by_the_other(channels: tuple[Channel, Channel]
 
 
 @pytest.mark.parametrize(
-    "frame", [b"", b"garbage", b"\x81\xa4type\xa7unknown", b"\x80\x04N."], ids=repr
+    "frame",
+    [
+        b"",
+        b"garbage",
+        b"\x81\xa4type\xa7unknown",
+        b"\x80\x04N.",
+        b"\x82\xa4type\xa5pause\xa1x" + b"\x91" * 100_000,
+    ],
+    ids=lambda frame: repr(frame[:12]),
 )
 def test_a_frame_that_is_no_message_is_refused_and_the_next_one_taken(frame: bytes) -> None:
     ours, theirs = Pipe()
@@ -176,6 +184,53 @@ def test_a_wedged_caller_does_not_hold_up_another(
 
 
 @only_posix
+@only_posix
+def test_a_caller_who_never_reads_is_hung_up_on(
+    answering: Answering, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.channel.LONGEST_SEND", 0.1)
+    with closing(connect(tmp_path, Hello(-1))):
+        _, ours = answering.next()
+
+        def talk() -> None:
+            while True:
+                ours.send(CommandAccepted(1))
+
+        with pytest.raises(BlockingIOError):
+            talk()
+        with pytest.raises(CLOSED):
+            ours.receive()
+        with pytest.raises(CLOSED):
+            ours.send(CommandAccepted(1))
+
+
+def test_a_frame_that_is_too_large_ends_its_connection(
+    answering: Answering, tmp_path: Path
+) -> None:
+    with closing(connect(tmp_path, Hello(-1))) as theirs:
+        _, ours = answering.next()
+        theirs._connection._send(b"\xff\xff\xff\xff" + b"\x7f" * 8)
+        with pytest.raises(CLOSED):
+            ours.receive()
+
+
+@only_posix
+def test_the_end_of_a_caller_is_heard_while_its_child_holds_the_connection(
+    answering: Answering, tmp_path: Path
+) -> None:
+    with closing(connect(tmp_path, Hello(0))) as theirs:
+        held = os.dup(theirs._connection.fileno())  # as a forked process has it
+        _, ours = answering.next()
+        theirs.send(Pause())
+        theirs.finish()
+        assert ours.receive(SECONDS) == Pause()
+        with pytest.raises(CLOSED):
+            ours.receive(SECONDS)
+        ours.send(Resume())
+        assert theirs.receive(SECONDS) == Resume(), "the other way is still open"
+        os.close(held)
+
+
 def test_only_the_owner_may_read_the_key(answering: Answering, tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / CONTROL_FILE).stat().st_mode) == 0o600
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from engine import catalog, client, paths, process
+from engine import catalog, client, paths, process, run_info
 from engine.channel import Channel, CommandAccepted, Hello, Message, Server
 from engine.client import CannotStart, CommandFailed, NoSuchRun
 from engine.commands import Pause
@@ -177,8 +177,8 @@ def test_the_state_of_a_status_needs_a_living_supervisor() -> None:
         supervisor_pid=os.getpid(),
         supervisor_created=process.created(os.getpid()),
     )
-    assert client.state_of(alive) is RunState.PAUSED
-    assert client.state_of(RunStatus(state=RunState.PAUSED)) is RunState.INTERRUPTED
+    assert run_info.state_of(alive) is RunState.PAUSED
+    assert run_info.state_of(RunStatus(state=RunState.PAUSED)) is RunState.INTERRUPTED
 
 
 @pytest.mark.parametrize(

@@ -176,3 +176,12 @@ def test_what_a_short_command_prints(source: str, output: str, tmp_path: Path) -
 
 def test_a_command_that_is_not_installed_prints_nothing(tmp_path: Path) -> None:
     assert process.run_and_read(["no-such-command"], tmp_path) == ""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere psutil sees to that")
+def test_a_clock_that_is_set_makes_nobody_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after a wake-up. What the system tells as the time of its start jumps along."""
+    born = process.created(os.getpid())
+    monkeypatch.setattr(psutil, "boot_time", lambda: 0.0)
+    monkeypatch.setattr(psutil._psplatform, "boot_time", lambda: 0.0)
+    assert process.is_alive(os.getpid(), born)

@@ -99,6 +99,9 @@ def test_a_recipe_without_defaults_gets_the_usual_ones(folder: Path) -> None:
         ("several=(1, 2)", []),
         ("computed=len('abc')", []),
         ("unhashable={[]: 1}", []),
+        ("kind: Literal['a', b] = 'a'", [("kind", "str", "a")]),
+        ("kind: Literal[None, 'a'] = 'a'", [("kind", "str", "a")]),
+        ("kind: Literal['a', 'b'] = 'c'", []),
         ("outputs=1, targets=2, parameters=3, learning_rate=4", []),
     ],
 )

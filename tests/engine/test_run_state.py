@@ -12,6 +12,7 @@ from engine.events import (
     Alarm,
     AttemptStarted,
     CacheEmptied,
+    CheckpointFailed,
     CheckpointSaved,
     CommandReceived,
     CommandRefused,
@@ -22,12 +23,15 @@ from engine.events import (
     Paused,
     Points,
     Progress,
+    Queued,
+    Restarting,
     Resumed,
     Rewound,
     RunEnded,
     StopStage,
     TrainingEnded,
     TrainingStarted,
+    Trouble,
     WorkerFailed,
     WorkerReady,
     WorkerStarted,
@@ -39,6 +43,7 @@ ALL = {type(event): event for event in EXAMPLES}
 RUNNING = RunStatus(state=RunState.RUNNING, attempt=1, step=7, metrics={"train/loss": 9.0})
 TRAINS = TrainingStarted(0, 10, 3, 2, 1234)
 CHANGES: list[tuple[type[Event], dict[str, Any]]] = [
+    (Queued, {"state": RunState.QUEUED, "reason": "Queued behind run 12 on GPU 0 (next in line)."}),
     (
         AttemptStarted,
         {
@@ -67,17 +72,20 @@ CHANGES: list[tuple[type[Event], dict[str, Any]]] = [
     ),
     (EpochEnded, {"epoch": 1, "step": 10, "metrics": RUNNING.metrics | {"validation/loss": 0.125}}),
     (CheckpointSaved, {"checkpoint": "/runs/1/checkpoints/x", "checkpoint_step": 10}),
+    (CheckpointFailed, {"troubles": {"checkpoint": "There is no room for it."}}),
     (CacheEmptied, {}),
     (Paused, {"state": RunState.PAUSED}),
     (Resumed, {"state": RunState.RUNNING}),
     (TrainingEnded, {"step": 30}),
     (Notice, {}),
     (Alarm, {}),
+    (Trouble, {"troubles": {"hang": "No step for 120 s."}}),
     (WorkerFailed, {}),
     (CommandReceived, {}),
     (CommandRefused, {}),
     (StopStage, {"state": RunState.STOPPING}),
     (Rewound, {"step": 10}),
+    (Restarting, {}),
     (RunEnded, {"state": RunState.FAILED, "reason": "Rank 1 failed.", "failure_rank": 1}),
 ]
 
@@ -121,6 +129,14 @@ def test_a_new_attempt_keeps_when_the_run_began_and_its_newest_checkpoint() -> N
     second = fold(first, AttemptStarted(2, 99, 2000.0), 60.0)
     assert second.started == 50.0
     assert second.checkpoint_step == 10
+
+
+def test_the_time_in_the_queue_is_no_time_of_the_run() -> None:
+    started = AttemptStarted(1, 99, 2000.0)
+    waiting = fold(fold(RunStatus(), started, 60.0), Queued(("1",), "Behind run 1."), 61.0)
+    assert (waiting.state, waiting.started) == (RunState.QUEUED, 60.0)
+    status = fold(waiting, Queued((), ""), 90.0)
+    assert (status.state, status.started, status.reason) == (RunState.STARTING, 90.0, "")
 
 
 def test_freed_devices_are_known_until_the_run_goes_on() -> None:
@@ -168,3 +184,27 @@ def test_which_states_are_over_and_which_can_resume(
 def test_total_steps_are_known_once_training_has_started() -> None:
     assert RunStatus().total_steps == 0
     assert fold_all(TRAINS).total_steps == 30
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        Trouble("hang", "The training goes on.", raised=False),
+        AttemptStarted(2, 4242, 1000.5),
+        RunEnded("stopped", "Stopped."),
+    ],
+)
+def test_a_trouble_stays_until_it_or_the_attempt_is_over(end: Event) -> None:
+    disk, hang = Trouble("disk", "It is full.", True), Trouble("hang", "No step.", True)
+    status = fold_all(hang, Progress(1, 2, 64.0, 0.5, 14.0))
+    assert status.troubles == {"hang": "No step."}
+    assert fold_all(disk, end, status=status).troubles == (
+        {"disk": "It is full."} if isinstance(end, Trouble) else {}
+    )
+
+
+def test_a_checkpoint_that_could_not_be_saved_is_a_trouble_until_one_could() -> None:
+    status = fold_all(Trouble("disk", "It is full.", True), CheckpointFailed(3, "No room."))
+    assert status.troubles == {"disk": "It is full.", "checkpoint": "No room."}
+    saved = ALL[CheckpointSaved]
+    assert fold_all(saved, status=status).troubles == {"disk": "It is full."}

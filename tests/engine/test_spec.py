@@ -78,6 +78,7 @@ def test_a_spec_that_can_run_has_no_problems(changes: dict[str, Any]) -> None:
         ({"learning_rate": 0.0}, "learning_rate", "above 0"),
         ({"learning_rate": -1.0}, "learning_rate", "above 0"),
         ({"learning_rate": math.nan}, "learning_rate", "finite number"),
+        ({"batch_size": 10**400}, "batch_size", "smaller number"),
         ({"learning_rate": math.inf}, "learning_rate", "finite number"),
         ({"seed": -1}, "seed", "at least 0"),
         ({"seed": LARGEST + 1}, "seed", "at most 2147483647"),

@@ -93,6 +93,14 @@ def test_inside_git_the_commit_is_noted_and_whether_the_recipe_was_changed(
     assert environment(run)["recipe_changed_since_commit"] is True
 
 
+@pytest.mark.parametrize(("old", "today"), [("true", "stop"), ("false", "continue")])
+def test_a_spec_from_before_on_nan_can_still_be_read(old: str, today: str, run: Path) -> None:
+    text = f"[run]\nrecipe = 'r'\nstrategy = 's'\ndevices = ['cpu:0']\nstop_on_nan = {old}\n"
+    text += "[environment]\n"
+    (run / FILE_NAME).write_text(text)
+    assert read_spec(run).on_nan == today
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -101,7 +109,8 @@ def test_inside_git_the_commit_is_noted_and_whether_the_recipe_was_changed(
         "no toml",
         "[run]\nrecipe = 'r'",
         "[run]\nrecipe = 'r'\nstrategy = 's'\ndevices = 'cpu:0'",
-        "[run]\nrecipe = 'r'\nstrategy = 's'\ndevices = ['cpu:0']\nunknown = 1",
+        "[run]\nrecipe = 'r'\nstrategy = 's'\ndevices = ['cpu:0']\nunknown = 1\n[environment]",
+        "[run]\nrecipe = 'r'\nstrategy = 's'\ndevices = ['cpu:0']",
     ],
 )
 def test_a_missing_or_damaged_spec_is_said_in_a_sentence(text: str | None, run: Path) -> None:

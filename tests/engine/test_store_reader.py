@@ -153,3 +153,45 @@ def test_after_a_rewind_the_history_is_the_new_one(store: RunStore, reader: RunR
     assert curve.count == 800
     assert curve.value[curve.step > 500].tolist() == [2.0] * len(curve.value[curve.step > 500])
     assert curve.value.max() == 2.0
+
+
+def test_single_points_that_are_no_numbers_stay_in_a_curve_of_blocks(
+    store: RunStore, reader: RunReader
+) -> None:
+    values = [1.0] * 5000
+    values[1233], values[3999] = math.nan, math.inf
+    write(store, values)
+    curve = reader.history(SERIES, most=100)
+    assert len(curve.step) < 200
+    assert curve.count == 5000
+    assert np.all(np.diff(curve.step) >= 0)
+    assert set(curve.step[~np.isfinite(curve.value)]) >= {1234, 4000}
+    assert len(curve.time) == len(curve.step)
+
+
+def test_where_no_number_is_is_looked_up_and_not_searched_for(reader: RunReader) -> None:
+    query = "SELECT step FROM point WHERE series = 1 AND value - value IS NULL AND +i < 9"
+    plan = reader._connection.execute(f"EXPLAIN QUERY PLAN {query} ORDER BY step").fetchall()
+    assert "INDEX not_finite" in str(plan)
+
+
+def test_an_overview_goes_on_where_points_ended_and_misses_no_extreme(
+    store: RunStore, reader: RunReader
+) -> None:
+    write(store, [float(k) for k in range(5)])
+    known = reader.points_after(SERIES, 0).count
+    values = [math.sin(k) for k in range(5, 200)]
+    values[100] = 9.0
+    values[60] = math.nan
+    store.append(losses(values, first_step=6), 1.0)
+    store.commit()
+    curve = reader.overview_after(SERIES, known)
+    assert curve.count == 200 // 16 * 16
+    assert len(curve.step) < 60
+    assert curve.step[0] == 6
+    assert list(curve.step) == sorted(curve.step)
+    assert np.nanmax(curve.value) == 9.0
+    assert 66 in curve.step[np.isnan(curve.value)]
+    rest = reader.overview_after(SERIES, curve.count)
+    assert (rest.count, len(rest.step)) == (curve.count, 0), "its block is not whole yet"
+    assert reader.overview_after("nothing", 0).count == 0

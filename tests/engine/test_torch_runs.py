@@ -67,7 +67,7 @@ def test_a_loss_that_is_no_number_ends_the_run_when_that_is_asked_for(tmp_path: 
         + "    calls += torch.is_grad_enabled()\n"
         + "    return ((outputs - targets) ** 2).mean() * (float('nan') if calls > 6 else 1)\n"
     )
-    info = train(spec(str(recipe), "torch/ddp", 2, epochs=1000, stop_on_nan=True))
+    info = train(spec(str(recipe), "torch/ddp", 2, epochs=1000, on_nan="stop"))
     failure = failure_of(info)
     assert "step 7" in failure.message
     assert "learning rate" in failure.message
@@ -84,29 +84,6 @@ def test_out_of_memory_says_how_much_and_what_to_try(tmp_path: Path) -> None:
     assert "cpu:0 is out of memory: 268435456.00 GiB were asked for" in failure.message
     assert "computes 32 samples at once" in failure.message
     assert failure.where.startswith(f"{recipe}:")
-
-
-def test_an_error_in_a_loader_worker_is_the_recipes_line(tmp_path: Path) -> None:
-    recipe = tmp_path / "bad_sample.py"
-    recipe.write_text(
-        HEAD.replace("def datasets():", "def pairs():")
-        + """
-class Broken(torch.utils.data.Dataset):
-    def __len__(self):
-        return 64
-    def __getitem__(self, index):
-        raise ValueError("this sample is damaged")
-
-def datasets():
-    return Broken(), Broken()
-"""
-    )
-    line = 1 + recipe.read_text().splitlines().index(
-        '        raise ValueError("this sample is damaged")'
-    )
-    failure = failure_of(train(spec(str(recipe), "torch/single", loader_workers=1)))
-    assert "this sample is damaged" in failure.message
-    assert failure.where == f"{recipe}:{line}"
 
 
 def test_loader_workers_fetch_the_same_samples(tmp_path: Path) -> None:

@@ -68,3 +68,23 @@ def test_an_interrupted_run_says_so_without_an_older_failure(banner: FailureBann
 
 def test_facts_leave_out_what_is_unknown() -> None:
     assert failure_facts(Failure(-1, "", 1, "", "", "", "")) == "exit code 1"
+
+
+def test_what_is_wrong_with_a_run_that_goes_on_is_said_while_it_is(banner: FailureBanner) -> None:
+    status = RunStatus(state=RunState.RUNNING, troubles={"hang": "No step for 2 min."})
+    trouble = info(RunState.RUNNING)._replace(status=status)
+    banner.show_info(trouble)
+    assert banner.isVisible()
+    assert banner.sentence.text() == "⚠ Run 7: No step for 2 min."
+    assert banner.stop.isVisible()
+    QTest.mouseClick(banner.dismiss, Qt.MouseButton.LeftButton)
+    banner.show_info(trouble)
+    assert not banner.isVisible()
+    banner.show_info(info(RunState.RUNNING))
+    banner.show_info(trouble)
+    assert banner.isVisible(), "it came again"
+    banner.show_info(info(RunState.RUNNING))
+    assert not banner.isVisible()
+    banner.show_info(info(RunState.FAILED, "First."))
+    assert banner.isVisible()
+    assert not banner.stop.isVisible(), "there is nothing to stop"

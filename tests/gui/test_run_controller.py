@@ -241,3 +241,16 @@ def test_the_runs_are_listed_newest_first(
         controller.refresh_runs()
     assert [info.id for info in said.args[0]] == ["2", "1"]
     assert [info.id for info in controller.runs()] == ["2", "1"]
+
+
+def test_a_queued_run_is_moved_and_a_move_that_makes_no_sense_is_said(
+    controller: RunController, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with qtbot.waitSignal(controller.failed) as said:
+        controller.move("7", "up")
+    assert said.args == ["Run 7 does not wait in the queue."]
+    moves: list[tuple[str, str]] = []
+    monkeypatch.setattr("engine.queue.move", lambda *move: moves.append(move))
+    with qtbot.waitSignal(controller.runs_listed):
+        controller.move("7", "first")
+    assert moves == [("7", "first")]

@@ -35,6 +35,7 @@ def controls(qtbot: QtBot, qapp: QApplication) -> RunControls:
 @pytest.mark.parametrize(
     ("state", "enabled"),
     [
+        (RunState.QUEUED, {"Stop"}),
         (RunState.STARTING, {"Stop"}),
         (RunState.RUNNING, {"Pause", "Stop", "Checkpoint", "Empty cache"}),
         (RunState.PAUSED, {"Resume", "Stop", "Checkpoint", "Empty cache"}),

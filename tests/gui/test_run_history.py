@@ -11,7 +11,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from engine.events import CheckpointSaved, EpochEnded, RunEnded
+from engine.events import CheckpointSaved, EpochEnded, Queued, RunEnded
 from engine.run_index import RunIndex
 from gui.run_history import RunHistory, detail
 from gui.theme import ThemeController
@@ -140,9 +140,28 @@ def test_runs_that_are_over_are_not_read_again(
         looked.append(run_id)
         return first[0]
 
-    monkeypatch.setattr("engine.client.look", look)
+    monkeypatch.setattr("engine.run_info.look", look)
     index.runs()
     assert looked == [active.id]
     over.begin(attempt=2)
     index.runs()
     assert looked == [active.id, active.id, over.id]
+
+
+def test_a_queued_run_says_behind_whom_and_can_be_moved(
+    history: RunHistory, record: Callable[..., Any], qtbot: QtBot
+) -> None:
+    record().begin()
+    run = record()
+    run.begin()
+    run.add(Queued(("1",), "Queued behind run 1 on GPU 0 (next in line)."))
+    history.show_runs(RunIndex().runs())
+    assert detail(RunIndex().runs()[0]) == "queued behind run 1 on GPU 0 (next in line)"
+    history.watch("1")
+    assert not any(action.isVisible() for action in history.moves.values())
+    history.watch("2")
+    for where, action in history.moves.items():
+        assert action.isVisible()
+        with qtbot.waitSignal(history.move_requested) as asked:
+            action.trigger()
+        assert asked.args == ["2", where]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from engine.pytorch.strategy import Cut, CutModel, OneProcess
+from engine.pytorch.strategy import Cut, OneProcess
+from engine.strategy import CutsModel
 
 if TYPE_CHECKING:
     from torch import nn
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from engine.pytorch.parallel import Parallel, Rank
 
 
-class ModelParallel(CutModel, OneProcess):
+class ModelParallel(CutsModel, OneProcess):
     """One stage per device; activations are moved from device to device."""
 
     name = "torch/model_parallel"

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from engine.device_names import is_logical_cpu
-from engine.pytorch.strategy import Cut, CutModel, ProcessPerDevice
+from engine.pytorch.strategy import Cut, ProcessPerDevice
 from engine.spec import RunSpec
+from engine.strategy import CutsModel
 
 if TYPE_CHECKING:
     from torch import nn
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from engine.pytorch.parallel import Parallel, Rank
 
 
-class Pipeline(CutModel, ProcessPerDevice):
+class Pipeline(CutsModel, ProcessPerDevice):
     """Micro-batches flow through the stages, so that all devices compute at once."""
 
     name = "torch/pipeline"

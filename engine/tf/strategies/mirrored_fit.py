@@ -40,6 +40,8 @@ class MirroredFit(Mirrored):
                 "Under MirroredStrategy fit spoils the weights when float16 overflows on one "
                 "replica only: choose tf/mirrored, or bf16."
             )
+        if field == "on_nan" and spec.on_nan == "skip":
+            return "fit applies every update before it shows the loss: choose tf/mirrored, or stop."
         return super().refusal(field, spec)
 
     def trainer(self, session: WorkerSession) -> TfTrainer:

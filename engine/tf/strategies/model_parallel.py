@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from engine.recipe_file import RecipeInfo
+from engine.strategy import CutsModel
 from engine.tf.strategy import TfStrategy
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from engine.worker.session import WorkerSession
 
 
-class ModelParallel(TfStrategy):
+class ModelParallel(CutsModel, TfStrategy):
     """One stage per device; activations are moved from device to device."""
 
     name = "tf/model_parallel"
@@ -30,19 +30,6 @@ class ModelParallel(TfStrategy):
 
     def problems(self, devices: Sequence[str]) -> list[str]:
         return []
-
-    def recipe_problem(self, recipe: RecipeInfo) -> str:
-        problem = super().recipe_problem(recipe)
-        if problem or recipe.can_be_cut:
-            return problem
-        return (
-            f"{self.name} cuts the model into stages, and {recipe.name} neither mentions a "
-            "Sequential nor defines stages(model, count): add that function to the recipe, which "
-            "returns the model as a list of count layers or models, or choose another strategy."
-        )
-
-    def replicas(self, devices: Sequence[str]) -> int:
-        return 1
 
     def build(self, devices: Sequence[str]) -> Any:
         from engine.tf.placement import Placement

@@ -53,6 +53,11 @@ class ParameterServer(TfStrategy):
                 return ""  # each is a process of its own
             case "precision" if spec.precision == "fp16":
                 return "Workers that do not wait for each other cannot share a scaler: use bf16."
+            case "on_nan" if spec.on_nan == "skip":
+                return (
+                    "Workers update by themselves what others read at the same time: nobody can "
+                    "leave an update out on all of them alike. Choose stop, or tf/mirrored."
+                )
             case _:
                 return super().refusal(field, spec)
 

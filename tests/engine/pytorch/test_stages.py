@@ -10,8 +10,9 @@ import pytest
 import torch
 from torch import nn
 
-from engine.pytorch.stages import UncuttableModel, cut_model, keep_only
+from engine.pytorch.stages import cut_model, keep_only
 from engine.recipe_file import read_recipe
+from engine.stage_cut import UncuttableModel
 from tests.recipes import probe_stages
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -34,13 +35,14 @@ class Training:
         optimizer = chosen_optimizer(spec, parallel.parameters())
         assert optimizer is not None
         precision = Precision(spec.precision, "cpu")
-        self.update = Update(optimizer, parallel, precision, spec, TOTAL)
+        precision.scaler.scale(torch.zeros(()))  # as the backward pass does
+        self.update = Update(optimizer, parallel, Alone(), precision, spec, TOTAL)
 
-    def step(self, gradient: float, step: int = 0) -> dict[str, Any]:
+    def step(self, gradient: float, step: int = 0, loss: float = 1.0) -> dict[str, Any]:
         self.update.begin()
         assert self.model.weight.grad is None
         self.model.weight.grad = torch.full((1, 1), gradient)
-        return self.update.apply(step)
+        return self.update.apply(step, torch.tensor(loss))
 
     @property
     def weight(self) -> float:
@@ -81,9 +83,10 @@ def test_groups_keep_their_ratio_under_a_schedule() -> None:
     )
     training = Training(schedule="one_cycle")
     spec = training.update._spec
-    update = Update(optimizer, training.update._parallel, Precision("fp32", "cpu"), spec, TOTAL)
+    parallel = training.update._parallel
+    update = Update(optimizer, parallel, Alone(), Precision("fp32", "cpu"), spec, TOTAL)
     for step in range(TOTAL):
-        update.apply(step)
+        update.apply(step, torch.tensor(1.0))
         first, second = (group["lr"] for group in optimizer.param_groups)
         assert first == pytest.approx(2 * second)
 
@@ -108,3 +111,42 @@ def test_the_optimizer_of_the_spec(name: str, kind: type) -> None:
 def test_the_recipes_optimizer_is_nobody_elses() -> None:
     spec = RunSpec(recipe="r", strategy="torch/single", devices=("cpu:0",))
     assert chosen_optimizer(spec, []) is None
+
+
+@pytest.mark.parametrize(
+    ("loss", "gradient", "precision"),
+    [
+        (math.nan, 2.0, "fp32"),
+        (math.inf, 2.0, "fp32"),
+        (1.0, math.nan, "fp32"),
+        (1.0, -math.inf, "fp32"),
+        (math.nan, math.nan, "fp16"),
+        (1.0, math.inf, "fp16"),
+    ],
+)
+def test_a_step_that_is_not_finite_can_be_left_out(
+    loss: float, gradient: float, precision: str
+) -> None:
+    training = Training(on_nan="skip", precision=precision, weight_decay=0.5, clip_norm=9.0)
+    figures = training.step(gradient, loss=loss)
+    assert training.weight == 1.0, "no weight decay either"
+    assert set(figures) == {"learning_rate", "gradient_norm"}
+    training.step(0.0)
+    assert training.weight == pytest.approx(0.95), "and the next one counts"
+
+
+def test_a_finite_step_is_never_left_out() -> None:
+    training = Training(on_nan="skip")
+    training.step(2.0)
+    assert training.weight == pytest.approx(0.8)
+
+
+def test_what_a_batch_left_out_did_to_running_statistics_is_undone() -> None:
+    training = Training(on_nan="skip")
+    training.model.register_buffer("mean", torch.zeros(2))
+    for value, loss, left in ((1.0, 1.0, 1.0), (math.nan, math.nan, 1.0), (3.0, 1.0, 3.0)):
+        training.update.begin()
+        training.model.mean.fill_(value)
+        training.model.weight.grad = torch.ones(1, 1)
+        training.update.apply(0, torch.tensor(loss))
+        assert training.model.mean.tolist() == [left, left]

@@ -9,11 +9,13 @@ from pathlib import Path
 import psutil
 
 from engine import catalog, paths, process
+from engine.channel import Server
 from engine.events import AttemptStarted
 from engine.spec_file import write_spec
 from engine.store import RunStore
 from engine.supervisor.inbox import Inbox
 from engine.supervisor.run import Supervisor
+from engine.supervisor.turnstile import Turnstile
 from tests.support.runs import spec
 
 DEAF = """
@@ -35,10 +37,14 @@ def test_workers_that_never_get_ready_are_named_and_ended(tmp_path: Path) -> Non
     write_spec(folder, wanted, catalog.recipe(wanted.recipe))
     store = RunStore(folder)
     store.append(AttemptStarted(1, os.getpid(), process.created(os.getpid())), time.time())
+    inbox = Inbox()
+    server = Server(folder, inbox.connected)
+    turnstile = Turnstile(folder, wanted)
     try:
-        ended = Supervisor(folder, wanted, store, Inbox(), start_seconds=2.0).run()
+        ended = Supervisor(folder, wanted, store, inbox, turnstile, start_seconds=2.0).run()
         workers = store.status.worker_pids
     finally:
+        server.close()
         store.close()
     assert ended.state == "failed"
     assert ended.reason.startswith(

@@ -9,6 +9,7 @@ from engine.supervisor.deadlines import (
     LEAVE_SECONDS,
     MOURNING_SECONDS,
     STALL_SECONDS,
+    AwakeClock,
     Deadlines,
 )
 
@@ -100,4 +101,21 @@ def test_the_end_comes_soonest_after_a_failure(clock: Clock) -> None:
     assert made.over
     made.drain()
     clock.now += DRAIN_SECONDS + 0.1
+    assert made.over
+
+
+def test_a_sleep_of_the_machine_ends_nothing(clock: Clock) -> None:
+    made = Deadlines((0, 1), 60.0, 8.0, AwakeClock(clock))
+    made.ready(0)
+    made.leave()
+    for _ in range(3):
+        clock.now += 8 * 3600.0
+        assert (made.silent(), made.late(), made.over) == (None, [], False)
+    for _ in range(30):
+        clock.now += STALL_SECONDS
+    assert not made.over, "nobody looked"
+    for _ in range(30):
+        clock.now += STALL_SECONDS
+        made.silent()
+    assert made.late() == [1]
     assert made.over

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
+from engine.supervisor.deadlines import STALL_SECONDS, AwakeClock
 from engine.supervisor.ladder import ASK_SECONDS, TERMINATE_SECONDS, StopLadder
 
 
@@ -20,10 +19,8 @@ class Clock:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    turned = Clock()
-    monkeypatch.setattr(time, "monotonic", turned)
-    return turned
+def clock() -> Clock:
+    return Clock()
 
 
 @pytest.fixture
@@ -34,7 +31,7 @@ def done() -> list[str]:
 
 @pytest.fixture
 def ladder(clock: Clock, done: list[str]) -> StopLadder:
-    return StopLadder(done.append)
+    return StopLadder(done.append, clock)
 
 
 def pass_time(ladder: StopLadder, clock: Clock, seconds: float) -> None:
@@ -101,3 +98,15 @@ def test_a_person_can_go_to_a_higher_rung_at_once_but_not_down(
     ladder.climb_to("terminate")
     ladder.climb_to("ask")
     assert done == ["terminate"]
+
+
+def test_a_sleep_of_the_machine_takes_no_time_from_who_is_asked(
+    clock: Clock, done: list[str]
+) -> None:
+    ladder = StopLadder(done.append, AwakeClock(clock))
+    ladder.climb_to("ask")
+    pass_time(ladder, clock, 8 * 3600.0)
+    assert done == ["ask"]
+    for _ in range(int(ASK_SECONDS / STALL_SECONDS)):
+        pass_time(ladder, clock, STALL_SECONDS)
+    assert done == ["ask", "terminate"]

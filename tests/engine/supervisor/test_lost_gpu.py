@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from engine import catalog, paths, process
-from engine.channel import Channel
+from engine.channel import Channel, Server
 from engine.events import Alarm, AttemptStarted, Progress, RunEnded, TrainingStarted, WorkerFailed
 from engine.spec import RunSpec
 from engine.spec_file import write_spec
@@ -21,6 +21,7 @@ from engine.store_reader import RunReader
 from engine.supervisor import deadlines, device_watch
 from engine.supervisor.inbox import DeviceNews, Inbox, Received
 from engine.supervisor.run import Supervisor
+from engine.supervisor.turnstile import Turnstile
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
 from tests.support.runs import spec
 
@@ -46,7 +47,9 @@ class Attempt:
         pid = os.getpid()
         self.store.append(AttemptStarted(1, pid, process.created(pid)), time.time())
         self.inbox = Inbox()
-        self.supervisor = Supervisor(self.folder, wanted, self.store, self.inbox)
+        self.server = Server(self.folder, self.inbox.connected)
+        turnstile = Turnstile(self.folder, wanted)
+        self.supervisor = Supervisor(self.folder, wanted, self.store, self.inbox, turnstile)
 
     def hear(self, *messages: Any) -> None:
         for message in messages:
@@ -66,6 +69,7 @@ def attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Attempt
     made = Attempt(spec(str(recipe), "torch/single", (GPU,)))
     made.hear(TrainingStarted(0, 10, 3, 1, 1234), Progress(1, 3, 100.0, 0.0, 60.0))
     yield made
+    made.server.close()
     made.store.close()
 
 

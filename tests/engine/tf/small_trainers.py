@@ -6,6 +6,7 @@ Run by `conftest.py` with the Keras backend tensorflow.
 from __future__ import annotations
 
 import json
+import math
 import random
 import tempfile
 from pathlib import Path
@@ -177,6 +178,30 @@ def overflow() -> dict[str, Any]:
     }
 
 
+def left_out() -> dict[str, Any]:
+    """Losses, and differences of the weights from before, of steps the first of which has a NaN."""
+    (inputs, targets), validation = data()
+    inputs = inputs.copy()
+    inputs[0] = math.nan
+    given = recipe(
+        dense(8),
+        keras.layers.BatchNormalization,
+        dense(3),
+        datasets=lambda: ((inputs, targets), validation),
+    )
+    found = {}
+    for kind in ("tf/single", "tf/mirrored", "tf/central_storage"):
+        for precision in ("fp32", "fp16"):
+            one = made(kind, given, on_nan="skip", optimizer="adamw", precision=precision)
+            steps = []
+            for batch in range(3):
+                before = weights(one)
+                [loss] = one.run_steps(0, batch, 1)["loss"]
+                steps.append([math.isfinite(loss), difference(before, weights(one))])
+            found[f"{kind}, {precision}"] = steps
+    return found
+
+
 def half_precision() -> dict[str, float]:
     """Differences from float32 of the same training."""
     given = recipe(dense(3))
@@ -277,6 +302,7 @@ def main() -> None:
         nonsense,
         streams,
         overflow,
+        left_out,
         half_precision,
         compiled,
         schedules,

@@ -15,9 +15,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from engine.stage_cut import UncuttableModel
 from engine.tf.devices import configure
 from engine.tf.placement import Placement, StagedModel, place
-from engine.tf.stages import Stage, UncuttableModel, cut_model
+from engine.tf.stages import Stage, cut_model
 
 BIG_OPERATIONS = ("MatMul", "BiasAdd", "BiasAddGrad", "Sqrt", "AssignAddVariableOp")
 

@@ -58,6 +58,14 @@ def test_all_replicas_skip_a_step_that_overflowed_on_one(small: dict[str, Any]) 
     assert found["apart"] == 0
 
 
+def test_a_step_whose_loss_is_nan_changes_nothing_if_that_is_wished(small: dict[str, Any]) -> None:
+    """Neither weights nor running statistics, on any replica."""
+    assert len(small["left_out"]) == 6
+    for first, *others in small["left_out"].values():
+        assert first == [False, 0.0]
+        assert all(finite and 0 < difference < 1 for finite, difference in others)
+
+
 def test_half_precision_trains_almost_alike(small: dict[str, Any]) -> None:
     for difference in small["half_precision"].values():
         assert 0 < difference < 0.02

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from engine.catalog import recipe as builtin_recipe
@@ -143,3 +144,19 @@ Detected at node while/Call defined at (most recent call last):
 """
     told = account(0, recipe, raised(RuntimeError(text)))
     assert told.message == "RuntimeError: Trying to access a resource."
+
+
+def test_an_exception_that_cannot_be_printed_is_named(recipe: RecipeInfo) -> None:
+    class Broken(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no words")
+
+    told = account(0, recipe, raised(Broken(), recipe))
+    assert (told.message, told.where) == ("Broken", f"{recipe.path}:2")
+
+
+def test_what_an_exception_says_can_always_be_sent(recipe: RecipeInfo) -> None:
+    told = account(0, recipe, raised(OSError("a file \udcff " + "x" * 10_000_000), recipe))
+    assert told.message.startswith(r"OSError: a file \udcff xx")
+    assert len(msgspec.msgpack.encode(told)) < 1_000_000
+    assert told.where == f"{recipe.path}:2"

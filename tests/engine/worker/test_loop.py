@@ -118,6 +118,18 @@ def test_a_loss_that_is_no_number_is_said_once(value: float, training: Training)
     assert len(training.curve("train/loss")) == 8, "and the training goes on"
 
 
+def test_every_episode_of_bad_losses_is_said(
+    training: Training, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reporter, "CALM_STEPS", 2)
+    training.wish(on_nan="skip")
+    training.trainer.loss = lambda step: math.nan if step in (1, 2, 4, 7) else 1.0
+    training.run()
+    texts = [notice.text for notice in training.said(Notice) if isinstance(notice, Notice)]
+    assert [text.partition(":")[0].rpartition(" ")[2] for text in texts] == ["1", "7"]
+    assert "are left out" in texts[0]
+
+
 def test_the_first_bad_step_inside_a_chunk_is_named(tmp_path: Path) -> None:
     training = Training(tmp_path)  # chunks grow
     training.trainer.loss = lambda step: math.nan if step >= 3 else 1.0
@@ -131,7 +143,7 @@ def test_the_first_bad_step_inside_a_chunk_is_named(tmp_path: Path) -> None:
 def test_a_loss_that_is_no_number_ends_the_training_if_that_is_wished(
     value: float, training: Training
 ) -> None:
-    training.wish(stop_on_nan=True)
+    training.wish(on_nan="stop")
     training.trainer.loss = lambda step: value if step >= 3 else 1.0
     training.post(FIRST, SaveCheckpoint())
     with pytest.raises(LossNotFinite, match=f"The loss is {value} since step 3. Try a smaller"):

@@ -127,6 +127,8 @@ def test_a_worker_that_has_nothing_to_say_shows_that_it_lives(
 ) -> None:
     worker, supervisor = channels
     monkeypatch.setattr(module, "BEAT_SECONDS", 0.01)
-    outbox = Outbox(worker, rank=0)
-    assert [supervisor.receive(SECONDS) for _ in range(2)] == [Alive(), Alive()]
+    signs = iter([Alive(), Alive("training", 7)])
+    outbox = Outbox(worker, 0, lambda: next(signs, Alive("validation", 8)))
+    received = [supervisor.receive(SECONDS) for _ in range(3)]
+    assert received == [Alive(), Alive("training", 7), Alive("validation", 8)]
     outbox.close(SECONDS)

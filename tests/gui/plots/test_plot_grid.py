@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from PySide6.QtCore import Qt
@@ -13,6 +15,7 @@ from gui.plots.arrangement import rows
 from gui.plots.curve_plot import CurvePlot
 from gui.plots.plot_grid import PlotGrid
 from gui.theme import DARK, LIGHT
+from tests.gui.plots.conftest import Inked
 
 STEPS = np.arange(1.0, 101.0)
 HALF = np.full(100, 0.5)
@@ -295,3 +298,20 @@ def test_another_theme_reaches_every_plot(grid: PlotGrid) -> None:
     paint(grid)
     image = grid.plot("Loss").canvas.grab().toImage()
     assert image.pixelColor(image.width() // 2, 3).name() == LIGHT.card
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_steps_whose_loss_is_no_number_are_marked(
+    value: float, grid: PlotGrid, inked: Inked
+) -> None:
+    plot = grid.plot("Loss")
+    values = np.ones(100)
+    grid.add_points("train/loss", np.arange(100.0), values)
+    grid.add_points("device/cpu/memory", np.arange(100.0), np.full(100, value))
+    paint(grid)
+    assert inked(plot.canvas, DARK.bad) == 0
+    values[50] = value
+    grid.set_points("train/loss", np.arange(100.0), values)
+    paint(grid)
+    assert inked(plot.canvas, DARK.bad) > 5
+    assert inked(grid.plot("Device memory").canvas, DARK.bad) == 0, "nothing was measured there"

@@ -181,3 +181,18 @@ def test_the_last_value_is_told_as_it_came() -> None:
     assert points.last == math.inf
     points.extend([], [])
     assert points.last == math.inf
+
+
+def test_steps_without_a_finite_value_are_told_one_per_pixel() -> None:
+    series = Series()
+    assert series.gaps(0, 100, 10).tolist() == []
+    values = np.ones(1000)
+    values[[3, 500, 501]] = math.nan, math.inf, -math.inf
+    values[900:] = math.nan
+    series.extend(np.arange(1000), values)
+    assert series.gaps(0, 1000, 10_000)[:4].tolist() == [3, 500, 501, 900]
+    assert series.gaps(0, 1000, 10).tolist() == [3, 500, 900]
+    assert series.gaps(501, 900, 5).tolist() == [501, 900]
+    assert len(series.gaps(0, 1000, 100)) <= 12
+    series.clear()
+    assert series.gaps(0, 1000, 10).tolist() == []

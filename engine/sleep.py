@@ -1,0 +1,70 @@
+"""Keeps the machine from going to sleep by itself, on every platform behind one name."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import subprocess
+import sys
+
+_STATE = "SetThreadExecutionState"  # Windows
+_CONTINUOUS, _SYSTEM_REQUIRED = 0x80000000, 0x00000001
+LONGEST_GOODBYE = 1.0
+"""Seconds that the helper has to end before it is killed."""
+
+
+class Wakefulness:
+    """Keeps the machine awake while it is told to, always by the same thread.
+
+    That ends with this process, however that ends. Where the system offers no means, or refuses,
+    nothing happens: a run is worth having on such a machine too.
+    """
+
+    def __init__(self, why: str) -> None:
+        """`why` is what the desktop shows to somebody who wants to know."""
+        self._why = why
+        self._awake = False
+        self._helper: subprocess.Popen[bytes] | None = None
+
+    def keep(self, awake: bool) -> None:
+        """Keep the machine awake from now on, or let it sleep again."""
+        if awake == self._awake:
+            return
+        self._awake = awake
+        if sys.platform == "win32":
+            _windows(_CONTINUOUS | _SYSTEM_REQUIRED if awake else _CONTINUOUS)
+        elif awake:
+            self._start_helper()
+        elif self._helper is not None:
+            _end(self._helper)
+            self._helper = None
+
+    def _start_helper(self) -> None:
+        # The pipe closes when we end, even by SIGKILL; `cat` sees that, and the lock goes with it.
+        linux = ["systemd-inhibit", "--what=sleep:idle", "--who=Traindeck", f"--why={self._why}"]
+        helper = {
+            "linux": [*linux, "--mode=block", "cat"],
+            "darwin": ["caffeinate", "-i", "-w", str(os.getpid())],
+        }.get(sys.platform)
+        if helper is None:
+            return
+        with contextlib.suppress(OSError):  # not installed
+            self._helper = subprocess.Popen(
+                helper, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, process_group=0
+            )
+
+
+def _end(helper: subprocess.Popen[bytes]) -> None:
+    assert helper.stdin is not None
+    helper.stdin.close()
+    helper.terminate()
+    try:
+        helper.wait(LONGEST_GOODBYE)
+    except subprocess.TimeoutExpired:
+        helper.kill()
+        helper.wait()
+
+
+def _windows(state: int) -> None:
+    getattr(ctypes, "windll").kernel32[_STATE](state)  # noqa: B009  # it is there on Windows only

@@ -1,0 +1,145 @@
+"""Notices a training that does not get on, and finds out where every rank stands."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from engine import paths
+from engine.channel import Alive, Message
+from engine.events import (
+    CheckpointFailed,
+    CheckpointSaved,
+    EpochEnded,
+    Event,
+    Failure,
+    Progress,
+    Resumed,
+    TrainingStarted,
+    Trouble,
+)
+from engine.process import ask_for_stacks
+from engine.recipe_file import RecipeInfo
+from engine.run_state import RunState, RunStatus
+from engine.strategy import WorkerPlan
+from engine.supervisor.deadlines import STALL_SECONDS
+from engine.supervisor.stacks import Standstill, main_thread, standstill
+
+LEAST_STEPS = 10
+"""A step may take this many times as long as those before it."""
+
+PATIENCE = 10
+"""How many times the limit a first step, a validation or a checkpoint may take."""
+
+STACKS_SECONDS = 1.0
+"""Time for the workers to write their stacks."""
+
+_GETS_ON = (Progress, EpochEnded, CheckpointSaved, CheckpointFailed, Resumed, TrainingStarted)
+
+
+class HangWatch:
+    """Hears what the workers of one attempt say. Times are seconds of `clock`."""
+
+    def __init__(
+        self,
+        folder: Path,
+        minutes: float,
+        plans: Sequence[WorkerPlan],
+        recipe: RecipeInfo,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`minutes` without a step are too many; 0: nothing is."""
+        self._folder = folder
+        self._limit = 60 * minutes or math.inf
+        self._plans = plans
+        self._recipe = recipe
+        self._clock = clock
+        self._since = self._looked = clock()
+        self._signs: dict[int, Alive] = {}
+        self._steps_come = False
+        self._asked = math.inf
+        self._sizes: dict[int, int] = {}
+        self._found: list[Standstill] = []
+
+    def heard(self, rank: int, message: Message) -> None:
+        """Whatever a worker says may show that the training gets on."""
+        if isinstance(message, Alive):
+            if self._signs.get(rank) == message:
+                return
+            self._signs[rank] = message
+        elif isinstance(message, _GETS_ON):
+            self._steps_come = not isinstance(message, TrainingStarted)
+            self._signs.clear()
+        else:
+            return
+        self._since = self._clock()
+
+    def tick(self, status: RunStatus) -> Event | None:
+        """Look at the clock; what is to be recorded, if anything."""
+        waited, limit = self._waited(status), self._patience(status)
+        if waited <= limit:
+            was_told, self._found, self._asked = bool(self._found), [], math.inf
+            return Trouble("hang", "The training goes on.", False) if was_told else None
+        if math.isinf(self._asked):
+            self._ask(status)
+        if self._found or self._clock() - self._asked < STACKS_SECONDS:
+            return None
+        self._found = [self._find(plan) for plan in self._plans]
+        places = " ".join(each.text for each in self._found)
+        text = (
+            f"No step was done for {_spoken(waited)} after step {status.step}. {places} Stop the "
+            f"run if it does not go on. The stacks of all threads are in {self._folder / 'logs'}."
+        )
+        return Trouble("hang", text, True)
+
+    def failure(self, status: RunStatus) -> Failure | None:
+        """The failure of a run that has hung for twice as long as it may."""
+        if not self._found or self._waited(status) <= 2 * self._patience(status):
+            return None
+        # Most ranks wait for others in the framework; one in the recipe is what they wait for.
+        guilty = [each for each in self._found if each.where]
+        first = (guilty or self._found)[0]
+        message = f"The training hangs: {first.text}"
+        devices = ", ".join(first.plan.devices)
+        return Failure(first.plan.rank, devices, 0, "", message, first.where, "")
+
+    def _waited(self, status: RunStatus) -> float:
+        now, looked = self._clock(), self._looked
+        self._looked = now
+        # Who was held up itself, together with everybody, blames nobody.
+        if status.state is not RunState.RUNNING or now - looked > STALL_SECONDS:
+            self._since = now
+        return now - self._since
+
+    def _patience(self, status: RunStatus) -> float:
+        limit = max(self._limit, LEAST_STEPS * status.step_seconds)
+        is_other = any(sign.doing not in ("", "training") for sign in self._signs.values())
+        return limit if self._steps_come and not is_other else PATIENCE * limit
+
+    def _ask(self, status: RunStatus) -> None:
+        self._asked = self._clock()
+        for plan, pid in zip(self._plans, status.worker_pids, strict=False):
+            self._sizes[plan.rank] = _size(paths.stacks_file(self._folder, plan.rank))
+            ask_for_stacks(pid)
+
+    def _find(self, plan: WorkerPlan) -> Standstill:
+        try:
+            with paths.stacks_file(self._folder, plan.rank).open("rb") as file:
+                file.seek(self._sizes.get(plan.rank, 0))
+                stacks = file.read().decode(errors="replace")
+        except OSError:
+            stacks = ""
+        return standstill(plan, main_thread(stacks), self._recipe)
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0
+
+
+def _spoken(seconds: float) -> str:
+    return f"{seconds / 60:.0f} min" if seconds >= 120 else f"{seconds:.0f} s"

@@ -1,0 +1,188 @@
+"""The queue: who waits for whom, in what words, and what stands in its file."""
+
+from __future__ import annotations
+
+import os
+import random
+from typing import Any
+
+import msgspec
+import pytest
+
+from engine import paths, process, queue
+from engine.queue import CannotMove, Ticket
+from engine.spec import RunSpec
+
+NAMES = {"g0": "GPU 0", "g1": "GPU 1"}
+BORN = process.created(os.getpid())
+
+
+def ticket(run: str, *devices: str, place: queue.Place = "waiting", **changes: Any) -> Ticket:
+    """A ticket of this very process, which lives, for a run that wants all its devices alone."""
+    settings: dict[str, Any] = {"pid": os.getpid(), "created": BORN, "wants_alone": devices}
+    return Ticket(run, devices=devices, place=place, **(settings | changes))
+
+
+def dead(run: str, *devices: str, place: queue.Place = "waiting") -> Ticket:
+    return ticket(run, *devices, place=place, created=BORN - 100.0)
+
+
+def runs(line: list[Ticket]) -> list[str]:
+    return [each.run for each in line]
+
+
+@pytest.mark.parametrize(
+    ("wish", "devices", "alone"),
+    [
+        ("gpus", ("GPU-1", "MIG-2"), ("GPU-1", "MIG-2")),
+        ("gpus", ("cpu:0",), ()),
+        ("always", ("cpu:0", "cpu:1"), ("cpu:0", "cpu:1")),
+        ("never", ("GPU-1",), ()),
+    ],
+)
+def test_what_a_run_waits_for(wish: Any, devices: tuple[str, ...], alone: tuple[str, ...]) -> None:
+    spec = RunSpec(recipe="digits", strategy="torch/single", devices=devices, queue=wish)
+    assert queue.wanted_alone(spec) == alone
+
+
+def test_parts_of_a_set_wait_in_strict_order() -> None:
+    a = ticket("a", "g0", "g1", place="inside")
+    b, c, d = ticket("b", "g1"), ticket("c", "g0"), ticket("d", "g0", "g1")
+    line = [a, b, c, d]
+    assert [runs(queue.ahead_of(each, line)) for each in line] == [
+        [],
+        ["a"],
+        ["a"],
+        ["a", "b", "c"],
+    ]
+    late = ticket("e", "g1")
+    assert runs(queue.ahead_of(late, [b, d, late])) == ["b", "d"]  # d does not starve
+
+
+def test_nobody_waits_for_other_devices_for_who_is_aside_or_without_wanting_to() -> None:
+    inside = ticket("a", "g0", place="inside")
+    assert queue.ahead_of(ticket("b", "g1"), [inside]) == []
+    assert queue.ahead_of(ticket("b", "g0", wants_alone=()), [inside]) == []
+    assert queue.ahead_of(ticket("b", "g0"), [ticket("a", "g0", place="aside")]) == []
+    assert runs(queue.ahead_of(ticket("b", "g0"), [ticket("a", "g0", wants_alone=())])) == ["a"]
+
+
+def test_no_two_share_a_device_nobody_starves_and_each_device_keeps_its_order() -> None:
+    dice = random.Random(6)
+    line: list[Ticket] = []
+    arrived: list[Ticket] = []
+    entered: list[str] = []
+    while len(entered) < 300 or line:
+        if len(arrived) < 300 and dice.random() < 0.6:
+            devices = dice.sample(["g0", "g1", "g2", "g3"], dice.randint(1, 3))
+            arrived.append(ticket(str(len(arrived)), *devices))
+            line.append(arrived[-1])
+        for k, each in enumerate(line):
+            if each.place == "waiting" and not queue.ahead_of(each, line):
+                line[k] = msgspec.structs.replace(each, place="inside")
+                entered.append(each.run)
+        inside = [each for each in line if each.place == "inside"]
+        used = [device for each in inside for device in each.devices]
+        assert len(used) == len(set(used))
+        assert inside or not line, "everybody waits"
+        if inside:
+            line.remove(dice.choice(inside))
+    for device in NAMES:
+        users = [each.run for each in arrived if device in each.devices]
+        assert [run for run in entered if run in users] == users
+
+
+@pytest.mark.parametrize(
+    ("devices", "text"),
+    [
+        (("g0",), "Queued behind run a on GPU 0 (3rd in line)."),
+        (("g1",), "Queued behind run b on GPU 1 (next in line)."),
+        (
+            ("g0", "g1"),
+            "Queued behind run a on GPU 0 (3rd in line), behind run b on GPU 1 (next in line).",
+        ),
+        (("g2",), "Queued behind run c on g2 (2nd in line)."),
+    ],
+)
+def test_it_says_behind_whom_where_and_at_which_place(devices: tuple[str, ...], text: str) -> None:
+    line = [
+        ticket("a", "g0", place="inside"),
+        ticket("b", "g1", place="inside"),
+        ticket("c", "g0", "g2"),
+        ticket("d", "g0"),
+    ]
+    mine = ticket("e", *devices)
+    assert queue.describe(mine, queue.ahead_of(mine, line), NAMES) == text
+
+
+@pytest.mark.parametrize(
+    ("run", "where", "order"),
+    [
+        ("d", "up", "abdce"),
+        ("d", "first", "adbce"),
+        ("b", "down", "acbde"),
+        ("e", "up", "abcde"),
+        ("a", "up", "abcde"),
+        ("d", "down", "abcde"),
+    ],
+)
+def test_a_move_counts_among_those_who_wait_for_the_same_devices(
+    run: str, where: queue.Where, order: str
+) -> None:
+    line = [ticket("a", "g0", place="inside"), *(ticket(each, "g0") for each in "bcd")]
+    line.append(ticket("e", "g1"))
+    for each in line:
+        queue.enter(each)
+    if order == "abcde":
+        with pytest.raises(CannotMove, match=r"line already|not wait"):
+            queue.move(run, where)
+    else:
+        queue.move(run, where)
+    assert "".join(runs(queue.read())) == order
+
+
+def test_a_run_comes_in_when_those_ahead_are_gone() -> None:
+    a, b, c = ticket("a", "g0"), ticket("b", "g0"), ticket("c", "g0")
+    assert [runs(queue.enter(each)) for each in (a, b, c)] == [[], ["a"], ["a", "b"]]
+    queue.leave(a)
+    assert runs(queue.enter(c)) == ["b"]
+    assert queue.enter(b) == []
+    assert [each.place for each in queue.read()] == ["inside", "waiting"]
+
+
+def test_the_tickets_of_the_dead_do_not_count() -> None:
+    file = paths.home() / queue.FILE_NAME
+    file.parent.mkdir(parents=True)
+    gone, also = dead("a", "g0", place="inside"), dead("b", "g0")
+    file.write_bytes(msgspec.json.encode([gone, also, ticket("c", "g0")]))
+    assert runs(queue.read()) == ["c"]
+    assert queue.enter(ticket("c", "g0")) == []
+    assert runs(msgspec.json.decode(file.read_bytes(), type=list[Ticket])) == ["c"]
+
+
+def test_who_paused_and_freed_its_devices_lets_others_in_and_comes_back_after_them() -> None:
+    a, b = ticket("a", "g0"), ticket("b", "g0")
+    queue.enter(a)
+    assert queue.enter(b)
+    queue.step_aside(a)
+    assert queue.enter(b) == []
+    assert runs(queue.come_back(a)) == ["b"]
+    queue.leave(b)
+    assert queue.come_back(a) == []
+    assert runs(queue.enter(b)) == ["a"]
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'[{"run": 1}]', b"\xff"])
+def test_a_damaged_file_is_an_empty_queue_and_the_waiting_queue_again(content: bytes) -> None:
+    queue.enter(ticket("a", "g0"))
+    (paths.home() / queue.FILE_NAME).write_bytes(content)
+    assert queue.read() == []
+    assert queue.enter(ticket("b", "g0")) == []
+    assert runs(queue.read()) == ["b"]
+
+
+def test_a_queue_that_cannot_be_written_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue, "LOCK_SECONDS", 0.0)
+    queue.enter(ticket("a", "g0"))
+    with queue._changing(), pytest.raises(OSError, match="lock"):
+        queue.leave(ticket("a", "g0"))

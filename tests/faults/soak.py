@@ -1,0 +1,245 @@
+"""`python -m tests.faults.soak --minutes 60`: everything that can go wrong, at random, for long.
+
+One run is steady: its supervisor is never killed, so that what it holds can be watched. Others are
+killed, stopped, paused and resumed. Readers like the window come, ask for something and are killed.
+At the end it says what is left: orphans, points that are missing, open files, memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+
+from engine import client, paths
+from engine.client import CannotStart, CommandFailed, RunInfo
+from engine.commands import Command, EmptyCache, Pause, Resume, SaveCheckpoint, Stop
+from engine.run_state import RunState
+from engine.store_reader import RunReader
+from tests.support.runs import spec
+
+ROOT = Path(__file__).parent.parent.parent
+GONE_WITHIN = 15.0
+"""Seconds after the end of a run in which all its processes must be gone."""
+
+OVER_WITHIN = 90.0
+"""Seconds in which a run must be over that was stopped or bereft of a process."""
+
+SETTLED_AFTER = 30.0
+"""Seconds after which a supervisor holds what it needs; from then on nothing may grow."""
+
+READER = """
+import sys, time
+from engine import client
+from engine.channel import Hello, connect
+from engine.commands import EmptyCache
+from engine.store_reader import RunReader
+folder = client.look(sys.argv[1]).folder
+lines = [connect(folder, Hello(-1)) for _ in range(3)]
+with RunReader(folder) as reader:
+    while True:
+        reader.history("train/loss"); reader.events_after(0); reader.status()
+        lines[0].send(EmptyCache()); lines[0].receive(10.0)
+        time.sleep(0.1)
+"""
+
+
+class Report:
+    """What was done, and what was found."""
+
+    def __init__(self) -> None:
+        self.done: Counter[str] = Counter()
+        self.faults: list[str] = []
+        self.most_unsaid = 0
+        """Steps that a process that was killed had done and could not say any more, at the most."""
+
+        self.checked_points = 0
+        self.held: list[tuple[float, int, float]] = []
+        """Of the steady supervisor: seconds, open files, MiB."""
+
+    def check(self, fine: bool, text: str) -> None:
+        """Note `text` unless all is well."""
+        if not fine:
+            self.faults.append(text)
+            print(f"FAULT {text}", flush=True)
+
+
+class Guinea:
+    """One run that things happen to."""
+
+    def __init__(self, report: Report, rng: random.Random, strategy: str, devices: int) -> None:
+        self._report = report
+        self._rng = rng
+        self.id = client.start(
+            spec("counted", strategy, devices, epochs=1_000_000, checkpoint_steps=100)
+        )
+        self._first = 0
+        self._processes: list[psutil.Process] = []
+
+    def info(self) -> RunInfo:
+        """As it is now; remembers its processes."""
+        info = client.look(self.id)
+        if not info.state.is_over:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                supervisor = psutil.Process(info.status.supervisor_pid)
+                self._processes = [supervisor, *supervisor.children(recursive=True)]
+        return info
+
+    def ask(self, command: Command) -> None:
+        """Send a command; that it is refused or comes too late is no fault."""
+        with contextlib.suppress(CommandFailed):
+            client.send(self.id, command)
+        self._report.done[type(command).__name__] += 1
+
+    def happen(self) -> None:
+        """Let one thing happen to it."""
+        info = self.info()
+        if info.state.is_over:
+            self.go_on()
+            return
+        trains = info.state is RunState.RUNNING and info.status.step > self._first + 110
+        things: list[Callable[[], None]] = [
+            lambda: self.ask(SaveCheckpoint()),
+            lambda: self.ask(Pause()),
+            lambda: self.ask(EmptyCache()),
+            lambda: (info.folder / "burst").touch(),
+        ]
+        if info.state is RunState.PAUSED:
+            things = [lambda: self.ask(Resume()), lambda: self.stop(now=False)]
+        elif trains:
+            things += 2 * [
+                lambda: self.stop(now=False),
+                lambda: self.stop(now=True),
+                lambda: self.kill("worker", info.status.worker_pids),
+                lambda: self.kill("supervisor", [info.status.supervisor_pid]),
+                lambda: self.kill("everybody", [p.pid for p in self._processes]),
+            ]
+        self._rng.choice(things)()
+
+    def stop(self, *, now: bool) -> None:
+        """Stop it; when it was asked in good order, not one point may be missing."""
+        self.ask(Stop(now=now))
+        self.end("stopped at once" if now else "stopped", exact=not now)
+
+    def kill(self, who: str, pids: list[int] | tuple[int, ...]) -> None:
+        """Kill one of `pids`, or all where everybody is meant."""
+        for pid in pids if who == "everybody" else [self._rng.choice(pids)]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self._report.done[f"killed {who}"] += 1
+        self.end(f"killed {who}", exact=False)
+
+    def end(self, how: str, *, exact: bool) -> None:
+        """Wait until it is over, and see what is left of it."""
+        deadline = time.monotonic() + OVER_WITHIN
+        while not (info := client.look(self.id)).state.is_over and time.monotonic() < deadline:
+            time.sleep(0.1)
+        check = self._report.check
+        check(info.state.is_over, f"run {self.id}, {how}: still {info.state}")
+        _, orphans = psutil.wait_procs(self._processes, timeout=GONE_WITHIN)
+        check(not orphans, f"run {self.id}, {how}: orphans {orphans}")
+        with RunReader(info.folder) as reader:
+            steps = reader.points_after("train/loss", 0).step.astype(int).tolist()
+        last = steps[-1] if steps else 0
+        whole = steps == list(range(1, last + 1))
+        check(whole, f"run {self.id}, {how}: the curve has {len(steps)} points up to step {last}")
+        self._report.checked_points += len(steps)
+        counted = info.folder / "counted"
+        if counted.exists():
+            with contextlib.suppress(ValueError):  # killed while it wrote that
+                missing = self._first + int(counted.read_text()) - last
+                # What one worker of several counts may be a step behind or ahead.
+                if exact and info.state is RunState.STOPPED:
+                    check(abs(missing) <= 1, f"run {self.id}, {how}: {missing} points missing")
+                else:
+                    self._report.most_unsaid = max(self._report.most_unsaid, missing)
+            counted.unlink()
+
+    def go_on(self) -> None:
+        """Resume it from its newest checkpoint."""
+        try:
+            saved = client.run_checkpoints(self.id)
+            client.resume(self.id)
+        except CannotStart as error:
+            self._report.check(False, f"run {self.id} cannot be resumed: {error}")
+            return
+        self._first = saved[-1].manifest.position.step
+        self._report.done["resumed"] += 1
+
+
+def soak(minutes: float, seed: int) -> Report:
+    """Do it, in the data folder of the environment."""
+    rng, report = random.Random(seed), Report()
+    steady = Guinea(report, rng, "torch/single", 1)
+    others = [Guinea(report, rng, "torch/single", 1), Guinea(report, rng, "torch/ddp", 2)]
+    begun = time.monotonic()
+    readers: list[subprocess.Popen[bytes]] = []
+    while (now := time.monotonic() - begun) < 60 * minutes:
+        info = steady.info()
+        report.check(not info.state.is_over, f"the steady run is {info.state}: {info.reason}")
+        if info.state.is_over:
+            break
+        if now > SETTLED_AFTER:
+            supervisor = psutil.Process(info.status.supervisor_pid)
+            memory = supervisor.memory_info().rss / (1 << 20)
+            report.held.append((now, supervisor.num_fds(), memory))
+        steady.ask(rng.choice([SaveCheckpoint(), EmptyCache(), Pause(), Resume(), Resume()]))
+        if rng.random() < 0.2:
+            (info.folder / "burst").touch()
+        if info.state is not RunState.STARTING:
+            arguments = [sys.executable, "-c", READER, steady.id]
+            readers.append(subprocess.Popen(arguments, cwd=ROOT, stderr=subprocess.DEVNULL))
+        while len(readers) > 2:
+            readers[0].kill()
+            readers.pop(0).wait()
+            report.done["killed reader"] += 1
+        rng.choice(others).happen()
+        time.sleep(rng.uniform(0.5, 3.0))
+    for reader in readers:
+        reader.kill()
+        reader.wait()
+    for guinea in (steady, *others):
+        if not guinea.info().state.is_over:
+            guinea.ask(Resume())
+            guinea.stop(now=False)
+    return report
+
+
+def main() -> int:
+    """Soak, and print the report; the exit code."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    os.environ["OMP_NUM_THREADS"] = "1"
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
+        os.environ[paths.HOME_VARIABLE] = home
+        report = soak(options.minutes, options.seed)
+    print("what happened: " + ", ".join(f"{n} × {what}" for what, n in report.done.most_common()))
+    print(f"points compared: {report.checked_points:,}")
+    print(f"steps that killed processes took along, at the most: {report.most_unsaid}")
+    if report.held:
+        (start, files, memory), (end, files_now, memory_now) = report.held[0], report.held[-1]
+        print(
+            f"open files of the steady supervisor: {files} at {start:.0f} s, {files_now} at the end"
+        )
+        print(f"its memory: {memory:.1f} MiB at {start:.0f} s, {memory_now:.1f} at {end:.0f} s")
+    print(f"faults (orphans, points missing, not over, not resumed): {len(report.faults)}")
+    for fault in report.faults:
+        print(f"  {fault}")
+    return 1 if report.faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,179 @@
+"""Files that were damaged while nobody looked: each is named, and everything else works."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QSettings
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+import main
+from engine import client, run_info
+from engine.events import RunEnded
+from engine.spec_file import FILE_NAME as SPEC
+from engine.store import FILE_NAME as STORE
+from engine.store_reader import RunReader
+from gui.app import Deck
+from gui.settings_file import open_settings
+from gui.theme import ThemeController
+from tests.gui.conftest import Record, record
+
+__all__ = ["record"]
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "an empty spec": lambda folder: (folder / SPEC).write_text(""),
+    "no spec": lambda folder: (folder / SPEC).unlink(),
+    "half a spec": lambda folder: (folder / SPEC).write_bytes((folder / SPEC).read_bytes()[:200]),
+    "a spec of noise": lambda folder: (folder / SPEC).write_bytes(bytes(range(256))),
+    "a store of noise": lambda folder: (folder / STORE).write_bytes(bytes(range(256)) * 40),
+    "half a page of store": lambda folder: (folder / STORE).write_bytes(b"SQLite format 3\0" * 9),
+    "a status of text": lambda folder: _in_store(folder, "UPDATE status SET body = 'what?'"),
+    "a status of noise": lambda folder: _in_store(folder, "UPDATE status SET body = x'c1c1c1'"),
+}
+
+
+def _in_store(folder: Path, statement: str) -> None:
+    with closing(sqlite3.connect(folder / STORE)) as connection, connection:
+        connection.execute(statement)
+
+
+@pytest.fixture
+def damaged(record: Record) -> Callable[[str], Path]:
+    """Makes three runs that are over, and damages the one in the middle; its folder."""
+
+    def make(how: str) -> Path:
+        recordings = [record() for _ in range(3)]
+        for recording in recordings:
+            recording.begin()
+            recording.add(RunEnded("finished", "All 2 epochs are done."))
+            recording.store.close()
+        folder: Path = recordings[1].folder
+        for beside in folder.glob(f"{STORE}-*"):
+            beside.unlink()
+        DAMAGE[how](folder)
+        return folder
+
+    return make
+
+
+@pytest.fixture
+def deck(qapp: QApplication, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Deck]]:
+    """Opens the window."""
+    monkeypatch.setattr("gui.telemetry_reader.TelemetryReader.start", lambda self: None)
+    made: list[Deck] = []
+
+    def make() -> Deck:
+        made.append(Deck(ThemeController(qapp)))
+        made[-1].window.show()
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.shut_down()
+        each.window.close()
+
+
+@pytest.mark.parametrize("how", DAMAGE)
+def test_a_damaged_run_is_listed_with_the_reason_and_the_others_work(
+    how: str, damaged: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = damaged(how)
+    if how == "no spec":  # of a young run it may be about to be written
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(client, "LONGEST_START", -1.0)
+            runs = run_info.all_runs()
+    else:
+        runs = run_info.all_runs()
+    assert [run.id for run in runs] == ["3", "2", "1"]
+    [lost] = [run for run in runs if isinstance(run, client.UnreadableRun)]
+    assert (lost.id, lost.folder) == ("2", folder)
+    assert lost.reason.startswith("Run 2 cannot be read: ")
+    assert [run.id for run in client.runs()] == ["3", "1"]
+    assert main.main(["show", "2"]) == 2
+    told = capsys.readouterr()
+    assert told.err.startswith("Run 2 cannot be read: ")
+    assert "Traceback" not in told.err
+    assert main.main(["show", "3"]) == 0
+
+
+def test_the_command_line_lists_a_damaged_run(
+    damaged: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    damaged("a store of noise")
+    assert main.main(["runs"]) == 0
+    told = capsys.readouterr()
+    assert [line.split()[:2] for line in told.out.splitlines()[1:]] == [
+        ["3", "finished"],
+        ["2", "unreadable"],
+        ["1", "finished"],
+    ]
+    assert told.err.startswith("Run 2 cannot be read: ")
+    assert main.main(["runs", "--json"]) == 0
+    states = [run["state"] for run in json.loads(capsys.readouterr().out)]
+    assert states == ["finished", "unreadable", "finished"]
+
+
+@pytest.mark.parametrize("how", ["a spec of noise", "a store of noise"])
+def test_the_window_opens_lists_a_damaged_run_and_shows_the_others(
+    how: str, damaged: Callable[[str], Path], deck: Callable[[], Deck], qtbot: QtBot
+) -> None:
+    damaged(how)
+    window = deck()
+    history = window.history
+    assert [history.item(row).text().rpartition("#")[2] for row in range(3)] == ["3", "1", "2"]
+    assert history.item(2).toolTip().startswith("Run 2 cannot be read: ")
+    history.setCurrentRow(2)
+    assert "cannot be read" in window.window.statusBar().currentMessage()
+    assert not history.resume.isEnabled()
+    history.setCurrentRow(1)
+    qtbot.waitUntil(lambda: window.reader._info is not None and window.reader._info.id == "1")
+
+
+def test_damaged_settings_of_the_window_are_set_aside(
+    traindeck_home: Path, deck: Callable[[], Deck]
+) -> None:
+    traindeck_home.mkdir()
+    settings = traindeck_home / "window.ini"
+    settings.write_bytes(b"[General]\ntheme=light\n\0\xff\xfe\n")
+    window = deck()
+    assert "set aside as window.ini.bad" in window.window.statusBar().currentMessage()
+    assert (traindeck_home / "window.ini.bad").read_bytes().startswith(b"[General]\ntheme=light")
+    window.settings.setValue("theme", "dark")
+    window.window.close()
+    again, trouble = open_settings(settings)
+    assert trouble == "", "what the window writes itself is not damaged"
+    assert again.value("theme") == "dark"
+    assert again.value("window/geometry")
+    assert again.status() is QSettings.Status.NoError
+
+
+def test_settings_of_the_wrong_kind_are_as_good_as_none(
+    traindeck_home: Path, deck: Callable[[], Deck]
+) -> None:
+    traindeck_home.mkdir()
+    (traindeck_home / "window.ini").write_text(
+        "[General]\ntheme=1, 2, 3\n[window]\ngeometry=@ByteArray(\\x1\\xd9)\nstate=@Point(3 4)\n"
+    )
+    assert deck().window.isVisible()
+
+
+def test_a_column_of_another_kind_is_a_damaged_store(damaged: Callable[[str], Path]) -> None:
+    folder = damaged("half a spec")
+    for statement in (
+        "UPDATE event SET body = 'text'",
+        "UPDATE series SET count = 'many'",
+        "UPDATE status SET generation = x'00'",
+        "UPDATE event SET time = 'noon'",
+    ):
+        _in_store(folder, "INSERT OR IGNORE INTO series VALUES (1, 'train/loss', 1)")
+        _in_store(folder, statement)
+    with RunReader(folder) as reader:
+        for read in (reader.generation, reader.counts, lambda: reader.events_after(0)):
+            with pytest.raises(sqlite3.DatabaseError):
+                read()

@@ -1,0 +1,118 @@
+"""A disk that is really full, and a run folder that is gone."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine import client
+from engine.commands import Resume, SaveCheckpoint, Stop
+from engine.events import CheckpointFailed, CheckpointSaved, Trouble
+from engine.run_state import RunState
+from tests.support.runs import (
+    curve,
+    events,
+    is_training,
+    spec,
+    wait_for,
+    wait_for_end,
+    wait_for_event,
+    wait_until_gone,
+)
+
+LARGE = {"width": 20_000}
+"""A model whose checkpoint has no room in what the supervisor keeps in reserve."""
+
+
+@pytest.fixture
+def small_disk(traindeck_home: Path) -> Iterator[Path]:
+    """The data folder on a disk of its own, of 64 MB; the file that a test may fill it with."""
+    traindeck_home.mkdir()
+    mount = shutil.which("mount")
+    command = [mount or "", "-t", "tmpfs", "-o", "size=64m,mode=700", "tmpfs", str(traindeck_home)]
+    done = subprocess.run(command, capture_output=True, check=False) if mount else None
+    if done is None or done.returncode:
+        pytest.skip("a disk of its own can be mounted by root only; see test_ledger for a limit")
+    yield traindeck_home / "filler"
+    subprocess.run(["umount", "--lazy", str(traindeck_home)], check=True)
+
+
+def fill(file: Path) -> None:
+    """Write until the disk takes no byte more."""
+    size = 2**20
+    with file.open("ab", buffering=0) as filler:
+        while size:
+            try:
+                filler.write(bytes(size))
+            except OSError:
+                size //= 2
+
+
+def test_a_full_disk_pauses_the_training_and_loses_nothing(small_disk: Path) -> None:
+    run_id = client.start(spec("probe_torch", "torch/single", epochs=10_000, settings=LARGE))
+    wait_for(run_id, is_training)
+    full = time.monotonic()
+    fill(small_disk)
+    info = wait_for(run_id, lambda info: info.state is RunState.PAUSED)
+    print(f"paused {time.monotonic() - full:.2f} s after the disk was full, and said so")
+    [trouble] = [event for event in events(info) if isinstance(event, Trouble)]
+    assert trouble.raised
+    assert "cannot be written: the disk is full" in trouble.text
+    assert "make room, then resume" in trouble.text
+    assert info.status.troubles == {"disk": trouble.text}
+    with pytest.raises(client.CommandFailed, match="make room, then resume"):
+        client.send(run_id, Resume())
+
+    seq = client.send(run_id, SaveCheckpoint())
+    failed = wait_for_event(run_id, CheckpointFailed, seq)
+    assert f"step {info.status.step} could not be saved: No space left on device" in failed.text
+    assert not list((info.folder / "checkpoints").iterdir())
+
+    small_disk.unlink()
+    freed = time.monotonic()
+    wait_for(run_id, lambda info: set(info.status.troubles) == {"checkpoint"})
+    print(f"recovered {time.monotonic() - freed:.2f} s after there was room")
+    client.send(run_id, Resume())
+    wait_for_event(run_id, CheckpointSaved, seq)  # what failed is tried again
+    assert client.look(run_id).status.troubles == {}
+    client.send(run_id, Stop())
+    info = wait_for_end(run_id)
+    assert (info.state, "with a checkpoint saved" in info.reason) == (RunState.STOPPED, True)
+    assert curve(info, "train/loss")[0] == list(range(1, info.status.step + 1))
+    assert not (info.folder / "reserve").exists()
+    wait_until_gone(info)
+
+
+def test_a_full_disk_stops_the_training_where_that_is_wanted(small_disk: Path) -> None:
+    run_id = client.start(
+        spec("probe_torch", "torch/single", epochs=10_000, settings=LARGE, on_disk_full="stop")
+    )
+    wait_for(run_id, is_training)
+    fill(small_disk)
+    info = wait_for_end(run_id)
+    assert info.state is RunState.STOPPED
+    assert info.reason.startswith("The run folder could not be written: the disk is full. Stopped ")
+    assert "could not be saved: No space left on device" in info.reason
+    assert not list((info.folder / "checkpoints").iterdir())
+    assert curve(info, "train/loss")[0] == list(range(1, info.status.step + 1))
+    wait_until_gone(info)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="elsewhere a folder that is in use stays")
+def test_a_run_whose_folder_is_deleted_ends() -> None:
+    run_id = client.start(spec("moments", "torch/single", epochs=10_000, max_restarts=5))
+    info = wait_for(run_id, is_training)
+    log = (info.folder / "logs" / "supervisor.log").open()
+    with log:
+        shutil.rmtree(info.folder)
+        begun = time.monotonic()
+        wait_until_gone(info)
+        print(f"all processes gone {time.monotonic() - begun:.2f} s after the folder")
+        assert "was deleted or moved" in log.read()
+    assert run_id not in [info.id for info in client.runs()]

@@ -1,0 +1,90 @@
+"""A recipe that raises, wherever it may: its file and line and one sentence, almost at once.
+
+The full traceback is for the log, and for nobody's face.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.events import RunEnded, WorkerFailed
+from engine.store_reader import RunReader
+from gui.event_text import event_text
+from tests.support.runs import failure_of, spec, train
+
+RECIPE = """
+import time
+import torch
+from pathlib import Path
+from torch import nn
+
+steps = 0
+
+def fail():
+    Path(__file__).with_suffix(".time").write_text(repr(time.time()))
+    raise ValueError("this makes no sense")  # here
+
+# at import
+def model():
+    # in model
+    return nn.Linear(4, 1)
+
+class Samples(torch.utils.data.Dataset):
+    def __len__(self):
+        return 64
+    def __getitem__(self, index):
+        if index == 63:
+            pass  # in a sample
+        return torch.ones(4), torch.ones(1)
+
+def datasets():
+    # in datasets
+    return Samples(), Samples()
+
+def loss(outputs, targets):
+    global steps
+    steps += torch.is_grad_enabled()
+    if steps == 7:
+        pass  # in step 7
+    return ((outputs - targets) ** 2).mean()
+"""
+LONGEST = 10.0
+"""Seconds from the exception to the terminal event; it takes one or two, more on a busy machine."""
+
+
+@pytest.mark.parametrize(
+    ("place", "options"),
+    [
+        ("# at import", {}),
+        ("# in model", {}),
+        ("# in datasets", {}),
+        ("pass  # in a sample", {"loader_workers": 1}),
+        ("pass  # in step 7", {}),
+    ],
+    ids=["import", "model", "datasets", "loader worker", "step 7"],
+)
+def test_an_exception_is_the_recipes_line_and_a_sentence(
+    place: str, options: dict[str, int], tmp_path: Path
+) -> None:
+    recipe = tmp_path / "broken.py"
+    recipe.write_text(RECIPE.replace(place, "fail()"))
+    info = train(spec(str(recipe), "torch/single", epochs=20, **options))
+    failure = failure_of(info)
+    assert failure.message.startswith("Rank 0 on cpu:0 failed: ValueError: this makes no sense")
+    assert "\n" not in failure.message
+    line = 1 + next(n for n, text in enumerate(recipe.read_text().splitlines()) if "# here" in text)
+    assert failure.where == f"{recipe}:{line}"
+    assert "Traceback" not in failure.log_tail
+    assert "Traceback" in (info.folder / "logs" / "rank0.log").read_text()
+    with RunReader(info.folder) as reader:
+        stored = reader.events_after(0)
+    for event in stored:
+        if isinstance(event.event, WorkerFailed | RunEnded):
+            told = event_text(event.event)
+            assert told is not None
+            assert "Traceback" not in told.text
+    seconds = stored[-1].time - float(recipe.with_suffix(".time").read_text())
+    print(f"{place}: {seconds:.2f} s from the exception to the terminal event")
+    assert seconds < LONGEST

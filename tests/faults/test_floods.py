@@ -1,0 +1,181 @@
+"""More points and more output than anybody can look at: nothing grows without limit.
+
+How smooth the window stays, and what it costs the training: `python -m benchmarks.floods`.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from contextlib import closing
+from multiprocessing.connection import Pipe
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from engine import catalog, paths
+from engine.channel import Channel, Hello
+from engine.events import AttemptStarted, EpochEnded, Event, Metrics, Points, TrainingStarted
+from engine.process import created
+from engine.spec_file import write_spec
+from engine.store import RunStore
+from engine.store_reader import RunReader, StoredEvent
+from engine.supervisor.inbox import MOST_UNREAD, Inbox, Received
+from engine.worker import outbox as outbox_module
+from engine.worker.outbox import Outbox
+from gui.event_table import MOST_EVENTS, EventModel
+from gui.log_tail import LONGEST_LINE, MOST_BYTES, LogTail
+from gui.log_view import MOST_LINES, LogView
+from gui.run_figures import MOST_LOSSES, RunFigures
+from gui.store_reader import MOST_SHOWN, StoreReader
+from gui.theme import ThemeController
+from tests.support.runs import spec
+
+MEGABYTE = 1 << 20
+SECONDS = 20.0
+"""Longest wait; only a test that fails gets there."""
+
+
+def batch(first: int, size: int) -> Metrics:
+    """`size` consecutive losses."""
+    steps = list(range(first, first + size))
+    return Metrics(1.0, 2.0, [Points("train/loss", steps, [float(step) for step in steps])])
+
+
+def test_a_burst_of_output_is_shown_as_far_as_a_log_is_kept(
+    tmp_path: Path, qtbot: QtBot, qapp: QApplication
+) -> None:
+    log = LogView(ThemeController(qapp).current)
+    qtbot.addWidget(log)
+    path = tmp_path / "rank0.log"
+    path.write_text("hello\n")
+    tail = LogTail(path)
+    log.append_output(0, tail.read())
+    with path.open("a") as file:
+        for number in range(100):
+            file.write(f"burst {number:4} {'x' * 200}\n" * (MEGABYTE // 212))
+    size = path.stat().st_size
+    begun = time.monotonic()
+    lines = tail.read()
+    while piece := tail.read():
+        lines += piece
+    assert time.monotonic() - begun < 1.0
+    assert sum(map(len, lines)) < 2 * MOST_BYTES
+    assert "bytes passed over: see" in lines[0]
+    assert lines[-1].startswith("burst   99")
+    log.append_output(0, lines)
+
+    with path.open("a") as file:
+        file.write("a" * MEGABYTE + "z\nafter that\n")
+    assert path.stat().st_size > size
+    shown: list[str] = []
+    while "after that" not in shown:
+        shown += tail.read()
+    assert max(map(len, shown)) < LONGEST_LINE + 200
+    assert shown[-1] == "after that"
+    log.append_output(0, shown)
+    assert log.blockCount() <= MOST_LINES
+    assert len(log.toPlainText()) < 4 * MOST_BYTES
+
+
+def test_a_line_that_grows_without_end_is_shown_once(tmp_path: Path) -> None:
+    path = tmp_path / "rank0.log"
+    path.touch()
+    tail = LogTail(path)
+    shown = []
+    for _ in range(20):
+        with path.open("a") as file:
+            file.write("a" * (LONGEST_LINE // 3))
+        shown += tail.read()
+    with path.open("a") as file:
+        file.write("end of it\nanother\n")
+    shown += tail.read()
+    assert len(shown) == 2
+    assert shown[0].startswith("aaa")
+    assert shown[1] == "another"
+
+
+def test_half_a_million_points_are_all_kept_and_the_window_holds_a_part(
+    qtbot: QtBot, qapp: QApplication
+) -> None:
+    wanted = spec("digits", "torch/single")
+    folder = paths.create_run_folder()
+    write_spec(folder, wanted, catalog.recipe(wanted.recipe))
+    reader, figures = StoreReader(), RunFigures()
+    held: dict[str, int] = {}
+    reader.curve.connect(lambda series, steps, _: held.update({series: len(steps)}))
+    reader.points.connect(lambda series, steps, _: held.update({series: held[series] + len(steps)}))
+    reader.curve.connect(figures.take_curve)
+    reader.points.connect(figures.take_points)
+    reader.status_changed.connect(figures.show_info)
+    most = 0
+    with closing(RunStore(folder)) as store:
+        me = os.getpid()
+        store.append(AttemptStarted(1, me, created(me)), 1.0)
+        store.append(TrainingStarted(0, 200_000, 9, 1, parameters=1), 1.0)
+        reader.watch(folder.name)
+        for second in range(100):
+            store.append(batch(1 + second * 5000, 5000), 2.0)
+            store.commit()
+            reader.poll()
+            most = max(most, held["train/loss"])
+        reader.watch(None)
+    assert 20_000 < most <= MOST_SHOWN + 20_000
+    assert sum(len(steps) for steps, _ in figures._loss) <= MOST_LOSSES
+    with RunReader(folder) as stored:
+        steps = stored.points_after("train/loss", 0).step
+    assert np.array_equal(steps, np.arange(1, 500_001)), "no point is missing, none is twice"
+
+
+def test_the_table_of_events_forgets_the_oldest(qapp: QApplication) -> None:
+    model = EventModel()
+    for first in range(0, 2 * MOST_EVENTS, 5000):
+        model.append(
+            [StoredEvent(n, 1.0, EpochEnded(n, n, {})) for n in range(first, first + 5000)]
+        )
+    assert model.rowCount() == MOST_EVENTS
+
+
+def test_what_a_worker_keeps_for_a_supervisor_that_does_not_read_is_limited(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(outbox_module, "MOST_POINTS", 100_000)
+    ours, theirs = Pipe()
+    with closing(ours), closing(theirs):
+        outbox = Outbox(Channel(ours), rank=0)
+        last = EpochEnded(1, 1, {})
+        for number in range(100):
+            outbox.put(batch(number * 10_000, 10_000))
+        outbox.put(last)
+        kept = sum(len(e.points[0].steps) for e in outbox._waiting if isinstance(e, Metrics))
+        assert 50_000 <= kept <= 110_000
+        assert outbox._waiting[-1] == last
+        theirs.close()
+        outbox._thread.join(SECONDS)
+
+
+def test_a_supervisor_reads_no_faster_than_it_writes_and_loses_nothing() -> None:
+    """What it has not recorded yet waits where it came from."""
+    inbox = Inbox()
+    ours, theirs = Pipe()
+    sent: list[Event] = [batch(number * 100, 100) for number in range(10 * MOST_UNREAD)]
+    with closing(ours), closing(theirs):
+        worker = Channel(theirs)
+        inbox.connected(Hello(0), Channel(ours))
+        thread = threading.Thread(target=lambda: [worker.send(event) for event in sent])
+        thread.start()
+        thread.join(0.5)
+        assert thread.is_alive(), "the line is full"
+        assert inbox._queue.qsize() <= MOST_UNREAD + 1
+        received: list[object] = []
+        while len(received) < len(sent):
+            news = inbox.next(SECONDS)
+            assert news is not None
+            if isinstance(news, Received):
+                received.append(news.message)
+        thread.join(SECONDS)
+    assert received == sent

@@ -1,0 +1,39 @@
+"""A kill at any moment loses nothing that was acknowledged, and leaves no half checkpoint."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.faults.kills import Outcome
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.mark.skipif(os.name != "posix", reason="it forks, and kills with SIGKILL")
+def test_two_hundred_kills_and_one_at_every_change_of_the_disk() -> None:
+    """In a process of its own: forks of a process with threads and Qt may hang."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.faults.kills", "--count", "200"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    found = {
+        name: msgspec.json.decode(report, type=Outcome)
+        for name, _, report in (line.partition(": ") for line in done.stdout.splitlines()[:2])
+    }
+    at_random, at_changes = found["at random"], found["at every change"]
+    assert at_random.faults == at_changes.faults == []
+    assert done.returncode == 0
+    assert at_random.kills == 200
+    assert at_random.acknowledged > 1000, "the writers did write"
+    assert at_random.half_way > 10, "checkpoints were hit in the middle"
+    assert at_changes.kills > 10

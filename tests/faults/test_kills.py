@@ -1,0 +1,62 @@
+"""Processes of a run are killed: what is left ends within seconds, and the run can go on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+from engine import client
+from engine.client import RunInfo
+from engine.run_state import RunState
+from tests.support.runs import (
+    curve,
+    failure_of,
+    is_training,
+    spec,
+    wait_for,
+    wait_for_end,
+    wait_until_gone,
+)
+
+LONGEST = 5.0
+"""Seconds from the kill until no process is left."""
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="it kills with signals")
+
+
+def test_whichever_process_is_killed_the_others_end_and_the_run_resumes() -> None:
+    run_id = client.start(spec("moments", "torch/ddp", 2, epochs=10_000, checkpoint_steps=5))
+    info = wait_for_work(run_id, 1)
+    seconds = kill(info, info.status.worker_pids[1], signal.SIGSEGV)
+    print(f"worker killed by SIGSEGV: pool gone after {seconds:.2f} s")
+    failure = failure_of(wait_for_end(run_id))
+    assert (failure.rank, failure.device, failure.signal) == (1, "cpu:1", "SIGSEGV")
+    assert failure.message.startswith("Rank 1 on cpu:1 was ended by SIGSEGV")
+    assert "threading.py" in failure.log_tail, "the last lines of what its interpreter wrote"
+
+    client.resume(run_id)
+    info = wait_for_work(run_id, 2)
+    seconds = kill(info, info.status.supervisor_pid, signal.SIGKILL)
+    print(f"supervisor killed by SIGKILL: workers gone after {seconds:.2f} s")
+    info = client.look(run_id)
+    assert info.state is RunState.INTERRUPTED
+    assert client.run_checkpoints(run_id)
+    assert curve(info, "train/loss")[0][:10] == list(range(1, 11))
+
+
+def wait_for_work(run_id: str, attempt: int) -> RunInfo:
+    """The run once this attempt has saved a checkpoint of its own."""
+    begun = wait_for(run_id, lambda info: info.status.attempt == attempt and is_training(info))
+    first = begun.status.checkpoint_step
+    return wait_for(run_id, lambda info: info.status.checkpoint_step > first)
+
+
+def kill(info: RunInfo, pid: int, killer: signal.Signals) -> float:
+    """Seconds from the signal to the end of every process of the run."""
+    begun = time.monotonic()
+    os.kill(pid, killer)
+    wait_until_gone(info, LONGEST)
+    return time.monotonic() - begun

@@ -1,0 +1,53 @@
+"""A loss that is NaN on one rank: the update of that step is left out on all of them."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from engine.client import RunInfo
+from engine.events import Notice
+from engine.run_state import RunState
+from tests.support.contract import last_checkpoint
+from tests.support.runs import RECIPES, curve, events, logs, spec, train
+from tests.support.weights import largest_difference
+
+EPOCHS = 3
+
+ONLY_THE_LOSS = """
+
+plain_loss = loss
+steps = 0
+
+def loss(outputs, targets):
+    \"\"\"At step 7 the last rank's is NaN, and nobody's gradients are.\"\"\"
+    global steps
+    steps += torch.is_grad_enabled()
+    is_last = int(os.environ["RANK"]) == int(os.environ["WORLD_SIZE"]) - 1
+    return plain_loss(outputs, targets) + (float("nan") if is_last and steps == 7 else 0.0)
+"""
+
+
+def test_all_ranks_leave_out_a_step_whose_loss_is_nan_on_one(tmp_path: Path) -> None:
+    probe = (RECIPES / "probe_torch.py").read_text()
+    recipe = tmp_path / "damaged.py"
+    begin = "    return (images[:97]"
+    recipe.write_text(probe.replace(begin, f"    images[5] = np.nan\n{begin}") + ONLY_THE_LOSS)
+
+    def trained(strategy: str, devices: int) -> RunInfo:
+        info = train(spec(str(recipe), strategy, devices, epochs=EPOCHS, on_nan="skip"))
+        assert info.state is RunState.FINISHED, f"{info.reason}\n{logs(info)}"
+        return info
+
+    alone, together = trained("torch/single", 1), trained("torch/ddp", 2)
+    for info in (alone, together):
+        steps, losses = curve(info, "train/loss")
+        assert len(steps) == 4 * EPOCHS, "a step that is left out counts"
+        bad = [step for step, loss in zip(steps, losses, strict=True) if not math.isfinite(loss)]
+        assert len(bad) == EPOCHS + 1, "the damaged sample comes once an epoch"
+        assert 7 in bad
+        [notice] = [event for event in events(info) if isinstance(event, Notice)]
+        assert f"since step {bad[0]}:" in notice.text
+        assert "left out" in notice.text
+        assert all(map(math.isfinite, curve(info, "validation/loss")[1]))
+    assert largest_difference(last_checkpoint(alone), last_checkpoint(together)) < 1e-6

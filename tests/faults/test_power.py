@@ -1,0 +1,98 @@
+"""The machine goes down without a word: afterwards no run says that it is running."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from engine import client
+from engine.commands import SaveCheckpoint, Stop
+from engine.events import AttemptStarted, CheckpointSaved, Rewound
+from engine.run_state import RunState
+from engine.store import RunStore
+from tests.support.runs import (
+    curve,
+    events,
+    is_training,
+    spec,
+    wait_for,
+    wait_for_end,
+    wait_for_event,
+)
+
+
+@pytest.fixture
+def foreigner() -> Iterator[psutil.Process]:
+    """A process that has nothing to do with us."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        yield psutil.Process(process.pid)
+
+
+def cut_the_power(info: client.RunInfo) -> None:
+    """Everything ends at once, and nobody sees it end."""
+    supervisor = psutil.Process(info.status.supervisor_pid)
+    everybody = [supervisor, *supervisor.children(recursive=True)]
+    for process in everybody:
+        process.suspend()
+    for process in everybody:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            os.kill(process.pid, signal.SIGKILL)
+    psutil.wait_procs(everybody, timeout=10)
+
+
+def tear(path: Path) -> None:
+    """The last write was on its way: half a page of it arrived."""
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size - 2000)
+
+
+def test_after_a_power_cut_the_run_is_interrupted_and_goes_on_from_its_checkpoint(
+    foreigner: psutil.Process,
+) -> None:
+    run_id = client.start(spec("probe_torch", "torch/single", epochs=10_000))
+    wait_for(run_id, is_training)
+    saved = wait_for_event(run_id, CheckpointSaved, client.send(run_id, SaveCheckpoint()))
+    info = wait_for(run_id, is_training)
+    cut_the_power(info)
+    tear(info.folder / "run.sqlite-wal")
+    half = info.folder / "checkpoints" / "step-99999999.tmp"
+    half.mkdir()
+    (half / "rank0.pt").write_bytes(b"ha")
+    assert (info.folder / "control.json").exists(), "nobody could clear up"
+
+    begun = time.monotonic()
+    found = client.look(run_id)
+    assert found.state is RunState.INTERRUPTED
+    assert "the machine was restarted" in found.reason
+    assert [run.state for run in client.runs()] == [RunState.INTERRUPTED]
+    assert [each.folder.name for each in client.run_checkpoints(run_id)] == [Path(saved.path).name]
+    assert Path(found.status.checkpoint) == Path(saved.path), "the window offers to go on there"
+    with pytest.raises(client.CommandFailed, match="not active"):
+        client.send(run_id, Stop())
+    print(f"found out in {time.monotonic() - begun:.2f} s")
+
+    # After the reboot the system gives the numbers of the dead to others.
+    with contextlib.closing(RunStore(info.folder)) as store:
+        born = store.status.supervisor_created - 3600
+        store.append(AttemptStarted(1, foreigner.pid, born), time.time())
+    assert client.look(run_id).state is RunState.INTERRUPTED
+
+    client.resume(run_id)
+    wait_for(run_id, lambda now: now.status.attempt == 2 and is_training(now))
+    assert not half.exists()
+    client.send(run_id, Stop())
+    ended = wait_for_end(run_id)
+    assert ended.state is RunState.STOPPED
+    [rewound] = [event for event in events(ended) if isinstance(event, Rewound)]
+    assert rewound == Rewound(saved.step, Path(saved.path).name)
+    assert curve(ended, "train/loss")[0] == list(range(1, ended.status.step + 1))
+    assert foreigner.is_running(), "whoever has the number of a dead process is left alone"

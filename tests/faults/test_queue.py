@@ -1,0 +1,158 @@
+"""Many runs at once on one device: one after the other, in order, whatever happens to some."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from pathlib import Path
+
+import psutil
+import pytest
+
+from engine import client, queue
+from engine.client import CommandFailed
+from engine.commands import Pause, Stop
+from engine.events import AttemptStarted, Queued, RunEnded
+from engine.process import PROJECT
+from engine.run_state import RunState
+from engine.store_reader import RunReader
+from tests.support.runs import events, is_training, spec, wait_for, wait_for_end, wait_until_gone
+
+AT_ONCE = 10
+VISITOR = """
+import sys, time
+from pathlib import Path
+from engine.spec import RunSpec
+from engine.store import RunStore
+from engine.supervisor.inbox import Inbox
+from engine.supervisor.turnstile import Turnstile
+
+folder = Path(sys.argv[1])
+store, devices = RunStore(folder), tuple(sys.argv[2:])
+spec = RunSpec(recipe="digits", strategy="torch/single", devices=devices, queue="always")
+turnstile = Turnstile(folder, spec)
+print("ready", flush=True)
+sys.stdin.readline()
+turnstile.draw()
+print("drawn", flush=True)
+sys.stdin.readline()
+turnstile.wait(store, Inbox())
+print(time.monotonic(), flush=True)
+time.sleep(0.03)  # its work
+print(time.monotonic(), flush=True)
+turnstile.leave()
+"""
+
+
+def until(condition: Callable[[], bool], what: str, seconds: float = 20.0) -> float:
+    """Seconds until `condition` held."""
+    began = time.monotonic()
+    while not condition():
+        assert time.monotonic() - began < seconds, what
+        time.sleep(0.01)
+    return time.monotonic() - began
+
+
+def test_ten_processes_that_draw_at_the_same_instant_go_in_one_by_one(tmp_path: Path) -> None:
+    visitors = []
+    for number in range(AT_ONCE):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        visitors.append(
+            subprocess.Popen(
+                [sys.executable, "-c", VISITOR, str(folder), "cpu:0", f"cpu:{number % 2 + 1}"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                cwd=PROJECT,
+            )
+        )
+    try:
+        _let_go(visitors, when="ready\n")
+        until(lambda: len(queue.read()) == AT_ONCE, "somebody drew no ticket")
+        drawn = [int(ticket.run) for ticket in queue.read()]
+        _let_go(visitors, when="drawn\n")
+        stays = [tuple(map(float, each.communicate(timeout=30)[0].split())) for each in visitors]
+    finally:
+        for each in visitors:
+            each.kill()
+            each.wait()
+    assert [each.returncode for each in visitors] == [0] * AT_ONCE
+    assert sorted(drawn) == list(range(AT_ONCE))
+    for before, after in pairwise(drawn):
+        assert stays[before][1] <= stays[after][0]
+    assert queue.read() == []
+
+
+def _let_go(visitors: list[subprocess.Popen[str]], when: str) -> None:
+    """Wait until all of them say `when`, then let all of them go on."""
+    for each in visitors:
+        assert each.stdout is not None
+        assert each.stdout.readline() == when
+    for each in visitors:
+        assert each.stdin is not None
+        each.stdin.write("\n")
+        each.stdin.flush()
+
+
+def test_runs_on_one_device_wait_for_one_another_and_outlive_the_dead() -> None:
+    """One that trains, four that come at once: one is moved, one stopped, two killed (-9)."""
+    wanted = spec("probe_torch", "torch/single", queue="always")
+    holder = client.start(spec("probe_torch", "torch/single", epochs=10_000, queue="always"))
+    with ThreadPoolExecutor(4) as pool:
+        started = set(pool.map(client.start, [wanted] * 4))
+    for run in started:
+        wait_for(run, lambda info: info.state is RunState.QUEUED)
+    line = [ticket.run for ticket in queue.read()]
+    assert line[0] == holder
+    assert set(line[1:]) == started
+    first, killed, stopped, moved = line[1:]
+    assert client.look(moved).reason == f"Queued behind run {holder} on cpu:0 (4th in line)."
+
+    queue.move(moved, "first")
+    place = f"Queued behind run {holder} on cpu:0 (next in line)."
+    wait_for(moved, lambda info: info.reason == place)
+    with pytest.raises(CommandFailed, match="waits in the queue"):
+        client.send(killed, Pause())
+
+    client.send(stopped, Stop())
+    info = wait_for_end(stopped)
+    assert (info.state, info.status.worker_pids) == (RunState.STOPPED, ())
+    assert "before it began" in info.reason
+
+    psutil.Process(client.look(killed).status.supervisor_pid).send_signal(signal.SIGKILL)
+    until(lambda: client.look(killed).state is RunState.INTERRUPTED, "it is dead")
+    place = f"Queued behind run {holder} on cpu:0 (2nd in line)."
+    wait_for(first, lambda info: info.reason == place)
+
+    wait_for(holder, is_training)
+    psutil.Process(client.look(holder).status.supervisor_pid).send_signal(signal.SIGKILL)
+    seconds = until(lambda: client.look(moved).state is not RunState.QUEUED, "nobody goes on")
+    assert seconds < 2.0
+    print(f"the next run left the queue {seconds:.2f} s after the one before was killed")
+
+    ends = [wait_for_end(run) for run in (moved, first)]
+    assert [info.state for info in ends] == [RunState.FINISHED] * 2
+    assert _ended(moved) <= _turn_came(first)
+    assert [type(event) for event in events(ends[0])][:2] == [AttemptStarted, Queued]
+    for info in ends:
+        wait_until_gone(info)
+    assert queue.read() == []
+
+
+def _ended(run: str) -> float:
+    return next(time for time, event in _stored(run) if isinstance(event, RunEnded))
+
+
+def _turn_came(run: str) -> float:
+    return next(time for time, event in _stored(run) if event == Queued((), ""))
+
+
+def _stored(run: str) -> list[tuple[float, object]]:
+    with RunReader(client.look(run).folder) as reader:
+        return [(stored.time, stored.event) for stored in reader.events_after(0)]

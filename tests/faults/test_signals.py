@@ -1,0 +1,218 @@
+"""Ctrl-C, logout, shutdown and Stop, at any moment: a checkpoint, a clean end, and it goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from engine import client
+from engine.commands import Pause, SaveCheckpoint, Stop
+from engine.events import Paused, RunEnded, StopStage
+from engine.process import start_module
+from engine.run_state import RunState
+from tests.support.runs import (
+    curve,
+    events,
+    is_training,
+    logs,
+    spec,
+    wait_for,
+    wait_for_end,
+    wait_for_event,
+    wait_until_gone,
+)
+
+ROOT = Path(__file__).parent.parent.parent
+STOPPED_SOON = 20.0
+"""Seconds from the wish to the end on a busy machine; alone it takes one."""
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="the signals are POSIX's")
+
+
+def everybody(info: client.RunInfo) -> list[psutil.Process]:
+    """Every process of a run, as a logout or a shutdown meets them: workers and helpers too."""
+    supervisor = psutil.Process(info.status.supervisor_pid)
+    return [supervisor, *supervisor.children(recursive=True)]
+
+
+def test_whatever_asks_for_the_end_and_whenever_a_checkpoint_comes_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One run, ended in four moments and ways, each time continued from where it ended."""
+    monkeypatch.setenv("TEST_DWELL", "first-step")
+    run_id = client.start(spec("moments", "torch/single", epochs=10_000, loader_workers=1))
+    folder = client.look(run_id).folder
+
+    def stop() -> None:
+        client.send(run_id, Stop())
+
+    def tell_supervisor(number: int) -> None:
+        os.kill(client.look(run_id).status.supervisor_pid, number)
+
+    def shut_down() -> None:
+        for found in everybody(client.look(run_id)):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                found.send_signal(signal.SIGTERM)
+                found.send_signal(signal.SIGHUP)
+
+    def reached(moment: str) -> None:
+        note = folder / f"in-{moment}"
+        wait_for(run_id, lambda info: note.exists() and info.state is RunState.RUNNING)
+
+    def save_and_wait() -> None:
+        wait_for(run_id, is_training)
+        client.send(run_id, SaveCheckpoint())
+        reached("checkpoint")
+
+    moments: list[tuple[str, Callable[[], object], Callable[[], object]]] = [
+        ("first-step", lambda: reached("first-step"), stop),
+        ("checkpoint", save_and_wait, lambda: tell_supervisor(signal.SIGINT)),
+        ("validation", lambda: reached("validation"), lambda: tell_supervisor(signal.SIGHUP)),
+        ("training", lambda: wait_for(run_id, is_training), shut_down),
+    ]
+    seen, step = 0, 0
+    for attempt, (moment, wait, end) in enumerate(moments, 1):
+        if attempt > 1:
+            monkeypatch.setenv("TEST_DWELL", moment)
+            client.resume(run_id)
+            wait_for(run_id, lambda info, n=attempt: info.status.attempt == n)  # type: ignore[misc]
+        wait()
+        begun = time.monotonic()
+        end()
+        info = wait_for_end(run_id)
+        took = time.monotonic() - begun
+        said = events(info, seen)
+        seen += len(said)
+        stages = [event.stage for event in said if isinstance(event, StopStage)]
+        assert (info.state, stages) == (RunState.STOPPED, ["ask"]), f"{moment}\n{logs(info)}"
+        assert took < STOPPED_SOON
+        assert sum(isinstance(event, RunEnded) for event in said) == 1
+        saved = client.run_checkpoints(run_id)[-1].manifest
+        assert saved.position.step == info.status.step >= step, moment
+        assert "last" in saved.kinds
+        step = info.status.step
+        wait_until_gone(info)
+        print(f"{moment}: {took:.2f} s")
+    assert curve(info, "train/loss")[0] == list(range(1, step + 1))
+    assert not list((folder / "checkpoints").glob("*.tmp"))
+
+
+DEAF = """
+import os, signal
+import torch
+def model(): return torch.nn.Linear(4, 1)
+def datasets(): return ((torch.ones(64, 4), torch.ones(64, 1)),) * 2
+def loss(outputs, targets):
+    os.kill(os.getpid(), signal.SIGSTOP)
+"""
+
+
+def test_a_worker_that_ignores_everything_is_killed_rung_by_rung(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is halted in its first step: it hears neither commands nor signals."""
+
+    def start_impatient(module: str, *arguments: str, **named: Any) -> subprocess.Popen[bytes]:
+        assert module == "engine.supervisor"
+        return start_module("tests.support.impatient_supervisor", *arguments, **named)
+
+    monkeypatch.setattr(client, "start_module", start_impatient)
+    path = tmp_path / "deaf.py"
+    path.write_text(DEAF)
+    run_id = client.start(spec(str(path), "torch/single"))
+    info = wait_for(run_id, lambda info: info.state is RunState.RUNNING)
+    [worker] = info.status.worker_pids
+    wait_for(run_id, lambda _: psutil.Process(worker).status() == psutil.STATUS_STOPPED)
+    os.kill(info.status.supervisor_pid, signal.SIGTERM)
+    info = wait_for_end(run_id)
+    assert (info.state, info.reason) == (RunState.STOPPED, "Stopped at once, without saving.")
+    stages = [event.stage for event in events(info) if isinstance(event, StopStage)]
+    assert stages == ["ask", "terminate", "kill"]
+    wait_until_gone(info)
+
+
+class Terminal:
+    """`main.py train` on a terminal of its own, where somebody looks on."""
+
+    def __init__(self) -> None:
+        self._ours, its = pty.openpty()
+        arguments = ["train", "--recipe", "digits", "--devices", "cpu:0", "--epochs", "100000"]
+        self.command = subprocess.Popen(
+            [sys.executable, "-c", _WITH_TERMINAL, "main.py", *arguments],
+            cwd=ROOT,
+            stdin=its,
+            stdout=its,
+            stderr=its,
+            start_new_session=True,
+        )
+        os.close(its)
+        self._leave = threading.Event()
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def close(self) -> None:
+        """Whatever ran on it gets SIGHUP, and cannot write any more."""
+        self._leave.set()
+        self._reader.join()
+        if self._ours >= 0:
+            os.close(self._ours)
+            self._ours = -1
+
+    def _read(self) -> None:
+        while not self._leave.is_set():
+            if select.select([self._ours], [], [], 0.05)[0]:
+                try:
+                    os.read(self._ours, 65536)
+                except OSError:  # nobody is left on it
+                    return
+
+
+_WITH_TERMINAL = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+
+
+@pytest.mark.parametrize("how", ["SIGTERM", "the terminal is closed"])
+def test_the_command_line_takes_its_run_along_in_good_order(how: str) -> None:
+    """The one that gets SIGTERM is paused at that moment."""
+    terminal = Terminal()
+    command = terminal.command
+    try:
+        while not client.runs():
+            assert command.poll() is None
+        run_id = client.runs()[0].id
+        wait_for(run_id, is_training)
+        if how == "SIGTERM":
+            wait_for_event(run_id, Paused, client.send(run_id, Pause()))
+            command.send_signal(signal.SIGTERM)
+            command.send_signal(signal.SIGTERM)  # twice is no impatience: it is the system
+        else:
+            terminal.close()
+        info = wait_for_end(run_id)
+        assert (info.state, info.reason.partition(",")[2]) == (
+            RunState.STOPPED,
+            " with a checkpoint saved.",
+        )
+        [saved] = client.run_checkpoints(run_id)
+        assert saved.manifest.position.step == info.status.step > 0
+        assert command.wait(STOPPED_SOON) == 3
+        wait_until_gone(info)
+    finally:
+        command.kill()
+        command.wait()
+        terminal.close()

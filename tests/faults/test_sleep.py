@@ -1,0 +1,76 @@
+"""The machine stays awake while a run trains; if it slept all the same, the run goes on."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from engine import client
+from engine.commands import Pause, Resume, Stop
+from engine.events import WorkerFailed
+from engine.run_state import RunState
+from engine.supervisor.deadlines import STALL_SECONDS
+from tests.support.inhibitor import Inhibitor, only_linux
+from tests.support.runs import (
+    events,
+    is_training,
+    spec,
+    wait_for,
+    wait_for_end,
+    wait_until_gone,
+)
+
+
+@only_linux
+def test_awake_while_it_trains_and_training_after_a_sleep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inhibitor = Inhibitor(tmp_path, monkeypatch)
+    run_id = client.start(spec("probe_torch", "torch/single", epochs=100_000))
+    info = wait_for(run_id, is_training)
+    helper = psutil.Process(inhibitor.wait_for_call())
+    assert inhibitor.calls() == [
+        f"--what=sleep:idle --who=Traindeck --why=run {run_id} trains --mode=block cat"
+    ]
+
+    client.send(run_id, Pause())
+    wait_for(run_id, lambda info: info.state is RunState.PAUSED)
+    helper.wait(5)  # a paused run keeps nobody awake
+    client.send(run_id, Resume())
+    wait_for(run_id, lambda info: info.state is RunState.RUNNING)
+    helper = psutil.Process(inhibitor.wait_for_call())
+
+    # What a sleep looks like from inside: nobody runs, and then everybody does.
+    pids = (info.status.supervisor_pid, *info.status.worker_pids)
+    processes = [psutil.Process(pid) for pid in pids]
+    for process in processes:
+        process.send_signal(signal.SIGSTOP)
+    time.sleep(STALL_SECONDS + 0.5)  # the sleep itself
+    step = client.look(run_id).status.step
+    for process in processes:
+        process.send_signal(signal.SIGCONT)
+    woke = time.monotonic()
+    wait_for(run_id, lambda info: info.status.step > step + 10)
+    print(f"training again {time.monotonic() - woke:.2f} s after the wake-up")
+
+    client.send(run_id, Stop())
+    info = wait_for_end(run_id)
+    assert info.state is RunState.STOPPED, info.reason
+    assert info.status.attempt == 1
+    assert not any(isinstance(event, WorkerFailed) for event in events(info))
+    wait_until_gone(info)
+    helper.wait(5)
+
+
+@only_linux
+def test_a_run_that_may_sleep_keeps_nobody_awake(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inhibitor = Inhibitor(tmp_path, monkeypatch)
+    run_id = client.start(spec("probe_torch", "torch/single", keep_awake=False))
+    assert wait_for_end(run_id).state is RunState.FINISHED
+    assert inhibitor.calls() == []

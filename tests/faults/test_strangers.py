@@ -1,0 +1,153 @@
+"""Another user of the machine, or whoever sends a checkpoint: what they try is refused."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import socket
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from engine import checkpoint, client, paths
+from engine.commands import Stop
+from engine.run_state import RunState
+from tests.support.runs import is_training, spec, wait_for, wait_for_end
+
+NOBODY = 65534
+
+as_root = pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0,
+    reason="only root can start a process of another user",
+)
+
+
+@pytest.fixture
+def open_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A data folder that everybody may enter and write to, as under a careless umask."""
+    home = Path(tempfile.mkdtemp(prefix="traindeck-"))
+    home.chmod(0o777)
+    (home / "runs").mkdir()
+    (home / "runs").chmod(0o777)
+    monkeypatch.setenv(paths.HOME_VARIABLE, str(home))
+    yield home
+    shutil.rmtree(home, ignore_errors=True)
+
+
+def as_stranger(attempts: dict[str, Callable[[], object]]) -> dict[str, str]:
+    """Have a process of another user try things; by name, the error that each met or `done`."""
+    ear, mouth = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.setgroups([])
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+        found = {}
+        for name, attempt in attempts.items():
+            try:
+                attempt()
+                found[name] = "done"
+            except OSError as error:
+                found[name] = type(error).__name__
+        os.write(mouth, msgspec.json.encode(found))
+        os._exit(0)
+    os.close(mouth)
+    with os.fdopen(ear, "rb") as answer:
+        text = answer.read()
+    os.waitpid(pid, 0)
+    return msgspec.json.decode(text, type=dict[str, str])
+
+
+def dial(address: str) -> None:
+    with socket.socket(socket.AF_UNIX) as line:
+        line.connect(address)
+
+
+class PlantedCode:
+    """What a pickle can be: a call of any function."""
+
+    def __init__(self, trace: Path) -> None:
+        self._trace = trace
+
+    def __reduce__(self) -> tuple[Callable[[Path], None], tuple[Path]]:
+        return Path.touch, (self._trace,)
+
+
+@as_root
+def test_another_user_gets_nowhere(open_home: Path) -> None:
+    """The run's own folder protects it, even where those around it are open to everybody."""
+    run_id = client.start(spec("probe_torch", "torch/single", epochs=10_000))
+    info = wait_for(run_id, is_training)
+    control = msgspec.json.decode((info.folder / "control.json").read_bytes())
+    control_folder = Path(control["address"]).parent
+    planted = open_home / "runs" / "77"
+    met = as_stranger(
+        {
+            "list the run": lambda: list(info.folder.iterdir()),
+            "read the key": (info.folder / "control.json").read_bytes,
+            "read the log": (info.folder / "logs" / "rank0.log").read_bytes,
+            "read the curves": (info.folder / "run.sqlite").read_bytes,
+            "plant a checkpoint": (info.folder / "checkpoints" / "step-99999999").mkdir,
+            "change the recipe": (info.folder / "recipe.py").unlink,
+            "find the socket": lambda: list(control_folder.iterdir()),
+            "call the supervisor": lambda: dial(control["address"]),
+            "see the runs": lambda: list(info.folder.parent.iterdir()),
+            "plant a run": planted.mkdir,
+        }
+    )
+    assert met == dict.fromkeys(met, "PermissionError")
+    client.send(run_id, Stop(now=True))
+    assert wait_for_end(run_id).state is RunState.STOPPED
+
+
+@as_root
+def test_a_run_that_another_user_planted_is_not_there(open_home: Path) -> None:
+    runs = open_home / "runs"
+    assert as_stranger({"plant": (runs / "5").mkdir}) == {"plant": "done"}
+    assert paths.run_ids() == []
+    with pytest.raises(client.NoSuchRun):
+        client.look("5")
+    paths.create_run_folder()
+    assert as_stranger({"plant": (runs / "7").mkdir}) == {"plant": "PermissionError"}
+
+    os.chown(runs, NOBODY, NOBODY)
+    with pytest.raises(client.CannotStart, match="belongs to another user"):
+        client.start(spec("probe_torch", "torch/single"))
+
+
+def test_a_checkpoint_that_holds_code_is_refused_and_the_code_not_run(tmp_path: Path) -> None:
+    """Its checksums are right: whoever made it wrote the manifest, too."""
+    import torch
+
+    run_id = client.start(spec("probe_torch", "torch/single", epochs=10_000))
+    wait_for(run_id, is_training)
+    client.send(run_id, Stop())
+    wait_for_end(run_id)
+    [saved] = client.run_checkpoints(run_id)
+    trace = tmp_path / "it ran"
+    path = saved.folder / "rank0.pt"
+    torch.save({"random": PlantedCode(trace), "own": {}}, path)
+    with pytest.raises(client.CheckpointUnusable, match=r"rank0\.pt is missing or is not what"):
+        client.resume(run_id)
+
+    files = saved.manifest.files | {
+        path.name: checkpoint.FileRecord(
+            path.stat().st_size, hashlib.sha256(path.read_bytes()).hexdigest()
+        )
+    }
+    forged = msgspec.structs.replace(saved.manifest, files=files)
+    (saved.folder / checkpoint.MANIFEST).write_bytes(msgspec.json.encode(forged))
+    client.resume(run_id)
+    refused = wait_for_end(run_id)
+    assert refused.state is RunState.FAILED
+    assert refused.reason.endswith(
+        f"rank0.pt in the checkpoint {saved.folder.name} is not what Traindeck saves: it is "
+        "damaged, or it holds code, which is never run. Resume from another checkpoint."
+    )
+    assert not trace.exists()
+    torch.load(path, weights_only=False)
+    assert trace.exists(), "the trap works, where somebody steps into it"

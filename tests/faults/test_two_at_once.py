@@ -1,0 +1,122 @@
+"""Two windows, or a window and the command line, on one run: both live, both heard, one start."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from engine import client
+from engine.client import CannotStart
+from engine.commands import Stop
+from engine.events import AttemptStarted, CheckpointSaved, CommandReceived
+from engine.process import PROJECT
+from engine.store_reader import StoredEvent
+from gui.background import Background
+from gui.run_controller import RunController
+from gui.store_reader import StoreReader
+from tests.support.runs import events, is_training, spec, wait_for, wait_for_end
+
+LONG = 60_000
+
+
+class Window:
+    """What a window has of a run: its reader, its commands, and what it has seen."""
+
+    def __init__(self, run_id: str) -> None:
+        self.background = Background()
+        self.controller = RunController(self.background)
+        self.reader = StoreReader()
+        self.events: list[StoredEvent] = []
+        self.losses: list[float] = []
+        self.state = ""
+        self.reader.events.connect(self.events.extend)
+        self.reader.points.connect(self._points)
+        self.reader.curve.connect(self._curve)
+        self.reader.status_changed.connect(lambda info: setattr(self, "state", str(info.state)))
+        self.controller.watch(run_id)
+        self.reader.watch(run_id)
+
+    def saw(self, kind: type) -> bool:
+        return any(isinstance(stored.event, kind) for stored in self.events)
+
+    def close(self) -> None:
+        self.reader.watch(None)
+        self.background.finish()
+
+    def _points(self, series: str, steps: object, values: list[float]) -> None:
+        if series == "train/loss":
+            self.losses.extend(values)
+
+    def _curve(self, series: str, steps: object, values: list[float]) -> None:
+        if series == "train/loss":
+            self.losses = list(values)
+
+
+def command_line(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "main.py", *arguments],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_two_windows_and_a_command_line_on_one_run(qtbot: QtBot) -> None:
+    run_id = client.start(spec("probe_torch", "torch/single", epochs=100_000))
+    windows = [Window(run_id), Window(run_id)]
+    one, other = windows
+    try:
+        qtbot.waitUntil(lambda: all(len(each.losses) > 20 for each in windows), timeout=LONG)
+        one.controller.pause()
+        qtbot.waitUntil(lambda: all(each.state == "paused" for each in windows), timeout=LONG)
+        other.controller.save_checkpoint()
+        qtbot.waitUntil(lambda: all(each.saw(CheckpointSaved) for each in windows), timeout=LONG)
+        result = command_line("resume", run_id)  # a paused run: from the command line
+        assert result.returncode == 0, result.stderr
+        qtbot.waitUntil(lambda: all(each.state == "running" for each in windows), timeout=LONG)
+
+        # Whoever else wants to start it is told that it runs.
+        with pytest.raises(CannotStart, match=f"Run {run_id} is running: there is nothing to res"):
+            client.resume(run_id)
+
+        one.controller.stop()
+        other.controller.stop()
+        qtbot.waitUntil(lambda: all(each.state == "stopped" for each in windows), timeout=LONG)
+        assert one.events == other.events
+        assert one.losses == other.losses
+        assert len(one.losses) == client.look(run_id).status.step
+    finally:
+        for each in windows:
+            each.close()
+    found = events(client.look(run_id))
+    asked = [event.command for event in found if isinstance(event, CommandReceived)]
+    assert asked[:3] == ["Pause", "SaveCheckpoint", "Resume"]
+    assert set(asked[3:]) == {"Stop"}
+
+    _resume_from_three_places_at_once(run_id)
+
+
+def _resume_from_three_places_at_once(run_id: str) -> None:
+    """Exactly one of them starts it; the others are told so."""
+
+    def resume(_: int) -> str:
+        try:
+            client.resume(run_id)
+        except CannotStart as error:
+            return str(error)
+        return ""
+
+    with ThreadPoolExecutor(3) as pool:
+        said = sorted(pool.map(resume, range(3)))
+    assert said[0] == ""
+    for refusal in said[1:]:
+        assert "is active already" in refusal or "there is nothing to resume" in refusal, said
+    wait_for(run_id, is_training)
+    client.send(run_id, Stop(now=True))
+    info = wait_for_end(run_id)
+    assert [type(event) for event in events(info)].count(AttemptStarted) == 2

@@ -1,0 +1,65 @@
+"""A small training that dwells in the moment that TEST_DWELL names, and notes when it is there."""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.utils.data import Dataset, TensorDataset
+
+from engine import checkpoint
+
+RUN = Path(sys.argv[1])
+DWELL = os.environ.get("TEST_DWELL", "")
+
+
+def dwell(moment: str, seconds: float) -> None:
+    """Note that `moment` is here; stay in it if that is the one."""
+    if moment == DWELL:
+        (RUN / f"in-{moment}").touch()
+        time.sleep(seconds)
+
+
+def model() -> nn.Module:
+    return nn.Linear(4, 1)
+
+
+def datasets() -> tuple[Dataset, Dataset]:
+    """640 samples to train on, 64 to validate with."""
+    inputs = torch.randn(704, 4, generator=torch.Generator().manual_seed(0))
+    targets = inputs.sum(1, keepdim=True)
+    return TensorDataset(inputs[:640], targets[:640]), TensorDataset(inputs[640:], targets[640:])
+
+
+first_step = True
+
+
+def loss(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Squared error. The first step is as slow as one that is compiled."""
+    global first_step
+    if torch.is_grad_enabled():
+        if first_step:
+            dwell("first-step", 1.5)
+        first_step = False
+        time.sleep(0.002)
+    return ((outputs - targets) ** 2).mean()
+
+
+def metrics(outputs: torch.Tensor, targets: torch.Tensor) -> dict[str, torch.Tensor]:
+    """A validation batch takes its time."""
+    dwell("validation", 0.5)
+    return {"error": (outputs - targets).abs().mean()}
+
+
+publish = checkpoint.publish
+
+
+def publish_slowly(*arguments: object, **named: object) -> object:
+    """Everything is written but the last word."""
+    dwell("checkpoint", 1.5)
+    return publish(*arguments, **named)  # type: ignore[arg-type]
+
+
+checkpoint.publish = publish_slowly  # type: ignore[assignment]

@@ -1,0 +1,53 @@
+"""A `systemd-inhibit` that only writes down that it was called."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+only_linux = pytest.mark.skipif(sys.platform != "linux", reason="systemd is for Linux")
+
+_SCRIPT = """#!/bin/sh
+echo "$*" >> "{folder}/calls"
+echo $$ > "{folder}/pid.tmp"
+mv "{folder}/pid.tmp" "{folder}/pid"
+[ -e "{folder}/refuse" ] && exit 1
+exec cat
+"""
+
+
+class Inhibitor:
+    """Stands before the real one on PATH."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._folder = folder
+        bin = folder / "bin"
+        bin.mkdir()
+        script = bin / "systemd-inhibit"
+        script.write_text(_SCRIPT.format(folder=folder))
+        script.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{bin}{os.pathsep}{os.environ['PATH']}")
+
+    def calls(self) -> list[str]:
+        """The arguments of every call so far."""
+        file = self._folder / "calls"
+        return file.read_text().splitlines() if file.exists() else []
+
+    def wait_for_call(self) -> int:
+        """Wait until it was called since the last time this was asked; its pid."""
+        file = self._folder / "pid"
+        deadline = time.monotonic() + 20.0
+        while not file.exists():
+            assert time.monotonic() < deadline, "systemd-inhibit was not called"
+            time.sleep(0.01)
+        pid = int(file.read_text())
+        file.unlink()
+        return pid
+
+    def refuse(self) -> None:
+        """From now on it fails, as where polkit says no."""
+        (self._folder / "refuse").touch()

@@ -1,0 +1,59 @@
+"""Values of any of our messages, as hypothesis makes them up: of the right types, and no more."""
+
+from __future__ import annotations
+
+import types
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+from hypothesis import strategies as st
+
+WHOLE = st.integers(-(2**63), 2**64 - 1)
+"""What MessagePack can hold."""
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+
+
+def any_of(kind: Any) -> st.SearchStrategy[Any]:
+    """Values that msgspec would take for `kind`, whatever they mean."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return any_of(arguments[0])
+    if origin is Literal:
+        return st.sampled_from(arguments)
+    if origin in (Union, types.UnionType):
+        return st.one_of(*map(any_of, arguments))
+    if origin is tuple:
+        return st.lists(any_of(arguments[0]), max_size=3).map(tuple)
+    if origin is list:
+        return st.lists(any_of(arguments[0]), max_size=4)
+    if origin is dict:
+        return st.dictionaries(any_of(arguments[0]), any_of(arguments[1]), max_size=3)
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        hints = get_type_hints(kind, include_extras=True)
+        fields = {name: any_of(hints[name]) for name in kind.__struct_fields__}
+        return st.builds(kind, **fields)
+    simple: dict[Any, st.SearchStrategy[Any]] = {
+        bool: st.booleans(),
+        int: st.one_of(st.integers(-2, 5), WHOLE),
+        float: st.floats(),
+        str: TEXT,
+        type(None): st.none(),
+    }
+    return simple[kind]
+
+
+def mutated(whole: bytes) -> st.SearchStrategy[bytes]:
+    """`whole` with some places cut out, overwritten, repeated or extended."""
+
+    def apply(changes: list[tuple[int, int, bytes]]) -> bytes:
+        data = whole
+        for place, length, new in changes:
+            at = place % (len(data) + 1)
+            data = data[:at] + new + data[at + length :]
+        return data
+
+    change = st.tuples(
+        st.integers(0, 10**6), st.sampled_from([0, 1, 2, 8, 100, 10**6]), st.binary(max_size=20)
+    )
+    return st.lists(change, min_size=1, max_size=4).map(apply)
