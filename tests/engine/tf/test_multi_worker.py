@@ -28,7 +28,7 @@ HALTED = (
     "Rank 1 on cpu:1 failed: it has not answered for 8 s",
     "Rank 1 on cpu:1 stopped answering: rank 0 waited for it in vain",
 )
-"""What is said of a halted worker: by the supervisor, or by the other worker where that is first."""
+"""What is said of a halted worker, by the supervisor or by the other worker if that is first."""
 
 WANTED: RunSpec = spec("probe_keras", "tf/multi_worker", 2, epochs=10_000, learning_rate=0.05)
 
