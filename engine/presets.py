@@ -11,6 +11,7 @@ import tomli_w
 
 from engine import paths
 from engine.spec import RunSpec
+from engine.spec_file import todays
 
 SUFFIX = ".toml"
 LONGEST_NAME = 80
@@ -75,7 +76,7 @@ def read(file: Path) -> RunSpec:
         document = tomllib.loads(file.read_text(encoding="utf-8"))
         if "run" not in document:
             raise UnreadablePreset(f"{file} is no preset: it has no table [run].")
-        return msgspec.convert(document["run"], RunSpec)
+        return msgspec.convert(todays(document["run"]), RunSpec)
     except OSError as error:
         why = f"{error.strerror or error}"
     except (ValueError, RecursionError) as error:  # not UTF-8, not TOML, or not settings

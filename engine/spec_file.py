@@ -57,13 +57,13 @@ def read_spec(folder: Path) -> RunSpec:
     try:
         document = _read(folder)
         document["environment"]  # stands last: without it the file was cut off
-        return msgspec.convert(_today(document["run"]), RunSpec)
+        return msgspec.convert(todays(document["run"]), RunSpec)
     except (KeyError, ValueError, OverflowError, RecursionError) as error:
         raise _unreadable(folder, error) from error
 
 
-def _today(run: Any) -> Any:
-    """What a spec from before some field was another one says today."""
+def todays(run: Any) -> Any:
+    """What `run`, read from a spec of before some field was another one, says today."""
     if isinstance(run, dict) and "stop_on_nan" in run:
         rest = {name: value for name, value in run.items() if name != "stop_on_nan"}
         return {"on_nan": "stop" if run["stop_on_nan"] is True else "continue"} | rest

@@ -37,6 +37,16 @@ def test_the_settings_of_any_run_are_a_preset(tmp_path: Path) -> None:
     assert presets.read(tmp_path / "spec.toml") == SPEC
 
 
+def test_a_preset_from_before_a_field_changed_still_opens(tmp_path: Path) -> None:
+    file = tmp_path / "old.toml"
+    presets.write(file, SPEC)
+    today, before = f'on_nan = "{SPEC.on_nan}"', "stop_on_nan = true"
+    text = file.read_text()
+    assert today in text
+    file.write_text(text.replace(today, before))
+    assert presets.read(file).on_nan == "stop"
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
