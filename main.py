@@ -91,8 +91,11 @@ def _parser() -> Parser:
     add("recipes", _recipes, "list the built-in recipes", json)
     record = add("record-gpus", _record_gpus, "save what the NVIDIA driver answers, for a report")
     record.add_argument("file", metavar="FILE", type=Path, help="where to save it, as JSON")
-    pictures = add("screenshots", _screenshots, "save pictures of the window")
+    pictures = add("screenshots", _screenshots, "save pictures of the window, of recorded runs")
     pictures.add_argument("folder", metavar="DIR", type=Path, help="where to save them")
+    pictures.add_argument(
+        "--only", default="*", metavar="PATTERN", help="such as 'running-*' or '*-1280x800'"
+    )
     return parser
 
 
@@ -218,8 +221,7 @@ def _record_gpus(options: argparse.Namespace) -> int:
 def _screenshots(options: argparse.Namespace) -> int:
     from gui.screenshots import take
 
-    for picture in take(options.folder):
-        print(picture)
+    take(options.folder, options.only)
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import cache
 from typing import NamedTuple
 
 from engine.store_reader import RunReader
@@ -18,6 +19,7 @@ class BestFigure(NamedTuple):
     step: int
 
 
+@cache
 def less_is_better(metric: str) -> bool:
     """Whether a lower value of `metric` (`validation/loss`, `top_5_error`) is a better one."""
     words = re.split(r"[_\W]+", metric.rpartition("/")[2].lower())

@@ -12,6 +12,12 @@ import msgspec
 Setting = bool | int | float | str
 """A value that a person can set."""
 
+_LONGEST_QUOTE = 40
+"""Characters of what was entered that a sentence about it repeats."""
+
+_LARGEST_INT = 2**63 - 1
+"""What files and messages carry."""
+
 
 class FieldInfo(msgspec.Struct, frozen=True):
     """What the form, the command line and the checks know about one value."""
@@ -50,14 +56,25 @@ class FieldInfo(msgspec.Struct, frozen=True):
             fits = False
         if not fits:
             return f"{self._spoken} must be {self._wanted}, not {value!r}."
-        return "" if isinstance(value, str) else self._range_problem(value)
+        if isinstance(value, str):
+            return ""
+        if problem := self._range_problem(value):
+            return problem
+        if isinstance(value, int) and abs(value) > _LARGEST_INT:
+            return f"{self._spoken} must be a number between -2^63 and 2^63."
+        return ""
 
     def parse(self, text: str) -> Setting:
         """The value that `text` (from the command line or from the form) stands for.
 
         Raises ValueError with a sentence when it stands for none.
         """
+        if text == self.default:
+            return text  # its own, whatever it holds
         text = text.strip()
+        said = text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}…"
+        if not text.isprintable():
+            raise ValueError(f"{self._spoken} must be one line, without control characters.")
         try:
             value: Setting
             match self.type:
@@ -72,7 +89,9 @@ class FieldInfo(msgspec.Struct, frozen=True):
                 case _:
                     value = text
         except (KeyError, ValueError, StopIteration):
-            raise ValueError(f"{self._spoken} must be {self._wanted}, not {text!r}.") from None
+            raise ValueError(f"{self._spoken} must be {self._wanted}, not {said!r}.") from None
+        if isinstance(value, float) and math.isinf(value) and "inf" not in text.lower():
+            raise ValueError(f"{self._spoken} must be a smaller number than {said}.")
         return value
 
     @property

@@ -66,8 +66,12 @@ def write(file: Path, spec: RunSpec) -> None:
     """Write `spec` to `file`, whole or not at all. Raises OSError."""
     text = tomli_w.dumps({"run": msgspec.to_builtins(spec)})
     aside = file.with_name(file.name + ".tmp")
-    aside.write_text(text, encoding="utf-8")
-    aside.replace(file)
+    try:
+        aside.write_text(text, encoding="utf-8")
+        aside.replace(file)
+    except OSError:
+        aside.unlink(missing_ok=True)
+        raise
 
 
 def read(file: Path) -> RunSpec:
@@ -76,12 +80,25 @@ def read(file: Path) -> RunSpec:
         document = tomllib.loads(file.read_text(encoding="utf-8"))
         if "run" not in document:
             raise UnreadablePreset(f"{file} is no preset: it has no table [run].")
-        return msgspec.convert(todays(document["run"]), RunSpec)
+        run = todays(document["run"])
+        if unknown := _unknown(run):
+            raise UnreadablePreset(
+                f"The preset {file} holds {unknown}, which this version of Traindeck does not "
+                "know. Update Traindeck, or take those lines out of the file."
+            )
+        return msgspec.convert(run, RunSpec)
     except OSError as error:
         why = f"{error.strerror or error}"
     except (ValueError, RecursionError) as error:  # not UTF-8, not TOML, or not settings
         why = str(error)
     raise UnreadablePreset(f"The preset {file} cannot be read: {why}.")
+
+
+def _unknown(run: object) -> str:
+    """The fields in `run` that no spec of this version has, in words; or empty."""
+    known = RunSpec.__struct_fields__
+    names = [name for name in run if name not in known] if isinstance(run, dict) else []
+    return ", ".join(names)
 
 
 def delete(name: str) -> None:

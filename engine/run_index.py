@@ -1,4 +1,4 @@
-"""The list of all runs, read again only where something may have changed.
+"""The list of all runs, read again only where something has changed.
 
 What is known of the runs that are over is also kept in `index.sqlite` in the data folder. That is a
 cache and nothing else: the truth is in the run folders, and a file that is missing, damaged or of
@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
-from engine import paths, run_info, run_notes, spec_file, store
+from engine import paths, queue, run_info, run_notes, spec_file, store
 from engine.best_figures import BestFigure, best_figures
 from engine.run_info import RunInfo, UnreadableRun
 from engine.run_notes import RunNotes
@@ -29,6 +31,12 @@ VERSION = 1
 
 LONGEST_WAIT = 0.5
 """Seconds that another window may take to write; after that we do without the file."""
+
+IN_TURN = 50
+"""Runs that are over and looked at in one glance, though nothing says that they have changed."""
+
+SLOWEST_TICK = 2_000_000_000
+"""Nanoseconds within which a file may change twice and show it once."""
 
 Stamp = tuple[int, ...]
 
@@ -53,38 +61,128 @@ class _Known(NamedTuple):
 
 
 class RunIndex:
-    """Remembers the runs that are over, so that a thousand old runs cost a few thousand `stat`s."""
+    """Remembers the runs that are over. May be used on any one thread at a time."""
 
     def __init__(self) -> None:
-        self._known: dict[str, _Known] | None = None
+        self._known: dict[str, _Known] = {}
+        self._damaged: dict[str, UnreadableRun] = {}
+        self._ids: list[str] = []
+        self._queued: list[str] = []
+        self._marks: Stamp | None = None
+        self._turn = 0
+        self._infos: list[RunInfo] = []
         self.unreadable: list[UnreadableRun] = []
         """The runs that the last look could not read, newest first."""
 
     def runs(self) -> list[RunInfo]:
-        """Every run that can be read, newest first. May be called on any one thread at a time."""
-        known = self._known if self._known is not None else _load()
-        now: dict[str, _Known] = {}
-        new: list[str] = []
-        unreadable: list[UnreadableRun] = []
-        runs = paths.runs_folder()
-        for run_id in paths.run_ids():
+        """Every run that can be read, newest first; each of them is looked at."""
+        is_first = self._marks is None
+        if is_first:
+            self._known = _load()
+        self._marks = _marks()  # first, so that what comes meanwhile is found by the next glance
+        self._ids = paths.run_ids()
+        self._queued = _queued()
+        there = set(self._ids)
+        gone = [each for each in (*self._known, *self._damaged) if each not in there]
+        for run_id in gone:
+            self._known.pop(run_id, None)
+            self._damaged.pop(run_id, None)
+        if self._look(self._ids, gone) or gone or is_first:
+            self._list()
+        return self._infos
+
+    def glance(self) -> list[RunInfo]:
+        """The same at next to no cost, and the very same list while nothing has changed.
+
+        Whoever starts, resumes, ends, deletes or restores a run changes the folder of the runs or
+        the queue, and then all of them are looked at. Else only those that are active, and, for
+        what people change by hand, some of the others in turn.
+        """
+        if self._marks is None or self._marks != _marks() or _is_young(self._marks):
+            return self.runs()
+        turn = self._ids[self._turn : self._turn + IN_TURN]
+        self._turn = self._turn + IN_TURN if self._turn + IN_TURN < len(self._ids) else 0
+        restless = [run_id for run_id in self._ids if self._is_restless(run_id)]
+        if self._look(dict.fromkeys((*restless, *self._queued, *turn)), ()):
+            self._list()
+        return self._infos
+
+    def _is_restless(self, run_id: str) -> bool:
+        """Whether a run is active, or there is nothing of it to be read yet."""
+        known = self._known.get(run_id)
+        return not known.info.state.is_over if known else run_id not in self._damaged
+
+    def _look(self, run_ids: Iterable[str], gone: Sequence[str]) -> bool:
+        """Look at some runs, and forget those that are gone; whether there is anything new."""
+        runs, over, is_news = paths.runs_folder(), {}, False
+        for run_id in run_ids:
             mark = _stamp(f"{runs}/{run_id}")
-            before = known.get(run_id)
-            if before is not None and before.stamp == mark and before.info.state.is_over:
-                now[run_id] = before
+            before = self._known.get(run_id)
+            same = before is not None and before.stamp == mark
+            if before is not None and same and before.info.state.is_over:
                 continue
-            match run_info.look_anyway(run_id):
-                case RunInfo() as info:
-                    now[run_id] = _Known(mark, info._replace(best=_best(info.folder)))
-                    if info.state.is_over:
-                        new.append(run_id)
-                case UnreadableRun() as run:
-                    unreadable.append(run)
-        gone = [run_id for run_id in known if run_id not in now]
-        self._known, self.unreadable = now, unreadable
-        if new or gone:
-            _save({run_id: now[run_id] for run_id in new}, gone)
-        return [each.info for each in now.values()]
+            was = before.info if before else self._damaged.get(run_id)
+            found = run_info.look_anyway(run_id)
+            self._known.pop(run_id, None)
+            self._damaged.pop(run_id, None)
+            match found:
+                case RunInfo():
+                    best = before.info.best if before and same else _best(found.folder)
+                    found = found._replace(best=best)
+                    self._known[run_id] = _Known(mark, found)
+                    if found.state.is_over:
+                        over[run_id] = self._known[run_id]
+                case UnreadableRun():
+                    self._damaged[run_id] = found
+            is_news = is_news or found != was
+        if over or gone:
+            _save(over, gone)
+        return is_news
+
+    def _list(self) -> None:
+        self._infos = [self._known[each].info for each in self._ids if each in self._known]
+        self.unreadable = [self._damaged[each] for each in self._ids if each in self._damaged]
+
+
+def newest_active() -> str | None:
+    """Id of the run that a window shows by itself: the newest active one, else the newest that can
+    be read; found without a look at all of them."""
+    for run_id in _queued():
+        run = run_info.look_anyway(run_id)
+        if isinstance(run, RunInfo) and not run.state.is_over:
+            return run_id
+    for run_id in paths.run_ids():
+        if isinstance(run_info.look_anyway(run_id), RunInfo):
+            return run_id
+    return None
+
+
+def _queued() -> list[str]:
+    """Ids of the runs whose supervisors live, newest first: each has its place in the queue."""
+    try:
+        runs = {ticket.run for ticket in queue.read()}
+    except OSError:
+        return []
+    return sorted(filter(paths.is_run, runs), key=int, reverse=True)
+
+
+def _marks() -> Stamp:
+    """Changes whenever a run comes, goes, starts or ends; the times come first."""
+    marks = []
+    for path in (paths.runs_folder(), paths.home() / queue.FILE_NAME):
+        try:
+            status = path.stat()
+        except OSError:
+            marks.append((0, 0))
+            continue
+        marks.append((status.st_mtime_ns, status.st_ino))
+    return tuple(number for pair in zip(*marks, strict=True) for number in pair)
+
+
+def _is_young(marks: Stamp) -> bool:
+    """Whether something may have come after `marks` that they do not show: the clock of a file
+    system ticks slowly."""
+    return time.time_ns() - max(marks[:2]) < SLOWEST_TICK
 
 
 def _best(folder: Path) -> dict[str, BestFigure]:
@@ -125,7 +223,7 @@ def _load() -> dict[str, _Known]:
     return known
 
 
-def _save(known: dict[str, _Known], gone: list[str]) -> None:
+def _save(known: dict[str, _Known], gone: Sequence[str]) -> None:
     """Keep `known`, forget `gone`. A file that cannot be written is of no use, and no harm."""
     rows = [
         (run_id, _encode(each.stamp), _encode(_kept(each.info))) for run_id, each in known.items()

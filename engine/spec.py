@@ -72,10 +72,10 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @property
     def slots(self) -> tuple[str, ...]:
-        """The devices, each as often as workers share it."""
-        return tuple(
-            device for device in self.devices for _ in range(max(1, self.workers_per_device))
-        )
+        """The devices, each as often as workers share it; as often as they may, where the field
+        says more than that."""
+        each = min(max(1, self.workers_per_device), spec_fields.MOST_WORKERS_PER_DEVICE)
+        return tuple(device for device in self.devices for _ in range(each))
 
 
 def batch_arithmetic(batch_size: int, replicas: int, accumulation: int = 1) -> str:

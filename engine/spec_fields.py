@@ -9,6 +9,8 @@ from msgspec import Meta
 LARGEST = 2**31 - 1
 """Seeds up to here suit torch, TensorFlow and numpy; no count of a run has any use beyond it."""
 
+MOST_WORKERS_PER_DEVICE = 64
+
 GROUPS = ("Training", "Optimizer", "Precision and speed", "Checkpoints", "Safety", "Machine")
 """The headings under which a form shows the fields of a spec, in their order."""
 
@@ -175,7 +177,7 @@ WorkersPerDevice = Annotated[
         description="Splits every device among this many workers, to try several out on one "
         "GPU (ranks over gloo, or TensorFlow's logical devices). Slower than one worker.",
         ge=1,
-        le=64,
+        le=MOST_WORKERS_PER_DEVICE,
         extra=_SPEED,
     ),
 ]

@@ -33,7 +33,8 @@ _Result = TypeVar("_Result")
 
 def _reading(method: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
     """`method`, with what it meets in a damaged file told as SQLite tells the rest of it: a column
-    holds whatever the damage made, such as a text where a number was."""
+    holds whatever the damage made, such as a text where a number was, and what SQLite says of a
+    broken schema may be no text at all."""
 
     @wraps(method)
     def read(*args: _Arguments.args, **options: _Arguments.kwargs) -> _Result:
@@ -70,13 +71,14 @@ class Curve:
 class RunReader:
     """Read-only view of one run's store. Every method raises sqlite3.Error on a damaged file."""
 
+    @_reading
     def __init__(self, folder: Path) -> None:
         """Raises sqlite3.OperationalError where there is no store (yet)."""
         uri = f"{(folder / FILE_NAME).as_uri()}?mode=ro"
         self._connection = sqlite3.connect(uri, uri=True, isolation_level=None)
         try:
             self._connection.execute("SELECT generation FROM status").fetchone()
-        except sqlite3.Error:
+        except BaseException:
             self._connection.close()
             raise
 

@@ -105,7 +105,8 @@ class FieldGroup(QWidget):
     def add(self, name: str, field: Field) -> None:
         """Add `field` below the others."""
         self._fields[name] = field
-        field.label.setMinimumWidth(_LABEL_WIDTH)
+        field.label.setFixedWidth(_LABEL_WIDTH)
+        field.label.setWordWrap(True)
         self._rows.addRow(field.label, field)
 
     def clear(self) -> None:

@@ -33,6 +33,7 @@ from gui.log_view import LogView
 from gui.main_window import MainWindow, Parts
 from gui.notices import Notices, desktop_notify
 from gui.plot_desk import PlotDesk
+from gui.plots.frames import Frames
 from gui.plots.plot_grid import PlotGrid
 from gui.resume_desk import ResumeDesk
 from gui.run_controller import RunController
@@ -47,7 +48,6 @@ from gui.telemetry_reader import TelemetryReader
 NO_DISPLAY = 2
 """Exit code where there is no screen to open a window on."""
 
-FRAME_MS = 16
 REFRESH_RUNS_MS = 2000
 NOTE_MS = 8000
 
@@ -72,7 +72,9 @@ def run(argv: Sequence[str]) -> int:
 class Deck(QObject):
     """The window with everything behind it."""
 
-    def __init__(self, theme: look.ThemeController) -> None:
+    def __init__(
+        self, theme: look.ThemeController, telemetry: TelemetryReader | None = None
+    ) -> None:
         super().__init__()
         paths.home().mkdir(parents=True, exist_ok=True, mode=0o700)
         self.settings, trouble = open_settings(paths.home() / "window.ini")
@@ -84,19 +86,21 @@ class Deck(QObject):
         self.background = Background(self)
         self.controller = RunController(self.background, self)
         self.reader = StoreReader(self)
-        self.telemetry = TelemetryReader(parent=self)
+        self.telemetry = telemetry or TelemetryReader(parent=self)
         self.owners = DeviceOwners(self.background, self)
         self.controls = RunControls(now)
         self.alarms = AlarmBar(now)
         self.devices = DeviceList()
         self.form = RunForm()
         self.history = RunHistory(now)
-        self.runs = HistoryRoom(self.history, theme)
+        self.runs = HistoryRoom(self.history, theme, self.settings)
         self.banner = FailureBanner()
         self.row = FigureRow()
         self.figures = RunFigures(self)
         self.plots = PlotGrid(now, self.settings)
-        self.plot_desk = PlotDesk(self.plots, self.reader, self.background, self)
+        self.plot_desk = PlotDesk(
+            self.plots, self.runs.comparison.plots, self.reader, self.background, self
+        )
         self.log = LogView(now)
         self.events = EventTable()
         self.log_bar = LogBar()
@@ -120,10 +124,14 @@ class Deck(QObject):
         self._connect_commands()
         self._connect_telemetry()
         self._connect_window()
-        self._frame = self._timer(FRAME_MS, self._draw)
-        self._refresh = self._timer(REFRESH_RUNS_MS, self.controller.refresh_runs)
+        self._frames = Frames(self._draw, self)
+        self._frames.start()
+        self._refresh = QTimer(self)
+        self._refresh.timeout.connect(self.controller.glance_at_runs)
+        self._refresh.start(REFRESH_RUNS_MS)
         self._say(trouble)
-        self._open_newest()
+        self.window.show_welcome(False)  # until it is known that there is no run
+        self.controller.find_first()
         self.telemetry.start()
 
     def open(self, run_id: str | None) -> None:
@@ -144,22 +152,16 @@ class Deck(QObject):
 
     def shut_down(self) -> None:
         """Leave the runs alone, and end everything that belongs to the window."""
-        self._frame.stop()
+        self._frames.stop()
         self._refresh.stop()
         self.reader.watch(None)
         self.telemetry.stop()
         self.background.finish()
 
-    def _open_newest(self) -> None:
-        infos = self.controller.runs()
-        self.runs.show_runs(infos)
-        self.owners.show_runs(infos)
-        self.form.show_runs(infos)
-        self.open(self.first_run.to_open(infos))
-
-    def _runs_listed(self, infos: list[RunInfo]) -> None:
-        if self.history.watched is None and infos:
-            self.open(self.first_run.to_open(infos))  # started from somewhere else
+    def _open_first(self, run_id: str | None) -> None:
+        if self.history.watched is None:
+            self.open(run_id)
+        self.controller.refresh_runs()
 
     def _connect_run(self) -> None:
         reader = self.reader
@@ -195,19 +197,16 @@ class Deck(QObject):
         controller.started.connect(self._started)
         controller.problems.connect(self.form.show_problems)
         controller.failed.connect(self._say)
-        controller.runs_listed.connect(self._runs_listed)
+        controller.first_found.connect(self._open_first)
         controller.runs_listed.connect(self.notices.show_runs)
         controller.runs_listed.connect(self.form.show_runs)
-        controller.unreadable_listed.connect(self.history.show_unreadable)
         self.notices.ended.connect(self._say)
         self.form.said.connect(self._say)
         self.log_desk.said.connect(self._say)
         self.plot_desk.said.connect(self._say)
         self.runs.said.connect(self._say)
-        self.runs.leaving.connect(lambda: self.open(None))
+        self.runs.wanted.connect(self.open)
         self.history.opened.connect(self.open)
-        self.history.copy_requested.connect(self.form.load)
-        self.history.move_requested.connect(controller.move)
         self._connect_resume()
 
     def _connect_resume(self) -> None:
@@ -241,8 +240,8 @@ class Deck(QObject):
         window.stop.triggered.connect(self.controls.stop.click)
         window.checkpoint.triggered.connect(self.controls.checkpoint.click)
         window.open_recipe.triggered.connect(self.form.open_recipe)
-        window.fit.triggered.connect(self.plots.fit)
-        window.reset_layout.triggered.connect(self.plots.placement.reset)
+        window.fit.triggered.connect(self.plot_desk.fit)
+        window.reset_layout.triggered.connect(self.plots.reset_layout)
         window.toggle_theme.triggered.connect(self._toggle_theme)
         self.controls.theme_clicked.connect(self._toggle_theme)
         for choice, action in window.theme_choices.items():
@@ -272,13 +271,13 @@ class Deck(QObject):
         }
         self.plots.set_device_labels(labels)
         self.figures.set_device_labels(labels)
+        self.banner.set_device_labels(labels)
 
     def _say(self, sentence: str) -> None:
         self.window.statusBar().showMessage(sentence, NOTE_MS)
 
     def _dress(self, theme: look.Theme) -> None:
         self.controls.set_theme(theme)
-        self.history.set_theme(theme)
         self.alarms.set_theme(theme)
         self.plots.set_theme(theme)
         self.log.set_theme(theme)
@@ -291,13 +290,6 @@ class Deck(QObject):
         self.theme.set_choice(choice)
         self.settings.setValue("theme", choice)
 
-    def _draw(self) -> None:
-        if self.window.isVisible() and not self.window.isMinimized():
-            self.plots.tick()
-
-    def _timer(self, interval: int, call: object) -> QTimer:
-        timer = QTimer(self)
-        timer.setInterval(interval)
-        timer.timeout.connect(call)
-        timer.start()
-        return timer
+    def _draw(self) -> bool:
+        can_be_seen = self.window.isVisible() and not self.window.isMinimized()
+        return can_be_seen and self.plots.tick()

@@ -9,6 +9,7 @@ from PySide6.QtCore import QLocale
 from PySide6.QtWidgets import QApplication
 
 from gui import theme as look
+from gui.taskbar import DESKTOP_FILE
 
 
 def has_display(platform: str, environment: Mapping[str, str]) -> bool:
@@ -25,6 +26,7 @@ def application(argv: Sequence[str]) -> QApplication:
     app = QApplication(list(argv))
     locale.setlocale(locale.LC_NUMERIC, "C")  # Qt took the user's, and C libraries read it
     app.setApplicationName("Traindeck")
+    app.setDesktopFileName(DESKTOP_FILE)
     app.setStyle("Fusion")
     look.load_fonts()
     app.setFont(look.application_font())

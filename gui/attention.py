@@ -1,5 +1,5 @@
-"""What the window says to somebody who does not look at it, or not closely: its title, and greying
-what may no longer be true."""
+"""What the window says to somebody who does not look at it, or not closely: its title, its entry in
+the taskbar, and greying what may no longer be true."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QWidget
 
 from engine.client import RunInfo
-from gui.liveness import Liveness
+from gui.liveness import HEARD, Liveness, Silence
 from gui.progress_text import window_title
 from gui.run_controls import RunControls
+from gui.taskbar import Taskbar, desktop_tell
 
 
 class Attention(QObject):
@@ -23,7 +24,8 @@ class Attention(QObject):
         self._window, self._controls = window, controls
         self._greyed = list(greyed)
         self._info: RunInfo | None = None
-        self._silence = 0.0
+        self._silence = HEARD
+        self._taskbar = Taskbar(desktop_tell(self))
         self.liveness = Liveness(self)
         self.liveness.silence.connect(self._show_silence)
 
@@ -31,14 +33,15 @@ class Attention(QObject):
         """Take the newest status; None: there is no run, or another one is opened."""
         self._info = info
         self.liveness.show_info(info)
+        self._taskbar.show_info(info)
         self._show_title()
 
-    def _show_silence(self, seconds: float) -> None:
-        self._silence = seconds
-        self._controls.show_silence(seconds)
+    def _show_silence(self, silence: Silence) -> None:
+        self._silence = silence
+        self._controls.show_silence(silence)
         for widget in self._greyed:
-            widget.setEnabled(not seconds)
+            widget.setEnabled(not silence.seconds)
         self._show_title()
 
     def _show_title(self) -> None:
-        self._window.setWindowTitle(window_title(self._info, silent=self._silence > 0))
+        self._window.setWindowTitle(window_title(self._info, self._silence))

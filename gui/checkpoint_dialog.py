@@ -31,9 +31,14 @@ class CheckpointDialog(QDialog):
     """Path of the checkpoint's folder."""
 
     def __init__(
-        self, run_id: str, checkpoints: Sequence[CheckpointInfo], parent: QWidget | None = None
+        self,
+        run_id: str,
+        checkpoints: Sequence[CheckpointInfo],
+        parent: QWidget | None = None,
+        changes: str = "",
     ) -> None:
-        """`checkpoints` are in the order of their steps, at least one."""
+        """`checkpoints` are in the order of their steps, at least one. `changes` say what will be
+        another than before, and what not."""
         super().__init__(parent)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowTitle(f"Resume run {run_id}")
@@ -56,10 +61,14 @@ class CheckpointDialog(QDialog):
         self.table.setCurrentIndex(self.table.model().index(0, 0))
         note = QLabel("The run goes on from the chosen checkpoint; later points leave the plots.")
         note.setObjectName("mut")
+        self.changes = QLabel(changes)
+        self.changes.setWordWrap(True)
+        self.changes.setVisible(bool(changes))
         self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
         resume = self.buttons.addButton("Resume", QDialogButtonBox.ButtonRole.AcceptRole)
         resume.setObjectName("go")
         layout = QVBoxLayout(self)
+        layout.addWidget(self.changes)
         layout.addWidget(note)
         layout.addWidget(self.table, 1)
         layout.addWidget(self.buttons)

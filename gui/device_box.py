@@ -104,7 +104,8 @@ class DeviceBox(QWidget):
         self._cut()
 
     def _cut(self) -> None:
-        room = self._column.contentsRect().width() - _INDENT - 2
+        # Not what the layout has: that is nothing from a change until it is laid out again.
+        room = self.width() - self._column.contentsMargins().left() - _INDENT - 2
         side = Qt.TextElideMode.ElideRight
         text = self.box.fontMetrics().elidedText(self._text, side, room)
         if self.box.text() != _literal(text):

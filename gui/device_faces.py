@@ -22,6 +22,9 @@ _TALL, _QUIET, _SLICE = 68, 42, 16
 _EDGE = 4
 """Pixels on both sides, where the ring of the focus is."""
 
+_LABEL = 32
+"""Room of `CPU`, or of a number of two digits, where a line begins."""
+
 
 class Face(NamedTuple):
     """What a row shows."""
@@ -83,8 +86,8 @@ def paint_flat(brush: Brush, width: int, face: Face) -> None:
     """One line: number, work, memory, and its state in a word."""
     device, use, _ = face
     right, state = width - _EDGE, 78
-    brush.text(QRect(_EDGE, 3, 28, 18), device.label, brush.label, bold=True)
-    left = _EDGE + (30 if device.kind == "cpu" else 18)
+    brush.text(QRect(_EDGE, 3, _LABEL, 18), device.label, brush.label, bold=True)
+    left = _EDGE + _LABEL
     if device.lost is not None or device.asleep:
         state_now, ink = _state(brush, device)
         text = f"{state_now}: {device.lost}" if device.lost else state_now

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import (
     QFrame,
@@ -17,9 +19,11 @@ from engine.client import RunInfo
 from engine.events import AttemptStarted, Failure, RunEnded
 from engine.run_state import RunState
 from engine.store_reader import StoredEvent
+from gui.log_tail import as_shown
 from gui.theme import monospace_font
 
-_LOG_HEIGHT = 110
+_MOST_LINES = 7
+"""Lines of the log in sight; the others are scrolled to."""
 
 
 class FailureBanner(QFrame):
@@ -27,6 +31,7 @@ class FailureBanner(QFrame):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self._labels: dict[str, str] = {}
         self.setObjectName("banner")
         self.sentence = QLabel()
         self.sentence.setObjectName("problem")
@@ -40,7 +45,6 @@ class FailureBanner(QFrame):
         self.log = QPlainTextEdit()
         self.log.setReadOnly(True)
         self.log.setFont(monospace_font())
-        self.log.setFixedHeight(_LOG_HEIGHT)
         self.log.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
         self.log.setAccessibleName("Last lines of the log")
         self.stop = QPushButton("Stop the run")
@@ -57,6 +61,13 @@ class FailureBanner(QFrame):
         layout.addWidget(self.facts)
         layout.addWidget(self.log)
         self.clear()
+
+    def set_device_labels(self, labels: Mapping[str, str]) -> None:
+        """What to call each device: the engine calls GPUs by their UUIDs."""
+        if labels != self._labels:
+            self._labels = dict(labels)
+            for label in (self.sentence, self.facts):
+                label.setText(self._spoken(label.text()))
 
     def clear(self) -> None:
         """Another run is shown, or this one goes on: nothing has failed."""
@@ -85,16 +96,31 @@ class FailureBanner(QFrame):
             return
         self._said = sentence
         failure = self._failure if info.state is RunState.FAILED else None
-        self.sentence.setText(f"⚠ Run {info.id} {_SPOKEN[info.state]}: {sentence}")
+        said = f"⚠ Run {info.id} {_SPOKEN[info.state]}: {sentence}"
+        self.sentence.setText(self._spoken(said))
         facts = failure_facts(failure) if failure else ""
-        self.facts.setText(facts)
+        self.facts.setText(self._spoken(facts))
         self.facts.setVisible(bool(facts))
-        tail = failure.log_tail.rstrip() if failure else ""
+        tail = as_shown(failure.log_tail).rstrip() if failure else ""
         self.log.setPlainText(tail)
         self.log.setVisible(bool(tail))
+        self._fit_log()
         self.log.verticalScrollBar().setValue(self.log.verticalScrollBar().maximum())
         self.stop.hide()
         self.show()
+
+    def _spoken(self, text: str) -> str:
+        for id, label in self._labels.items():
+            if id.startswith("GPU-"):
+                text = text.replace(id, label)
+        return text
+
+    def _fit_log(self) -> None:
+        """As tall as its lines, with room for the bar below the long ones."""
+        lines = min(self.log.blockCount(), _MOST_LINES)
+        bar = self.log.horizontalScrollBar().sizeHint().height()
+        margin = 2 * int(self.log.document().documentMargin())
+        self.log.setFixedHeight(lines * self.log.fontMetrics().lineSpacing() + margin + bar)
 
     def _show_troubles(self, info: RunInfo) -> None:
         sentences = " ".join(info.status.troubles.values())

@@ -12,6 +12,10 @@ from engine import paths
 from engine.store_reader import Curve, RunReader
 from gui.background import Background
 
+MOST = 64_000
+"""Points read at once. The next coarser level has a sixteenth of them, which has to be enough for
+two a pixel in a window that shows half of them."""
+
 
 class _Wish(NamedTuple):
     run_id: str
@@ -81,4 +85,4 @@ class FinerReader(QObject):
 
 def _window(wish: _Wish) -> tuple[Curve, bool]:
     with RunReader(paths.run_folder(wish.run_id)) as reader:
-        return reader.window(wish.series, wish.first_step, wish.last_step)
+        return reader.window(wish.series, wish.first_step, wish.last_step, MOST)

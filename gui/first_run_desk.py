@@ -5,7 +5,6 @@ from __future__ import annotations
 from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QWidget
 
-from engine.client import RunInfo
 from engine.problems import Problem
 from engine.telemetry.snapshot import Snapshot
 from gui.device_choice import DeviceChoice
@@ -35,12 +34,6 @@ class FirstRunDesk(QObject):
         device = self._devices.first_empty()
         names = {each.id: f"GPU {each.label} ({each.name})" for each in snapshot.devices}
         self._page.set_device(device, names.get(device, self.tr("the CPU")))
-
-    @staticmethod
-    def to_open(infos: list[RunInfo]) -> str | None:
-        """Which run a window shows by itself: the newest active one, else the newest."""
-        active = [info for info in infos if not info.state.is_over]
-        return next((info.id for info in active or infos), None)
 
     def _try(self) -> None:
         self._controller.start(first_spec(self._page.device))

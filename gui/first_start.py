@@ -35,6 +35,7 @@ class FirstStart(QWidget):
         self._note = QLabel()
         self._note.setObjectName("mut")
         self._note.setWordWrap(True)
+        self._note.setTextFormat(Qt.TextFormat.PlainText)
         card = QFrame()
         card.setObjectName("card")
         card.setFixedWidth(_CARD_WIDTH)
@@ -58,7 +59,8 @@ class FirstStart(QWidget):
         layout.addLayout(middle)
         layout.addStretch(3)
         self.button.clicked.connect(self._try)
-        self.set_device("cpu:0", "the CPU")
+        self._failure = ""
+        self.set_device("cpu:0", self.tr("the CPU"))
         self.wait(False)
 
     @property
@@ -82,9 +84,11 @@ class FirstStart(QWidget):
     def fail(self, sentence: str) -> None:
         """Say why the run did not start."""
         self.wait(False)
-        self._note.setText(f"⚠ {sentence}")
+        self._failure = sentence
+        self._describe()
 
     def _try(self) -> None:
+        self._failure = ""
         self.wait(True)
         self._describe()
         self.try_clicked.emit()
@@ -93,7 +97,10 @@ class FirstStart(QWidget):
         text = self.tr(
             "Trains a small network on handwritten digits, on {}. Nothing is downloaded."
         )
-        self._note.setText(text.format(self._spoken))
+        failure = f"⚠ {self._failure}" if self._failure else ""
+        self._note.setText(failure or text.format(self._spoken))
+        self._note.setObjectName("problem" if failure else "mut")
+        self._note.style().polish(self._note)  # the style sheet goes by the name
 
     def _steps(self) -> QGridLayout:
         steps = (

@@ -10,6 +10,7 @@ from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QMessageBox, QWidget
 
 from engine import paths, trash
+from engine.run_info import RunInfo
 from engine.run_notes import RunNotes, write_notes
 from engine.trash import CannotDelete
 from gui.background import Background
@@ -17,6 +18,10 @@ from gui.compare.chosen import ChosenRuns
 from gui.history_panel import HistoryPanel
 from gui.notes_dialog import NotesDialog
 from gui.run_history import RunHistory
+
+
+class CannotWrite(Exception):
+    """Notes that could not be written; the text is a sentence."""
 
 
 class HistoryDesk(QObject):
@@ -28,8 +33,8 @@ class HistoryDesk(QObject):
     failed = Signal(str)
     """A sentence about something asked for that did not happen."""
 
-    leaving = Signal(str)
-    """Id of a run that is about to be deleted: nobody may hold its files open."""
+    leaving = Signal(list)
+    """Ids of the runs that are about to be deleted: nobody may hold their files open."""
 
     again_requested = Signal(object)
     """RunSpec of a run that should be run once more, just so."""
@@ -49,10 +54,10 @@ class HistoryDesk(QObject):
         self._background = background
         self._window = window
         self._deleted: list[str] = []
-        self.again = self._action("Run again with these settings", self._run_again)
-        self.compare = self._action("Compare the selected runs", self._compare)
-        self.notes = self._action("Name, tags and note…", self._write_notes, "F2")
-        self.delete = self._action("Delete (to the trash)", self._delete, "Del")
+        self.again = self._action(self.tr("Run again with these settings"), self._run_again)
+        self.compare = self._action(self.tr("Compare the selected runs"), self._compare)
+        self.notes = self._action(self.tr("Name, tags and note…"), self._write_notes, "F2")
+        self.delete = self._action(self.tr("Delete (to the trash)"), self._delete, "Del")
         panel.undo_clicked.connect(self._undo)
         panel.empty_trash.triggered.connect(self._ask_to_empty)
         panel.more.menu().aboutToShow.connect(self._offer_trash)
@@ -74,12 +79,18 @@ class HistoryDesk(QObject):
         self.again.setEnabled(len(selected) == 1)
         self.compare.setEnabled(len(selected) > 1)
         self.notes.setEnabled(bool(selected))
-        active = [info for info in selected if not info.state.is_over]
-        self.delete.setEnabled(bool(selected) and not active)
-        text = "Delete (to the trash)"
-        if active:
-            text = f"Delete: run {active[0].id} is {active[0].state}, stop it first"
+        self.notes.setText(
+            self.tr("Name, tags and note…") if len(selected) < 2 else self.tr("Add tags…")
+        )
+        self.delete.setEnabled(bool(self._history.selected_ids()))
+        text = self.tr("Delete (to the trash)")
+        if active := self._active():
+            text = self.tr("Delete: run {} is {}, stop it first").format(active.id, active.state)
         self.delete.setText(text)
+
+    def _active(self) -> RunInfo | None:
+        """The first of the selected runs that is not over."""
+        return next((info for info in self._history.selected() if not info.state.is_over), None)
 
     def _offer_trash(self) -> None:
         count = len(trash.trashed())
@@ -102,45 +113,63 @@ class HistoryDesk(QObject):
     def _save_notes(self, notes: dict[str, RunNotes]) -> None:
         def work() -> None:
             for run_id, each in notes.items():
-                write_notes(paths.run_folder(run_id), each)
+                try:
+                    write_notes(paths.run_folder(run_id), each)
+                except OSError as error:
+                    sentence = self.tr("The notes on run {} cannot be written: {}.")
+                    raise CannotWrite(sentence.format(run_id, error.strerror)) from error
 
         self._background.run(work, lambda _: self.changed.emit(), self._fail)
 
     def _delete(self) -> None:
+        if active := self._active():
+            sentence = self.tr("Run {} is {}: stop it before you delete it.")
+            self.failed.emit(sentence.format(active.id, active.state))
+            return
         run_ids = self._history.selected_ids()
-        for run_id in run_ids:
-            self.leaving.emit(run_id)
-        self._background.run(partial(_delete_all, run_ids), self._were_deleted, self._fail)
+        self.leaving.emit(run_ids)
+        work = partial(_each, trash.delete, run_ids)
+        self._background.run(work, self._were_deleted, self._fail)
 
     def _were_deleted(self, outcome: tuple[list[str], str]) -> None:
         self._deleted, problem = outcome
-        count = len(self._deleted)
-        what = f"Run {self._deleted[0]} is" if count == 1 else f"{count} runs are"
-        self._panel.undo_bar.say(f"{what} in the trash." if count else "")
+        self._offer_undo()
         self.changed.emit()
         if problem:
             self.failed.emit(problem)
 
+    def _offer_undo(self) -> None:
+        match self._deleted:
+            case []:
+                said = ""
+            case [run_id]:
+                said = self.tr("Run {} is in the trash.").format(run_id)
+            case several:
+                said = self.tr("{} runs are in the trash.").format(len(several))
+        self._panel.undo_bar.say(said)
+
     def _undo(self) -> None:
         run_ids, self._deleted = self._deleted, []
-        self._panel.undo_bar.say("")
+        self._offer_undo()
+        work = partial(_each, trash.restore, run_ids)
+        self._background.run(work, self._came_back, self._fail)
 
-        def work() -> None:
-            for run_id in run_ids:
-                trash.restore(run_id)
-
-        self._background.run(work, lambda _: self.changed.emit(), self._fail)
+    def _came_back(self, outcome: tuple[list[str], str]) -> None:
+        self.changed.emit()
+        if outcome[1]:
+            self.failed.emit(outcome[1])
 
     def _ask_to_empty(self) -> None:
         count = len(trash.trashed())
-        what = "1 run" if count == 1 else f"{count} runs"
+        what = self.tr("1 run") if count == 1 else self.tr("{} runs").format(count)
         box = QMessageBox(self._window)
         box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         box.setIcon(QMessageBox.Icon.Warning)
-        box.setWindowTitle("Empty trash")
-        box.setText(f"Delete {what} for good, with checkpoints and logs? There is no way back.")
+        box.setWindowTitle(self.tr("Empty trash"))
+        question = self.tr("Delete {} for good, with checkpoints and logs? There is no way back.")
+        box.setText(question.format(what))
         box.setStandardButtons(QMessageBox.StandardButton.Cancel)
-        empty = box.addButton("Empty trash", QMessageBox.ButtonRole.DestructiveRole)
+        empty = box.addButton(self.tr("Empty trash"), QMessageBox.ButtonRole.DestructiveRole)
         box.setDefaultButton(QMessageBox.StandardButton.Cancel)
         empty.clicked.connect(self._empty)
         box.open()
@@ -151,19 +180,21 @@ class HistoryDesk(QObject):
         self._background.run(trash.empty, lambda _: self.changed.emit(), self._fail)
 
     def _fail(self, error: Exception) -> None:
-        if not isinstance(error, (CannotDelete, OSError)):
+        if not isinstance(error, (CannotDelete, CannotWrite, OSError)):
             raise error
         self.changed.emit()
         self.failed.emit(str(error))
 
 
-def _delete_all(run_ids: Sequence[str]) -> tuple[list[str], str]:
-    """Delete runs until one cannot be; those that are gone, and the sentence about that one."""
-    gone: list[str] = []
-    try:
-        for run_id in run_ids:
-            trash.delete(run_id)
-            gone.append(run_id)
-    except CannotDelete as error:
-        return gone, str(error)
-    return gone, ""
+def _each(do: Callable[[str], None], run_ids: Sequence[str]) -> tuple[list[str], str]:
+    """Delete or restore each of the runs; with which it went well, and what is to be said about
+    the others."""
+    done: list[str] = []
+    problems: list[str] = []
+    for run_id in run_ids:
+        try:
+            do(run_id)
+            done.append(run_id)
+        except CannotDelete as error:
+            problems.append(str(error))
+    return done, " ".join(problems)

@@ -16,10 +16,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine.client import RunInfo
+from engine.client import RunInfo, UnreadableRun
 from gui.compare.chosen import ChosenRuns
 from gui.run_history import RunHistory
-from gui.run_order import Order, arranged, matching
+from gui.run_order import Order, arranged, damaged_matching, matching
 from gui.theme import Theme, icon
 
 _MIN_HEIGHT = 230
@@ -38,6 +38,7 @@ class HistoryPanel(QWidget):
         self._history = history
         self._chosen = chosen
         self._infos: list[RunInfo] = []
+        self._unreadable: list[UnreadableRun] = []
         self.setMinimumHeight(_MIN_HEIGHT)
         self.search = QLineEdit()
         self.search.setPlaceholderText("Search runs…")
@@ -48,10 +49,10 @@ class HistoryPanel(QWidget):
         self.order.addItems([str(order) for order in Order])
         self.order.setAccessibleName("Order of the runs")
         self.order.setToolTip("Sort by")
-        self.empty = QLabel("No run matches.")
+        self._is_listed = False
+        self.empty = QLabel(self.tr("Reading the runs…"))
         self.empty.setObjectName("mut")
         self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self.empty.hide()
         self.compare = QPushButton("Compare")
         self.compare.setCheckable(True)
         self.compare.setToolTip("Choose two or more runs by the boxes in the list")
@@ -75,17 +76,27 @@ class HistoryPanel(QWidget):
         self.search.textChanged.connect(self._arrange)
         self.order.currentTextChanged.connect(self._arrange)
         history.toggled.connect(chosen.toggle)
+        history.search_wanted.connect(self._focus_search)
         chosen.changed.connect(self._show_choice)
         self.set_theme(theme)
         self._show_choice()
 
     def show_runs(self, infos: list[RunInfo]) -> None:
         """Take every run there is, newest first."""
-        if infos == self._infos:
+        if self._is_listed and infos == self._infos:
             return
+        if not self._is_listed:
+            self._is_listed = True
+            self.empty.setText(self.tr("No run matches."))
         self._infos = infos
         self._chosen.keep([info.id for info in infos])
         self._arrange()
+
+    def show_unreadable(self, runs: list[UnreadableRun]) -> None:
+        """Take every run that cannot be read: they stand below the others."""
+        if runs != self._unreadable:
+            self._unreadable = runs
+            self._arrange()
 
     def runs(self) -> list[RunInfo]:
         """Every run there is, newest first."""
@@ -99,12 +110,19 @@ class HistoryPanel(QWidget):
         """Draw the icon for `theme`."""
         self.more.setIcon(icon("dots-three-vertical", theme.muted))
 
+    def _focus_search(self) -> None:
+        self.search.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        self.search.selectAll()
+
     def _arrange(self) -> None:
-        found = matching(self._infos, self.search.text())
+        words = self.search.text()
+        found, damaged = matching(self._infos, words), damaged_matching(self._unreadable, words)
         self._history.show_runs(arranged(found, Order(self.order.currentText())))
-        self.empty.setVisible(bool(self._infos) and not found)
-        whole = len(self._infos)
-        self.count.setText(f"{len(found):,} of {whole:,}" if len(found) != whole else f"{whole:,}")
+        self._history.show_unreadable(damaged)
+        whole, count = len(self._infos) + len(self._unreadable), len(found) + len(damaged)
+        self.empty.setVisible(bool(whole) and not count)
+        text = f"{whole:,}" if count == whole else self.tr("{} of {}").format(count, whole)
+        self.count.setText(text)
 
     def _show_choice(self) -> None:
         colours = self._chosen.colours()

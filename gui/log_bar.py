@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QLineEdit, QPushButton, QWidget
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QPushButton,
+    QToolButton,
+    QWidget,
+)
 
 from engine.store_reader import StoredEvent
 from gui.event_text import FROM_SUPERVISOR, event_text
 from gui.fields import Combo
+
+_MATCHES = "{:,} / {:,}"
 
 
 class LogBar(QWidget):
@@ -18,6 +28,7 @@ class LogBar(QWidget):
 
     error_wanted = Signal()
     next_wanted = Signal()
+    previous_wanted = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -36,18 +47,29 @@ class LogBar(QWidget):
         self.filter.setPlaceholderText(self.tr("Filter…  (Ctrl+F)"))
         self.filter.setAccessibleName(self.tr("Filter of log and events"))
         self.filter.setClearButtonEnabled(True)
-        self.filter.setFixedWidth(200)
+        self.filter.setFixedWidth(190)
+        self.matches = QLabel()
+        self.matches.setObjectName("note")
+        self.matches.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        widest = self.matches.fontMetrics().horizontalAdvance(_MATCHES.format(10_000, 10_000))
+        self.matches.setMinimumWidth(widest)
+        self.previous = _arrow(Qt.ArrowType.UpArrow, self.tr("Previous match (Shift+F3)"))
+        self.next = _arrow(Qt.ArrowType.DownArrow, self.tr("Next match (F3, or Return)"))
         layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 1, 3, 3)
         layout.setSpacing(8)
-        for widget in (self.ranks, self.first_error, self.only_matches, self.filter):
+        left = (self.ranks, self.first_error, self.only_matches)
+        for widget in (*left, self.matches, self.previous, self.next, self.filter):
             layout.addWidget(widget)
+        self.show_matches(0, 0)
         self.forget()
         self.ranks.currentIndexChanged.connect(
             lambda: self.rank_chosen.emit(self.ranks.currentData())
         )
         self.first_error.clicked.connect(self.error_wanted)
         self.filter.returnPressed.connect(self.next_wanted)
+        self.next.clicked.connect(self.next_wanted)
+        self.previous.clicked.connect(self.previous_wanted)
 
     def forget(self) -> None:
         """Another run is shown: nobody has spoken yet. What is looked for stays."""
@@ -67,6 +89,19 @@ class LogBar(QWidget):
         for stored in events:
             self._offer(event_text(stored.event).rank)
 
+    def show_matches(self, place: int, count: int) -> None:
+        """Say how many lines have the text looked for, and which of them is in sight (0: none)."""
+        if not self.filter.text():
+            text = ""
+        elif place:
+            text = _MATCHES.format(place, count)
+        else:
+            text = f"{count:,}" if count else self.tr("nothing")
+        self.matches.setText(text)
+        self.matches.setAccessibleName(self.tr("Matches: {}").format(text) if text else "")
+        for button in (self.previous, self.next):
+            button.setEnabled(count > 0)
+
     def show_everything(self) -> None:
         """Neither a rank nor a text is looked for."""
         self.ranks.setCurrentIndex(0)
@@ -78,3 +113,12 @@ class LogBar(QWidget):
         known = [self.ranks.itemData(row) for row in range(1, self.ranks.count())]
         place = 1 + sum(each < rank for each in known)
         self.ranks.insertItem(place, self.tr("Rank {}").format(rank), rank)
+
+
+def _arrow(arrow: Qt.ArrowType, tip: str) -> QToolButton:
+    button = QToolButton()
+    button.setObjectName("dots")
+    button.setArrowType(arrow)
+    button.setToolTip(tip)
+    button.setAccessibleName(tip)
+    return button

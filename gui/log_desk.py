@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QWidget
 
@@ -28,9 +30,13 @@ class LogDesk(QObject):
         bar.filter.textChanged.connect(log.set_filter)
         bar.filter.textChanged.connect(events.set_filter)
         bar.only_matches.toggled.connect(log.set_hiding)
+        bar.only_matches.toggled.connect(events.set_hiding)
         bar.rank_chosen.connect(log.set_rank)
         bar.rank_chosen.connect(events.set_rank)
+        log.matches.connect(partial(self._show_matches, log))
+        events.matches.connect(partial(self._show_matches, events))
         bar.next_wanted.connect(self.find_next)
+        bar.previous_wanted.connect(self.find_previous)
         bar.error_wanted.connect(self.go_to_first_error)
 
     def clear(self) -> None:
@@ -51,7 +57,7 @@ class LogDesk(QObject):
         self._events.append(events)
 
     def find_next(self) -> None:
-        """Go to the next line of the log with the text looked for."""
+        """Go to the next line with the text looked for, in the log or the table in sight."""
         self._find(backwards=False)
 
     def find_previous(self) -> None:
@@ -60,21 +66,30 @@ class LogDesk(QObject):
 
     def go_to_first_error(self) -> None:
         """Go to the first error; when what is looked for hides it, look for everything."""
-        view = self._events if self._events.isVisible() else self._log
-        if view is self._log:
-            self.log_wanted.emit()
+        view = self._in_sight()
         if view.go_to_first_error():
             return
         self._bar.show_everything()
         if not view.go_to_first_error():
             self.said.emit(self.tr("Nothing here speaks of an error."))
 
-    def _find(self, *, backwards: bool) -> None:
+    def _in_sight(self) -> LogView | EventTable:
+        """The table if it is on top; else the log, which then comes there."""
+        if self._events.isVisible():
+            return self._events
         self.log_wanted.emit()
-        if not self._log.find_again(backwards=backwards):
-            wanted = self._bar.filter.text()
+        return self._log
+
+    def _show_matches(self, view: QWidget, place: int, count: int) -> None:
+        if view.isVisible():
+            self._bar.show_matches(place, count)
+
+    def _find(self, *, backwards: bool) -> None:
+        view = self._in_sight()
+        if not view.find_again(backwards=backwards):
+            wanted, where = self._bar.filter.text(), view.accessibleName()
             self.said.emit(
-                self.tr("“{}” is not in the log.").format(wanted)
+                self.tr("“{}” is not there: {}.").format(wanted, where)
                 if wanted
                 else self.tr("Say in the filter what to look for.")
             )

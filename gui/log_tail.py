@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 MOST_BYTES = 256 * 1024
@@ -10,6 +11,12 @@ what passes by so fast."""
 
 PIECE = 32 * 1024
 """As much is read at once later on, so that showing it takes no longer than a frame."""
+
+_UNSEEN = re.compile(
+    rb"\x1b\[[0-?]*[ -/]*[@-~]"  # colours and moves of the cursor
+    rb"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"  # titles and links
+    rb"|\x1b[ -/]*[0-~]|[\x00-\x08\x0b-\x1f\x7f]"  # other commands, signs that are none
+)
 
 LONGEST_LINE = 2000
 """Characters of a line that are shown: to lay out a line of a megabyte takes seconds."""
@@ -62,8 +69,20 @@ class LogTail:
         self._offset, self._rest, self._is_cut = offset, b"", False
 
     def _text(self, line: bytes) -> str:
-        """What a terminal would leave of `line`: progress bars overwrite themselves with `\\r`."""
-        text = line.rstrip(b"\r").rpartition(b"\r")[2]
+        """What is shown of `line`."""
+        text = _seen(line)
         if len(text) <= LONGEST_LINE:
             return text.decode(errors="replace")
         return text[:LONGEST_LINE].decode(errors="replace") + f" … [the rest: {self._path}]"
+
+
+def as_shown(text: str) -> str:
+    """The lines of `text` as a terminal would leave them."""
+    lines = text.encode(errors="replace").split(b"\n")
+    return "\n".join(_seen(line).decode(errors="replace") for line in lines)
+
+
+def _seen(line: bytes) -> bytes:
+    """What a terminal would leave of `line`: progress bars overwrite themselves with `\\r`, and
+    colours are no text."""
+    return _UNSEEN.sub(b"", line.rstrip(b"\r").rpartition(b"\r")[2])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from PySide6.QtGui import QResizeEvent, QTextBlock, QTextCursor
+from PySide6.QtCore import QTimer, Signal
+from PySide6.QtGui import QResizeEvent, QShowEvent, QTextBlock, QTextCursor
 from PySide6.QtWidgets import QPlainTextEdit, QWidget
 
 from engine.store_reader import StoredEvent
@@ -13,10 +14,16 @@ from gui.log_lines import Line, event_line, is_error, output_line
 from gui.theme import Theme, monospace_font
 
 MOST_LINES = 10_000
+COUNT_MS = 300
+"""From new lines to the new number of matches."""
 
 
 class LogView(QPlainTextEdit):
     """At most MOST_LINES lines; keeps to the end unless scrolled away."""
+
+    matches = Signal(int, int)
+    """Which of the lines with the text looked for the cursor is on, from 1 (0: on none), and how
+    many there are."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -30,6 +37,11 @@ class LogView(QPlainTextEdit):
         self.setFont(monospace_font())
         self.setPlaceholderText(self.tr("What the workers print appears here."))
         self._highlighter = LogHighlighter(self.document(), theme)
+        self._recount = QTimer(self)
+        self._recount.setSingleShot(True)
+        self._recount.setInterval(COUNT_MS)
+        self._recount.timeout.connect(self.count)
+        self.cursorPositionChanged.connect(self._count_soon)
 
     def set_theme(self, theme: Theme) -> None:
         """Colour the lines for `theme`."""
@@ -47,6 +59,7 @@ class LogView(QPlainTextEdit):
         """Drop every line: another run is shown."""
         self._lines.clear()
         self.clear()
+        self.count()
 
     def set_filter(self, text: str) -> None:
         """Look for `text`, in whatever case: show only lines with it, or all and mark it."""
@@ -75,8 +88,20 @@ class LogView(QPlainTextEdit):
                 block = document.lastBlock() if backwards else document.firstBlock()
             if self._wanted in block.text().casefold():
                 self._go_to(block)
+                self.count()
                 return True
         return False
+
+    def count(self) -> None:
+        """Say in `matches` how many lines that are shown have the text looked for."""
+        self._recount.stop()
+        if not self._wanted:
+            self.matches.emit(0, 0)
+            return
+        found = [self._wanted in line for line in self.toPlainText().casefold().split("\n")]
+        here = self.textCursor().blockNumber()
+        is_on_one = self.textCursor().hasSelection() and found[here]
+        self.matches.emit(sum(found[: here + 1]) if is_on_one else 0, sum(found))
 
     def go_to_first_error(self) -> bool:
         """Go to the first line in sight or above or below that speaks of an error; False if none
@@ -96,6 +121,11 @@ class LogView(QPlainTextEdit):
         if follow:
             self._go_to_end()
 
+    def showEvent(self, event: QShowEvent) -> None:
+        """Who looks at the log wants its number of matches."""
+        super().showEvent(event)
+        self.count()
+
     def _append(self, lines: list[Line]) -> None:
         self._lines.extend(lines)
         shown = [line.text for line in lines[-MOST_LINES:] if self._passes(line)]
@@ -103,13 +133,19 @@ class LogView(QPlainTextEdit):
             return
         follow = self._is_at_end()
         self.appendPlainText("\n".join(shown))
+        self._count_soon()
         if follow:
             self._go_to_end()
+
+    def _count_soon(self) -> None:
+        if self._wanted and not self._recount.isActive():
+            self._recount.start()
 
     def _show_again(self) -> None:
         self._highlighter.set_wanted(self._wanted)
         self.setPlainText("\n".join(line.text for line in self._lines if self._passes(line)))
         self._go_to_end()
+        self.count()
 
     def _go_to(self, block: QTextBlock) -> None:
         """Put the line in the middle, selected: a selection is no matter of colour alone, the

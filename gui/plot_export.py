@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QWidget
 from engine import paths
 from gui import csv_export
 from gui.background import Background
+from gui.csv_export import Document, OneRun, SeveralRuns
 from gui.plots import picture
 from gui.plots.curve_plot import CurvePlot
 from gui.plots.plot_menu import PlotAction
@@ -45,24 +46,42 @@ class PlotExport(QObject):
 
     def export(self, action: PlotAction, plot: CurvePlot, series: Sequence[str]) -> None:
         """Copy or save `plot`, which shows these `series` of the watched run."""
+        document = None
+        if self._run_id is not None and series:
+            document = OneRun(paths.run_folder(self._run_id), series)
+        self._export(action, plot, f"{self._run_id}-" if self._run_id else "", document)
+
+    def export_runs(
+        self, action: PlotAction, plot: CurvePlot, series: str, runs: Mapping[str, str]
+    ) -> None:
+        """Copy or save `plot`, which shows `series` of several runs; `runs` are their names by
+        their ids."""
+        folders = {name: paths.run_folder(run_id) for run_id, name in runs.items()}
+        document = SeveralRuns(series, folders) if folders else None
+        self._export(action, plot, f"{'-'.join(runs)}-" if runs else "", document)
+
+    def _export(
+        self, action: PlotAction, plot: CurvePlot, prefix: str, document: Document | None
+    ) -> None:
         match action:
             case PlotAction.COPY_PICTURE:
                 QApplication.clipboard().setMimeData(picture.for_clipboard(plot))
                 self.said.emit(f"The plot of {plot.title} is in the clipboard.")
             case PlotAction.SAVE_PNG:
-                self._save(plot, "png", partial(picture.save_png, plot))
+                self._save(plot, prefix, "png", partial(picture.save_png, plot))
             case PlotAction.SAVE_SVG:
-                self._save(plot, "svg", lambda file: _write(file, picture.svg(plot)))
-            case PlotAction.COPY_CSV | PlotAction.SAVE_CSV if self._run_id is None or not series:
+                self._save(plot, prefix, "svg", lambda file: _write(file, picture.svg(plot)))
+            case PlotAction.COPY_CSV | PlotAction.SAVE_CSV if document is None:
                 self.said.emit(f"The plot of {plot.title} has no data yet.")
-            case PlotAction.COPY_CSV:
-                self._copy_data(plot.title, self._run_id, series)
-            case PlotAction.SAVE_CSV:
-                self._save(plot, "csv", partial(self._save_data, self._run_id, series))
+            case PlotAction.COPY_CSV if document is not None:
+                self._copy_data(plot.title, document)
+            case PlotAction.SAVE_CSV if document is not None:
+                self._save(plot, prefix, "csv", partial(self._save_data, document))
 
-    def _save(self, plot: CurvePlot, ending: str, write: Callable[[Path], None]) -> None:
-        run = f"{self._run_id}-" if self._run_id else ""
-        name = f"{run}{plot.title.lower().replace(' ', '-').replace('/', '-')}.{ending}"
+    def _save(
+        self, plot: CurvePlot, prefix: str, ending: str, write: Callable[[Path], None]
+    ) -> None:
+        name = f"{prefix}{plot.title.lower().replace(' ', '-').replace('/', '-')}.{ending}"
         title = f"Save the plot of {plot.title}"
         chosen = self._ask(plot, title, str(self._folder / name), f"*.{ending}")
         if not chosen:
@@ -77,22 +96,18 @@ class PlotExport(QObject):
             if ending != "csv":
                 self.said.emit(f"Saved as {file}.")
 
-    def _save_data(self, run_id: str | None, series: Sequence[str], file: Path) -> None:
-        assert run_id is not None
+    def _save_data(self, document: Document, file: Path) -> None:
         self.said.emit(f"Writing {file}…")
         self._background.run(
-            lambda: csv_export.write(paths.run_folder(run_id), series, file),
+            lambda: csv_export.write(document, file),
             lambda points: self.said.emit(f"{points:,} points saved as {file}."),
             partial(self._failed, file),
         )
 
-    def _copy_data(self, title: str, run_id: str | None, series: Sequence[str]) -> None:
-        assert run_id is not None
-        folder = paths.run_folder(run_id)
-
+    def _copy_data(self, title: str, document: Document) -> None:
         def read() -> tuple[int, str]:
-            points = csv_export.count(folder, series)
-            return points, csv_export.text(folder, series) if points <= MOST_COPIED else ""
+            points = document.points()
+            return points, csv_export.text(document) if points <= MOST_COPIED else ""
 
         self._background.run(
             read, partial(self._copied, title), partial(self._failed, "the clipboard")

@@ -96,8 +96,14 @@ class PresetMenu(QPushButton):
             return
         try:
             presets.save(name, self._spec)
-        except (ValueError, OSError) as error:
+        except ValueError as error:
             self.failed.emit(self.tr("The preset was not saved. {}").format(error))
+        except OSError as error:
+            self.failed.emit(
+                self.tr("The preset was not saved: {} cannot be written ({}).").format(
+                    presets.path_of(name), error.strerror
+                )
+            )
         else:
             self.done.emit(self.tr("Saved as the preset “{}”.").format(name))
 

@@ -7,6 +7,7 @@ from PySide6.QtCore import QCoreApplication
 from engine.client import RunInfo
 from engine.run_state import RunState, RunStatus
 from gui import wording
+from gui.liveness import Silence
 
 APPLICATION = "Traindeck"
 
@@ -31,10 +32,12 @@ def time_left(info: RunInfo) -> str:
     return ""
 
 
-def silence_text(seconds: float) -> str:
-    """`no word for 12 s`: what is shown is so old."""
+def silence_text(silence: Silence) -> str:
+    """`⚠ no word for 12 s`, of the workers alone `⚠ no step for 12 s`: what is shown is so old."""
+    seconds = silence.seconds
     age = wording.duration(seconds) if seconds >= 60 else f"{seconds:.0f} s"
-    return _tr("no word for {}").format(age)
+    text = _tr("no step for {}") if silence.workers_only else _tr("no word for {}")
+    return f"⚠ {text.format(age)}"
 
 
 def percent(status: RunStatus) -> int | None:
@@ -44,14 +47,14 @@ def percent(status: RunStatus) -> int | None:
     return min(100, 100 * status.step // status.total_steps)
 
 
-def window_title(info: RunInfo | None, silent: bool) -> str:
+def window_title(info: RunInfo | None, silence: Silence) -> str:
     """`43 % · digits · Traindeck`, as far as there is something to say."""
     if info is None:
         return APPLICATION
     parts = [info.spec.name or info.title, APPLICATION]
     done = percent(info.status)
-    if silent:
-        parts.insert(0, _tr("no word"))
+    if silence.seconds:
+        parts.insert(0, _tr("no step") if silence.workers_only else _tr("no word"))
     elif info.state is RunState.RUNNING and done is not None:
         parts.insert(0, f"{done} %")
     else:

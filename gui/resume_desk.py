@@ -21,6 +21,7 @@ class ResumeDesk(QObject):
         self._controller = controller
         self._form = form
         self._window = window
+        self._wish: ResumeRequest | None = None
         controller.checkpoints_listed.connect(self._offer_checkpoints)
         controller.checkpoint_unusable.connect(self._ask_for_previous)
         controller.resume_refused.connect(self._say_why_not)
@@ -31,22 +32,39 @@ class ResumeDesk(QObject):
 
     def resume_from_older(self, run_id: str) -> None:
         """Let the user choose the checkpoint from which the run goes on."""
+        self._wish = None
         self._controller.list_checkpoints(run_id)
 
     def resume_as_form(self, run_id: str) -> None:
-        """Let the run go on from its newest checkpoint, with what the form shows now: its strategy
-        on its devices."""
+        """Let the user choose the checkpoint from which the run goes on with what the form shows
+        now: its strategy on its devices."""
         strategy = self._form.strategy.strategy().name
         devices = self._form.devices.devices()
-        self._controller.resume(ResumeRequest(run_id, strategy=strategy, devices=devices))
+        self._wish = ResumeRequest(run_id, strategy=strategy, devices=devices)
+        self._controller.list_checkpoints(run_id)
 
     def _offer_checkpoints(self, run_id: str, checkpoints: list[CheckpointInfo]) -> None:
+        wish, self._wish = self._wish, None
         if not checkpoints:
             self._say_why_not(run_id, f"Run {run_id} has no checkpoint to resume from.")
             return
-        dialog = CheckpointDialog(run_id, checkpoints, self._window)
-        dialog.chosen.connect(lambda folder: self._controller.resume(ResumeRequest(run_id, folder)))
+        request = wish if wish and wish.run_id == run_id else ResumeRequest(run_id)
+        dialog = CheckpointDialog(run_id, checkpoints, self._window, self._changes(request))
+        dialog.chosen.connect(
+            lambda folder: self._controller.resume(request._replace(checkpoint=folder))
+        )
         dialog.open()
+
+    def _changes(self, request: ResumeRequest) -> str:
+        """What of `request` is as the form says, and how to change the rest; empty without."""
+        if request.devices is None:
+            return ""
+        devices = ", ".join(map(self._form.devices.spoken, request.devices))
+        sentence = self.tr(
+            "The run goes on with {} on {}, as the form says. Every other setting stays as it was: "
+            "to change one, start a new run (“Use these settings for a new run”)."
+        )
+        return sentence.format(request.strategy, devices or self.tr("no device"))
 
     def _ask_for_previous(self, request: ResumeRequest, damaged: str, previous: Path) -> None:
         buttons = QMessageBox.StandardButton

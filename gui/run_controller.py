@@ -13,7 +13,7 @@ from engine import client, queue
 from engine.client import CannotStart, CommandFailed, NoSuchRun, RunInfo
 from engine.commands import Command, EmptyCache, Pause, Resume, SaveCheckpoint, Stop
 from engine.queue import CannotMove, Where
-from engine.run_index import RunIndex
+from engine.run_index import RunIndex, newest_active
 from engine.run_state import RunState
 from engine.spec import RunSpec
 from gui.background import Background
@@ -55,6 +55,10 @@ class RunController(QObject):
     failed = Signal(str)
     """A sentence about something asked for that did not happen."""
 
+    first_found = Signal(object)
+    """Id of the run that the window should show when it opens, or None: the answer to
+    `find_first`."""
+
     runs_listed = Signal(list)
     """list[RunInfo], newest first: the answer to `refresh_runs`."""
 
@@ -65,7 +69,7 @@ class RunController(QObject):
         super().__init__(parent)
         self._background = background
         self._index = RunIndex()
-        self._listing = False
+        self._listing = self._list_again = False
         self._starting = False
         self._run_id: str | None = None
         self._stop_asked = False
@@ -134,18 +138,27 @@ class RunController(QObject):
         work = partial(queue.move, run_id, where)
         self._background.run(work, lambda _: self.refresh_runs(), self._fail)
 
-    def refresh_runs(self) -> None:
-        """Look at every run: answered by `runs_listed`. A second call meanwhile changes nothing."""
-        if not self._listing:
-            self._listing = True
-            self._background.run(self._index.runs, self._runs_are, self._runs_failed)
+    def find_first(self) -> None:
+        """Find the run to begin with, before all are listed: answered by `first_found`."""
+        self._background.run(newest_active, self.first_found.emit, self._fail)
 
-    def runs(self) -> list[RunInfo]:
-        """Every run there is, newest first, read on this thread: for the window's opening. Those
-        that cannot be read are said in `unreadable_listed`."""
-        infos = self._index.runs()
-        self.unreadable_listed.emit(self._index.unreadable)
-        return infos
+    def refresh_runs(self) -> None:
+        """Look at every run: answered by `runs_listed`. While a look is under way, one more
+        follows it."""
+        if self._listing:
+            self._list_again = True
+        else:
+            self._list(self._index.runs)
+
+    def glance_at_runs(self) -> None:
+        """Look at the runs that may have changed: answered like `refresh_runs`. A second call
+        meanwhile changes nothing."""
+        if not self._listing:
+            self._list(self._index.glance)
+
+    def _list(self, look: Callable[[], list[RunInfo]]) -> None:
+        self._listing = True
+        self._background.run(look, self._runs_are, self._runs_failed)
 
     def _take_off(self, work: Callable[[], str], failure: Callable[[Exception], None]) -> None:
         if self._starting:
@@ -186,6 +199,9 @@ class RunController(QObject):
         self._listing = False
         self.runs_listed.emit(infos)
         self.unreadable_listed.emit(self._index.unreadable)
+        if self._list_again:
+            self._list_again = False
+            self.refresh_runs()
 
     def _runs_failed(self, error: Exception) -> None:
         self._listing = False

@@ -123,7 +123,9 @@ class RunForm(QFrame):
         spec, note = suited(spec, devices.devices(), devices.known_gpus, self.strategy.names())
         self.load(spec)
         unknown = [name for name in spec.settings if name not in self.advanced.settings]
-        self._below.set_note(f"{note} {left_out(unknown)}".strip())
+        if not self.recipe_problem:  # of a recipe that has gone nobody knows the settings
+            note = f"{note} {left_out(unknown)}".strip()
+        self._below.set_note(note)
 
     def copy_command(self) -> None:
         """Put the command line that starts the same run on the clipboard."""

@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
-from PySide6.QtCore import QModelIndex, QPoint, QPointF, Qt, Signal, SignalInstance
-from PySide6.QtGui import QAction, QKeyEvent, QMouseEvent
-from PySide6.QtWidgets import QAbstractItemView, QListWidget, QListWidgetItem, QWidget
+from PySide6.QtCore import (
+    QCoreApplication,
+    QEvent,
+    QItemSelection,
+    QItemSelectionModel,
+    QModelIndex,
+    QPoint,
+    QPointF,
+    Qt,
+    Signal,
+    SignalInstance,
+)
+from PySide6.QtGui import QAction, QKeyEvent, QKeySequence, QMouseEvent
+from PySide6.QtWidgets import QAbstractItemView, QListView, QWidget
 
 from engine.client import RunInfo, UnreadableRun
 from engine.run_state import RunState
-from gui import wording
-from gui.run_row import COLOUR, DETAIL, ID, TAGS, RunDelegate, box_rect
-from gui.state_look import state_colour, state_words
+from gui.history_model import ListedRun, RunModel
+from gui.run_row import ROW_HEIGHT, RunDelegate, box_rect
 from gui.theme import Theme
 
 
-class _Row(NamedTuple):
-    id: str
-    title: str
-    detail: str
-    colour: str
-    tip: str
-    tags: tuple[str, ...]
-
-
-class RunHistory(QListWidget):
+class RunHistory(QListView):
     """Shows the runs and which one is being watched."""
 
     opened = Signal(str)
@@ -39,13 +40,18 @@ class RunHistory(QListWidget):
     """Id of a run that should go on from a checkpoint that is yet to be chosen."""
 
     resume_as_form_requested = Signal(str)
-    """Id of a run that should go on with the strategy and the devices that the form shows."""
+    """Id of a run that should go on from a checkpoint that is yet to be chosen, with the strategy
+    and the devices that the form shows."""
 
     toggled = Signal(str)
     """Id of a run whose box was clicked."""
 
     selection_changed = Signal()
     """Other runs are selected, or what they allow has changed."""
+
+    search_wanted = Signal()
+    """The keys for a search were pressed in the list."""
+
     move_requested = Signal(str, str)
     """Id of a queued run, and where it should go: one of `engine.queue.WAYS`."""
 
@@ -54,34 +60,36 @@ class RunHistory(QListWidget):
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._theme = theme
         self._infos: list[RunInfo] = []
         self._unreadable: list[UnreadableRun] = []
-        self._rows: list[_Row] = []
         self.watched: str | None = None
         """Id of the run that is selected."""
 
         self._filling = False
+        self._runs = RunModel(theme, self)
+        self.setModel(self._runs)
         self._delegate = RunDelegate(theme)
         self.setItemDelegate(self._delegate)
         self.setUniformItemSizes(True)
+        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.verticalScrollBar().setSingleStep(ROW_HEIGHT // 2)
         self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
         self.setAccessibleName("Runs")
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.itemSelectionChanged.connect(self._selection_changed)
-        self.resume = self._ask("Resume from the newest checkpoint", self.resume_requested)
+        self.selectionModel().selectionChanged.connect(self._selection_changed)
+        self.resume = self._ask(resume_text(None), self.resume_requested)
         self.resume_from_older = self._ask(
-            "Resume from an older checkpoint…", self.resume_from_older_requested
+            self.tr("Resume from an older checkpoint…"), self.resume_from_older_requested
         )
         self.resume_as_form = self._ask(
-            "Resume with the form's strategy and devices", self.resume_as_form_requested
+            self.tr("Continue from a checkpoint with changes…"), self.resume_as_form_requested
         )
         self.moves = {
-            "first": self._ask("Start first in the queue", self.move_requested, "first"),
-            "up": self._ask("Move up in the queue", self.move_requested, "up"),
-            "down": self._ask("Move down in the queue", self.move_requested, "down"),
+            "first": self._ask(self.tr("Start first in the queue"), self.move_requested, "first"),
+            "up": self._ask(self.tr("Move up in the queue"), self.move_requested, "up"),
+            "down": self._ask(self.tr("Move down in the queue"), self.move_requested, "down"),
         }
-        self.copy_settings = QAction("Use these settings for a new run", self)
+        self.copy_settings = QAction(self.tr("Use these settings for a new run"), self)
         self.copy_settings.triggered.connect(self._copy_settings)
         self.addAction(self.copy_settings)
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
@@ -102,21 +110,24 @@ class RunHistory(QListWidget):
     def watch(self, run_id: str | None) -> None:
         """Select the run that is being watched, without opening it again."""
         self.watched = run_id
-        self._filling = True
-        row = next((place for place, row in enumerate(self._rows) if row.id == run_id), -1)
-        self.clearSelection()  # else a row stays selected whose run is another one by now
-        self.setCurrentRow(row)
-        self._filling = False
-        self._offer()
+        with self._without_opening():
+            self.clearSelection()  # else a row stays selected whose run is another one by now
+            self.setCurrentIndex(self._runs.index(self._runs.row_of(run_id)))
+
+    def neighbour(self, run_ids: Sequence[str]) -> str | None:
+        """The run to show when these are deleted: the next one down the list, else up."""
+        going = set(run_ids)
+        runs, here = self._runs.runs(), max(self._runs.row_of(self.watched), 0)
+        around = (*runs[here:], *reversed(runs[:here]))
+        return next((run.id for run in around if run.id not in going), None)
 
     def selected_ids(self) -> list[str]:
         """Ids of the selected runs, in the order of the list."""
-        return [self._rows[row].id for row in sorted(i.row() for i in self.selectedIndexes())]
+        return [run.id for run in self._selected()]
 
     def selected(self) -> list[RunInfo]:
-        """The selected runs, in the order of the list."""
-        ids = set(self.selected_ids())
-        return [info for info in self._infos if info.id in ids]
+        """The selected runs that can be read, in the order of the list."""
+        return [run for run in self._selected() if isinstance(run, RunInfo)]
 
     def show_chosen(self, colours: Mapping[str, int], baseline: str | None) -> None:
         """Fill the boxes of these runs, each in its colour of the comparison."""
@@ -127,8 +138,9 @@ class RunHistory(QListWidget):
         """Choose the run whose box is clicked; everything else selects."""
         row = self._row_of_box(event.position())
         if event.button() == Qt.MouseButton.LeftButton and row is not None:
-            if row < len(self._infos):
-                self.toggled.emit(self._infos[row].id)
+            run = self._runs.runs()[row]
+            if isinstance(run, RunInfo):
+                self.toggled.emit(run.id)
             return
         super().mousePressEvent(event)
 
@@ -139,57 +151,66 @@ class RunHistory(QListWidget):
             return
         super().mouseDoubleClickEvent(event)
 
+    def event(self, event: QEvent) -> bool:
+        """Keep the keys for a search here: elsewhere they search the log."""
+        if (
+            event.type() is QEvent.Type.ShortcutOverride
+            and isinstance(event, QKeyEvent)
+            and event.matches(QKeySequence.StandardKey.Find)
+        ):
+            event.accept()
+            return True
+        return super().event(event)
+
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Choose the selected runs with the space bar."""
-        if event.key() == Qt.Key.Key_Space:
+        """Space chooses the selected runs, Return opens one, Ctrl+F searches."""
+        if event.matches(QKeySequence.StandardKey.Find):
+            self.search_wanted.emit()
+        elif event.key() == Qt.Key.Key_Space:
             for info in self.selected():
                 self.toggled.emit(info.id)
-            return
-        super().keyPressEvent(event)
+        elif event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            selected = self.selected_ids()
+            if len(selected) == 1:
+                self.watched = selected[0]
+                self.opened.emit(selected[0])
+        else:
+            super().keyPressEvent(event)
 
     def set_theme(self, theme: Theme) -> None:
         """Colour the dots and the details for `theme`."""
-        self._theme = theme
+        self._runs.set_theme(theme)
         self._delegate.theme = theme
-        self._fill()
         self.viewport().update()
 
     def _fill(self) -> None:
-        """Show what is known now, touching only the rows that have changed."""
-        rows = [*map(self._row, self._infos), *map(self._unreadable_row, self._unreadable)]
-        before, self._rows = self._rows, rows
-        selected = {before[index.row()].id for index in self.selectedIndexes()}
-        self._filling = True
-        while self.count() > len(rows):
-            self.takeItem(self.count() - 1)
-        for place, row in enumerate(rows):
-            item = self.item(place) or self._new_item()
-            if place < len(before) and before[place] == row:
-                continue
-            item.setData(ID, row.id)
-            item.setText(row.title)
-            item.setData(DETAIL, row.detail)
-            item.setData(TAGS, row.tags)
-            item.setData(COLOUR, row.colour)
-            item.setToolTip(row.tip)
-        self._filling = False
-        self.watch(self.watched)
-        if len(selected) > 1:
-            self._select(selected)
+        """Show what is known now; what is selected and in sight stays so."""
+        runs: list[ListedRun] = [*self._infos, *self._unreadable]
+        if self._runs.keeps_its_rows(runs):
+            self._runs.update(runs)
+            self._offer()
+            return
+        selected = self.selected_ids()
+        bar = self.verticalScrollBar()
+        above, below_edge = divmod(bar.value(), ROW_HEIGHT)
+        listed = self._runs.runs()
+        top = listed[above].id if bar.value() and above < len(listed) else None
+        with self._without_opening():
+            self._runs.replace(runs)
+            self.watch(self.watched)
+            if len(selected) > 1:
+                self._select(selected)
+            self.executeDelayedItemsLayout()
+            row = self._runs.row_of(top)
+            bar.setValue(max(0, row * ROW_HEIGHT + below_edge) if row >= 0 else 0)
 
-    def _row(self, info: RunInfo) -> _Row:
-        colour = state_colour(info.state, self._theme)
-        return _Row(info.id, info.title, detail(info), colour, tip(info), info.notes.tags)
-
-    def _unreadable_row(self, run: UnreadableRun) -> _Row:
-        return _Row(
-            run.id, f"#{run.id}", f"unreadable · {run.reason}", self._theme.bad, run.reason, ()
-        )
-
-    def _new_item(self) -> QListWidgetItem:
-        item = QListWidgetItem()
-        self.addItem(item)
-        return item
+    def _selected(self) -> list[ListedRun]:
+        runs = self._runs.runs()
+        # By ranges: an object for each of thousands of rows would cost a noticeable time.
+        parts = self.selectionModel().selection()
+        ranges = map(parts.at, range(parts.count()))
+        rows = (row for part in ranges for row in range(part.top(), part.bottom() + 1))
+        return [runs[row] for row in sorted(rows)]
 
     def _row_of_box(self, position: QPointF) -> int | None:
         point: QPoint = position.toPoint()
@@ -197,12 +218,24 @@ class RunHistory(QListWidget):
         inside = index.isValid() and box_rect(self.visualRect(index)).contains(point)
         return index.row() if inside else None
 
-    def _select(self, run_ids: set[str]) -> None:
-        self._filling = True
-        for place, row in enumerate(self._rows):
-            self.item(place).setSelected(row.id in run_ids)
-        self._filling = False
-        self._offer()
+    def _select(self, run_ids: Iterable[str]) -> None:
+        wanted = sorted(row for row in map(self._runs.row_of, run_ids) if row >= 0)
+        parts = QItemSelection()
+        first = 0
+        for place, row in enumerate(wanted):
+            if place + 1 == len(wanted) or wanted[place + 1] != row + 1:
+                parts.select(self._runs.index(wanted[first]), self._runs.index(row))
+                first = place + 1
+        self.selectionModel().select(parts, QItemSelectionModel.SelectionFlag.ClearAndSelect)
+
+    @contextmanager
+    def _without_opening(self) -> Iterator[None]:
+        """Select something without opening it."""
+        outer, self._filling = self._filling, True
+        yield
+        self._filling = outer
+        if not outer:
+            self._offer()
 
     def _selection_changed(self) -> None:
         """Open a run that is selected alone: selecting several is for doing the same to them."""
@@ -216,8 +249,9 @@ class RunHistory(QListWidget):
 
     def _current(self) -> RunInfo | None:
         """The readable run that is selected alone."""
-        selected = self.selected()
-        return selected[0] if len(selected) == 1 == len(self.selectedIndexes()) else None
+        selected = self._selected()
+        run = selected[0] if len(selected) == 1 else None
+        return run if isinstance(run, RunInfo) else None
 
     def _ask(self, text: str, signal: SignalInstance, *more: str) -> QAction:
         """An action that asks for something with the current run."""
@@ -236,6 +270,7 @@ class RunHistory(QListWidget):
         resumable = bool(info and info.state.can_resume and info.status.checkpoint)
         for action in (self.resume, self.resume_from_older, self.resume_as_form):
             action.setEnabled(resumable)
+        self.resume.setText(resume_text(info))
         for action in self.moves.values():
             action.setVisible(info is not None and info.state is RunState.QUEUED)
         self.copy_settings.setEnabled(info is not None)
@@ -246,23 +281,15 @@ class RunHistory(QListWidget):
             self.copy_requested.emit(info.spec)
 
 
-def detail(info: RunInfo) -> str:
-    """The second line of a run: state, a figure of merit, when it ended."""
-    parts = [state_words(info)]
-    metrics = info.status.metrics
-    merit = [name for name in metrics if name.startswith("validation/")]
-    best_known = sorted(merit, key=lambda name: name.endswith("/loss"))[:1]
-    parts += [
-        f"{wording.metric_name(name)} {wording.metric(name, metrics[name])}" for name in best_known
-    ]
-    if info.state.is_over and info.status.updated:
-        parts.append(wording.day(info.status.updated))
-    return " · ".join(parts)
+def resume_text(info: RunInfo | None) -> str:
+    """The entry that lets a run go on; where it cannot, why not."""
+    text = _tr("Resume from the newest checkpoint")
+    if info is None or not info.state.is_over:
+        return text
+    if not info.state.can_resume:
+        return _tr("Resume: all epochs are done")
+    return text if info.status.checkpoint else _tr("Resume: there is no checkpoint")
 
 
-def tip(info: RunInfo) -> str:
-    """What there is no room for in the list."""
-    lines = [info.title, info.reason or f"{info.state.capitalize()}."]
-    lines += [f"Tags: {', '.join(info.notes.tags)}"] if info.notes.tags else []
-    lines += [info.notes.note] if info.notes.note else []
-    return "\n".join(lines)
+def _tr(text: str) -> str:
+    return QCoreApplication.translate("RunHistory", text)

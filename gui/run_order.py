@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from enum import StrEnum
 
 from engine.best_figures import less_is_better, merit
-from engine.client import RunInfo
+from engine.client import RunInfo, UnreadableRun
 
 _LOSS = "validation/loss"
 _TRAIN_LOSS = "train/loss"
@@ -31,6 +31,16 @@ def matching(infos: Iterable[RunInfo], text: str) -> list[RunInfo]:
     return [info for info in infos if not words or _holds(info, words)]
 
 
+def damaged_matching(runs: Iterable[UnreadableRun], text: str) -> list[UnreadableRun]:
+    """The same of runs of which little is known: their number, and what is wrong with them."""
+    words = text.casefold().split()
+    return [
+        run
+        for run in runs
+        if all(word in f"#{run.id}\nunreadable\n{run.reason}".casefold() for word in words)
+    ]
+
+
 def arranged(infos: list[RunInfo], order: Order) -> list[RunInfo]:
     """`infos`, which come newest first, in another order; what has no figure comes last, and
     what is equal stays newest first."""
@@ -45,6 +55,17 @@ def arranged(infos: list[RunInfo], order: Order) -> list[RunInfo]:
             return sorted(infos, key=lambda info: -duration(info))
         case Order.NAME:
             return sorted(infos, key=lambda info: info.name.casefold())
+
+
+def to_open(infos: Iterable[RunInfo]) -> str | None:
+    """Which of `infos`, newest first, a window shows by itself: the newest active one, else the
+    newest."""
+    newest = None
+    for info in infos:
+        if not info.state.is_over:
+            return info.id
+        newest = newest or info.id
+    return newest
 
 
 def best_loss(info: RunInfo) -> float:
@@ -68,7 +89,9 @@ def _holds(info: RunInfo, words: list[str]) -> bool:
 
 def _usual_merit(infos: list[RunInfo]) -> str:
     """The metric that most of the runs are judged by: those with another one cannot be compared."""
-    names = Counter(name for info in infos if (name := merit(info.best)))
+    names: Counter[str] = Counter()
+    for metrics, count in Counter(tuple(info.best) for info in infos if info.best).items():
+        names[merit(metrics)] += count
     return max(names, key=lambda name: names[name], default="")
 
 

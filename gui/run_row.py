@@ -8,22 +8,17 @@ from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QPointF, QRect, Q
 from PySide6.QtGui import QColor, QFontMetrics, QPainter, QPen, QPolygonF
 from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem
 
-from gui.state_look import dot
+from gui.history_model import COLOUR, COMPARABLE, DETAIL, ID, TAGS, TAIL
 from gui.theme import Theme
 
-ID = Qt.ItemDataRole.UserRole
-DETAIL = Qt.ItemDataRole.UserRole + 1
-COLOUR = Qt.ItemDataRole.UserRole + 2
-TAGS = Qt.ItemDataRole.UserRole + 3
-
-_HEIGHT = 42
+ROW_HEIGHT = 42
 _BOX = 14
 _CHECK = ((3.5, 7.2), (6.0, 9.8), (10.5, 4.4))
 
 
 def box_rect(row: QRect) -> QRect:
     """Where the box of a row is, with some room for the mouse."""
-    return QRect(row.right() - 28, row.top() + 4, 28, 24)
+    return QRect(row.right() - 28, row.top(), 28, 24)
 
 
 class RunDelegate(QStyledItemDelegate):
@@ -41,7 +36,7 @@ class RunDelegate(QStyledItemDelegate):
         self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
     ) -> QSize:
         """All rows are equally high, and as wide as the list."""
-        return QSize(100, _HEIGHT)
+        return QSize(100, ROW_HEIGHT)
 
     def paint(
         self,
@@ -58,12 +53,16 @@ class RunDelegate(QStyledItemDelegate):
             painter.setPen(Qt.PenStyle.NoPen)
             painter.setBrush(QColor(self.theme.card2))
             painter.drawRoundedRect(rect.adjusted(0, 1, -2, -1), 5, 5)
-        painter.drawPixmap(rect.left() + 6, rect.top() + 7, dot(index.data(COLOUR)))
-        hovered = bool(state & QStyle.StateFlag.State_MouseOver)
-        self._draw_box(painter, QPointF(box_rect(rect).center()), index.data(ID), hovered=hovered)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(QColor(index.data(COLOUR)))
+        painter.drawEllipse(rect.left() + 7, rect.top() + 8, 8, 8)
+        if index.data(COMPARABLE):
+            hovered = bool(state & QStyle.StateFlag.State_MouseOver)
+            middle = QPointF(box_rect(rect).center())
+            self._draw_box(painter, middle, index.data(ID), hovered=hovered)
         text = rect.adjusted(22, 4, -30, -4)
         painter.setPen(QColor(self.theme.text))
-        _elided(painter, text, Qt.AlignmentFlag.AlignTop, index.data())
+        _draw_title(painter, text, index.data(), index.data(TAIL))
         font = painter.font()
         font.setPixelSize(11)
         painter.setFont(font)
@@ -109,6 +108,14 @@ class RunDelegate(QStyledItemDelegate):
             else:
                 painter.drawPolyline(QPolygonF([QPointF(x, y) for x, y in _CHECK]))
         painter.restore()
+
+
+def _draw_title(painter: QPainter, rect: QRect, title: str, tail: str) -> None:
+    """Cut the name where there is no room, and not the number, which tells runs apart."""
+    metrics = QFontMetrics(painter.font())
+    room = rect.width() - metrics.horizontalAdvance(tail)
+    name = metrics.elidedText(title.removesuffix(tail), Qt.TextElideMode.ElideRight, room)
+    painter.drawText(rect, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop, name + tail)
 
 
 def _elided(painter: QPainter, rect: QRect, place: Qt.AlignmentFlag, text: str) -> None:

@@ -1,79 +1,93 @@
-"""Pictures of the window with a real recorded run, drawn without a screen."""
+"""Pictures of the window in all its states, from recorded runs, without a screen."""
 
 from __future__ import annotations
 
 import os
-import time
+import subprocess
+import sys
+import tempfile
+from fnmatch import fnmatchcase
+from itertools import groupby, product
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple, get_args
 
-from PySide6.QtCore import QEventLoop, QTimer
+from engine import paths
+from engine.headless.output import Refused
 
-from engine import catalog, client, paths
-from engine.spec import RunSpec
-from gui.app import Deck
-from gui.application import application
-from gui.theme import ThemeController
+State = Literal["running", "finished", "failed", "compare", "first-start", "gpus", "gpu"]
+Dress = Literal["dark", "light"]
 
-THEMES: tuple[Literal["dark", "light"], ...] = ("dark", "light")
-SIZES = ((1280, 800), (2560, 1440))
-FIRST_SNAPSHOT_MS = 8000
-SETTLE_MS = 1500
-"""Time for the plots to draw the whole run, card by card."""
+SCALES = {(1280, 800): 1, (1920, 1080): 1, (3840, 2160): 2}
+"""Pixels, and how many of them a logical pixel has each way: a screen of 3840 x 2160 is used at
+200 %, so that its window has the room of 1920 x 1080 and twice the sharpness."""
 
 
-def take(folder: Path) -> list[Path]:
-    """Save the window in both themes and two sizes as PNG in `folder`; returns the files.
+class Picture(NamedTuple):
+    """One picture."""
 
-    Shows the newest run; where there is none, trains one first. Raises CannotStart, OSError.
+    state: State
+    theme: Dress
+    size: tuple[int, int]
+    """Pixels."""
+
+    @property
+    def name(self) -> str:
+        """Such as `running-dark-1280x800`."""
+        width, height = self.size
+        return f"{self.state}-{self.theme}-{width}x{height}"
+
+    @property
+    def scale(self) -> int:
+        """Pixels of a logical pixel."""
+        return SCALES[self.size]
+
+    @property
+    def logical_size(self) -> tuple[int, int]:
+        """The size of the window for Qt."""
+        return self.size[0] // self.scale, self.size[1] // self.scale
+
+
+PICTURES = [
+    Picture(state, theme, size)
+    for state, theme, size in product(get_args(State), get_args(Dress), SCALES)
+    if state != "gpu" or size == (1280, 800)  # a dialog: it is no larger on a larger screen
+]
+"""Every picture there is; those of one state stand together."""
+
+
+def take(folder: Path, pattern: str = "*") -> None:
+    """Save those pictures whose names match `pattern` as PNG in `folder`, and print their paths.
+
+    It has a data folder of its own: no run, no setting and no device of this machine is touched or
+    shown. Raises Refused, OSError.
     """
+    wanted = [picture for picture in PICTURES if fnmatchcase(picture.name, pattern)]
+    if not wanted:
+        raise Refused(
+            f"No picture is called {pattern}: their names are such as {PICTURES[0].name}, and `*` "
+            "stands for anything."
+        )
+    folder = folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
-    if not paths.run_ids():
-        _train()
-    os.environ["QT_QPA_PLATFORM"] = "offscreen"
-    app = application(["traindeck"])
-    theme = ThemeController(app)
-    deck = Deck(theme)
-    deck.window.show()
-    _wait_for_devices(deck)
-    files = []
-    for choice in THEMES:
-        theme.set_choice(choice)
-        for width, height in SIZES:
-            deck.window.resize(width, height)
-            _let_run(SETTLE_MS)
-            file = folder / f"{choice}-{width}x{height}.png"
-            if not deck.window.grab().save(str(file)):
-                raise OSError(f"The picture {file} could not be written.")
-            files.append(file)
-    deck.shut_down()
-    return files
+    by_scale = sorted(wanted, key=lambda picture: picture.scale)
+    with tempfile.TemporaryDirectory(prefix="traindeck-") as home:
+        for scale, pictures in groupby(by_scale, key=lambda picture: picture.scale):
+            _draw(folder, [picture.name for picture in pictures], scale, Path(home))
 
 
-def _train() -> None:
-    recipe = catalog.recipe("digits")
-    spec = RunSpec(
-        recipe=recipe.reference,
-        strategy="torch/single",
-        devices=("cpu:0",),
-        epochs=recipe.epochs,
-        batch_size=recipe.batch_size,
-        learning_rate=recipe.learning_rate,
+def _draw(folder: Path, names: list[str], scale: int, home: Path) -> None:
+    """Qt learns its scale once, when it starts: so a process for each."""
+    environment = os.environ | {
+        paths.HOME_VARIABLE: str(home),
+        "QT_QPA_PLATFORM": "offscreen",
+        "QT_SCALE_FACTOR": str(scale),
+    }
+    command = [sys.executable, "-m", "gui.showcase", str(folder), *names]
+    root = Path(__file__).parent.parent
+    # What Qt has to say about its offscreen platform is of interest only if that fails.
+    result = subprocess.run(
+        command, cwd=root, env=environment, stderr=subprocess.PIPE, text=True, check=False
     )
-    run_id = client.start(spec)
-    while not client.look(run_id).state.is_over:
-        time.sleep(0.2)
-
-
-def _wait_for_devices(deck: Deck) -> None:
-    loop = QEventLoop()
-    deck.telemetry.snapshot.connect(loop.quit)
-    QTimer.singleShot(FIRST_SNAPSHOT_MS, loop.quit)
-    loop.exec()
-    deck.telemetry.snapshot.disconnect(loop.quit)
-
-
-def _let_run(milliseconds: int) -> None:
-    loop = QEventLoop()
-    QTimer.singleShot(milliseconds, loop.quit)
-    loop.exec()
+    if result.returncode:
+        why = (result.stderr.strip().splitlines() or [f"exit code {result.returncode}"])[-1]
+        raise OSError(f"the pictures could not be drawn: {why}")

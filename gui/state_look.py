@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QCoreApplication, Qt
 from PySide6.QtGui import QColor, QIcon, QPainter, QPixmap
 
 from engine.client import RunInfo
@@ -29,9 +29,12 @@ def state_colour(state: RunState, theme: Theme) -> str:
 
 
 def state_words(info: RunInfo) -> str:
-    """The state in a word, or behind whom the run waits."""
+    """The state in a word, or behind whom the run waits, or how often it has begun."""
     if info.state is RunState.QUEUED and info.reason:
         return info.reason[0].lower() + info.reason[1:].rstrip(".")
+    if info.state is RunState.STARTING and info.status.attempt > 1:
+        text = QCoreApplication.translate("state", "starting again, attempt {}")
+        return text.format(info.status.attempt)
     return str(info.state)
 
 

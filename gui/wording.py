@@ -36,6 +36,11 @@ def day(seconds: float) -> str:
     return time.strftime("%H:%M" if then[:3] == now[:3] else "%Y-%m-%d %H:%M", then)
 
 
+def moment(seconds: float) -> str:
+    """Local date and time to the second, such as `2026-01-31 14:02:11`."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
+
+
 def metric(name: str, value: float) -> str:
     """A metric's value: accuracies in percent, everything else in four digits."""
     if "accuracy" in name and 0 <= value <= 1:

@@ -32,6 +32,7 @@ def runs(*, json: bool) -> Exit:
     """Every run, newest first."""
     index = RunIndex()
     found: list[RunInfo | UnreadableRun] = [*index.runs(), *index.unreadable]
+    found.sort(key=lambda run: int(run.id), reverse=True)
     if json:
         print_json([_object(run) for run in found])
         return Exit.DONE

@@ -86,8 +86,8 @@ class ProgressView:
                 return f"checkpoint saved: {event.path}"
             case Notice() | Alarm() | Trouble() | CheckpointFailed():
                 return event.text
-            case Restarting(failure, number, most):
-                return f"restart {number} of {most}: {failure.message}"
+            case Restarting(failure, count, most):
+                return f"restart {count} of {most}: {failure.message}"
             case Queued():
                 return event.reason or "its turn in the queue has come"
             case Paused():

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, QSettings, Signal
 
 MOST = 8
 """As many as there are colours that can be told apart."""
+
+
+MOST_REMEMBERED = 64
+"""Runs whose colours are kept though they are not chosen any more."""
+
+_HAD, _CHOSEN, _BASELINE = "compare/colours", "compare/runs", "compare/baseline"
 
 
 class ChosenRuns(QObject):
@@ -19,18 +25,26 @@ class ChosenRuns(QObject):
     refused = Signal(str)
     """A sentence: why a run was not chosen."""
 
-    def __init__(self, parent: QObject | None = None) -> None:
+    def __init__(self, settings: QSettings | None = None, parent: QObject | None = None) -> None:
+        """`settings` remember the choice and the colours for the next window, if given."""
         super().__init__(parent)
+        self._settings = settings
         self._colours: dict[str, int] = {}
+        self._had: dict[str, int] = {}
         self.baseline: str | None = None
         """Id of the run that is pinned."""
+
+        if settings is not None:
+            self._restore(settings)
+        self.changed.connect(self._remember)
 
     def ids(self) -> list[str]:
         """The chosen runs, in the order in which they were chosen."""
         return list(self._colours)
 
     def colours(self) -> dict[str, int]:
-        """Colour index of each chosen run; a run keeps it for as long as it is chosen."""
+        """Colour index of each chosen run; a run keeps it while it is chosen, and has it again
+        when it is chosen again, unless another run has it by then."""
         return dict(self._colours)
 
     def toggle(self, run_id: str) -> None:
@@ -66,8 +80,31 @@ class ChosenRuns(QObject):
                     f"{MOST} runs can be compared at once: take one out to add run {run_id}."
                 )
                 break
-            self._colours[run_id] = free[0]
+            had = self._had.get(run_id)
+            fresh = [index for index in free if index not in self._had.values()]
+            self._give(run_id, had if had in free else (fresh or free)[0])
         self.changed.emit()
+
+    def _give(self, run_id: str, colour: int) -> None:
+        self._colours[run_id] = colour
+        self._had.pop(run_id, None)  # to the end, so that the oldest is forgotten first
+        self._had[run_id] = colour
+        for each in list(self._had)[:-MOST_REMEMBERED]:
+            del self._had[each]
+
+    def _remember(self) -> None:
+        if self._settings is not None:
+            self._settings.setValue(_HAD, _written(self._had))
+            self._settings.setValue(_CHOSEN, _written(self._colours))
+            self._settings.setValue(_BASELINE, self.baseline or "")
+
+    def _restore(self, settings: QSettings) -> None:
+        self._had = _read(settings.value(_HAD))
+        chosen = _read(settings.value(_CHOSEN))
+        if len(set(chosen.values())) == len(chosen):  # else somebody has edited the file
+            self._colours = chosen
+        baseline = settings.value(_BASELINE)
+        self.baseline = baseline if baseline in self._colours else None
 
     def _drop(self, kept: Iterable[str]) -> bool:
         stay = set(kept)
@@ -77,3 +114,17 @@ class ChosenRuns(QObject):
         if self.baseline not in self._colours:
             self.baseline = None
         return bool(gone)
+
+
+def _written(colours: dict[str, int]) -> str:
+    return " ".join(f"{run_id}:{colour}" for run_id, colour in colours.items())
+
+
+def _read(text: object) -> dict[str, int]:
+    """What `_written` wrote; what it cannot have written is left out."""
+    pairs = (word.split(":") for word in str(text or "").split())
+    return {
+        pair[0]: int(pair[1])
+        for pair in pairs
+        if len(pair) == 2 and pair[1].isdecimal() and int(pair[1]) < MOST
+    }

@@ -13,12 +13,11 @@ from gui.compare.differences import figure_rows, setting_rows
 from gui.compare.plots import ComparisonPlots
 from gui.compare.run_chips import RunChips
 from gui.compare.table import ComparisonTable
+from gui.plots.frames import Frames
 from gui.theme import Theme
 
 LIVE_MS = 500
 """From one look at the stores to the next."""
-
-FRAME_MS = 16
 
 _SHARES = (3, 2)
 
@@ -46,9 +45,7 @@ class Comparison(QWidget):
         self._timer.setInterval(LIVE_MS)
         self._timer.timeout.connect(self.poll)
         self._lay_out()
-        self._frame = QTimer(self)
-        self._frame.setInterval(FRAME_MS)
-        self._frame.timeout.connect(self.plots.tick)
+        self._frames = Frames(self.plots.tick, self)
         self.plots.bar.x_chosen.connect(self._place_curves)
         self.plots.finer_wanted.connect(self._read_finer)
         self.chips.pin_clicked.connect(chosen.pin)
@@ -72,11 +69,6 @@ class Comparison(QWidget):
         self._place_curves()
         self._show_table()
 
-    def leave(self, run_id: str) -> None:
-        """Let go of a run that is about to be deleted."""
-        if run_id in self._chosen.ids():
-            self._chosen.toggle(run_id)
-
     def set_theme(self, theme: Theme) -> None:
         """Take the colours of `theme`."""
         self._theme = theme
@@ -89,14 +81,14 @@ class Comparison(QWidget):
         """Begin to follow the chosen runs."""
         super().showEvent(event)
         self._timer.start()
-        self._frame.start()
+        self._frames.start()
         self._choice_changed()
 
     def hideEvent(self, event: QHideEvent) -> None:
         """Let go of every file: nobody looks."""
         super().hideEvent(event)
         self._timer.stop()
-        self._frame.stop()
+        self._frames.stop()
         self._forget()
 
     def _choice_changed(self) -> None:

@@ -51,7 +51,8 @@ def figure_rows(
     run, then by metric)."""
     rows = [
         _texts("State", infos, lambda info: str(info.state)),
-        _texts("Progress", infos, _progress),
+        _texts("Epoch", infos, lambda info: f"{info.status.epoch} of {info.spec.epochs}"),
+        _texts("Step", infos, lambda info: f"{info.status.step:,}"),
         _texts("Duration", infos, lambda info: wording.duration(duration(info))),
         _numbers(
             "Samples/s",
@@ -127,8 +128,3 @@ def _devices(info: RunInfo) -> str:
     if all(is_logical_cpu(device) for device in devices):
         return f"{len(devices)} CPU worker{'s' * (len(devices) != 1)}"
     return ", ".join(device if is_logical_cpu(device) else device[:12] for device in devices)
-
-
-def _progress(info: RunInfo) -> str:
-    status = info.status
-    return f"epoch {status.epoch} of {info.spec.epochs} · step {status.step:,}"

@@ -20,6 +20,8 @@ from gui.state_look import dot_icon
 from gui.theme import Theme, icon
 
 _HEIGHT = 34
+_CROSS_WIDTH = 20
+_LONGEST_NAME = 24
 
 
 class RunChips(QWidget):
@@ -91,7 +93,7 @@ class RunChips(QWidget):
         pin = QToolButton()
         pin.setCheckable(True)
         pin.setChecked(pinned)
-        pin.setText(f"#{info.id} {info.name}")
+        pin.setText(f"#{info.id} {_short(info.name)}")
         pin.setIcon(icon("push-pin", colour) if pinned else dot_icon(colour))
         pin.setIconSize(QSize(12, 12))
         pin.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
@@ -102,9 +104,20 @@ class RunChips(QWidget):
         pin.clicked.connect(lambda: self.pin_clicked.emit(info.id))
         cross = QToolButton()
         cross.setText("×")
+        cross.setFixedWidth(_CROSS_WIDTH)
         cross.setToolTip(f"Take run {info.id} out of the comparison")
         cross.setAccessibleName(f"Take run {info.id} out of the comparison")
         cross.clicked.connect(lambda: self.remove_clicked.emit(info.id))
         self._pins[info.id], self._crosses[info.id] = pin, cross
+        chip = QFrame()
+        chip.setObjectName("card")
+        inside = QHBoxLayout(chip)
+        inside.setContentsMargins(1, 1, 1, 1)
+        inside.setSpacing(0)
         for button in (pin, cross):
-            self._row.addWidget(button)
+            inside.addWidget(button)
+        self._row.addWidget(chip)
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1].rstrip()}…"

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import QSize, Qt
-from PySide6.QtGui import QBrush, QColor
+from PySide6.QtGui import QAction, QColor, QGuiApplication, QIcon, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QTableWidget, QTableWidgetItem, QWidget
 
 from engine.client import RunInfo
 from gui.compare.differences import Row
 from gui.state_look import dot_icon
-from gui.theme import Theme
+from gui.theme import Theme, icon
 
 _ROW_HEIGHT = 24
 _LABEL_WIDTH = 170
 _LEAST_WIDTH = 140
+_MOST_WIDTH = 260
 _BAR_WIDTH = 20
 
 
@@ -26,7 +27,9 @@ class ComparisonTable(QTableWidget):
         super().__init__(parent)
         self._theme = theme
         self._shown: tuple[object, ...] = ()
-        self.setAccessibleName("Figures and settings of the compared runs")
+        self._layout: tuple[object, ...] = ()
+        self._columns: list[str] = []
+        self.setAccessibleName(self.tr("Figures and settings of the compared runs"))
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.setShowGrid(False)
@@ -37,6 +40,12 @@ class ComparisonTable(QTableWidget):
         header.setHighlightSections(False)
         header.setIconSize(QSize(10, 10))
         header.setMinimumSectionSize(80)
+        self.copy = QAction(self.tr("Copy the table, or the selected rows"), self)
+        self.copy.setShortcut(QKeySequence(QKeySequence.StandardKey.Copy))
+        self.copy.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
+        self.copy.triggered.connect(self._copy)
+        self.addAction(self.copy)
+        self.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
 
     def show_rows(
         self,
@@ -52,66 +61,94 @@ class ComparisonTable(QTableWidget):
         if shown == self._shown:
             return
         self._shown = shown
-        self.setRowCount(0)
-        if not infos:
-            return
-        self._set_columns(infos, titles, colours, baseline)
-        self.clearSpans()
-        self._add_heading("FIGURES")
-        for row in figures:
-            self._add(row)
-        self._add_heading("SETTINGS THAT DIFFER" if settings else "NO SETTING DIFFERS")
-        for row in settings:
-            self._add(row)
+        heading = self.tr("SETTINGS THAT DIFFER") if settings else self.tr("NO SETTING DIFFERS")
+        rows: list[Row | str] = [self.tr("FIGURES"), *figures, heading, *settings]
+        layout = (len(infos), *(row if isinstance(row, str) else row.label for row in rows))
+        if layout != self._layout:
+            self._layout = layout
+            self._build(len(infos), rows if infos else [])
+        self._set_header(infos, titles, colours, baseline)
+        for number, row in enumerate(rows if infos else []):
+            if isinstance(row, Row):
+                self._fill(number, row)
 
     def set_theme(self, theme: Theme) -> None:
         """Draw in the colours of `theme` from the next `show_rows` on."""
         self._theme = theme
-        self._shown = ()
+        self._shown = self._layout = ()
 
-    def _set_columns(
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Give every run as much room as there is."""
+        super().resizeEvent(event)
+        self._share_width()
+
+    def text(self, rows: Sequence[int] = ()) -> str:
+        """The table, or these rows of it, as tab-separated values with a line of titles."""
+        columns = range(self.columnCount())
+        lines = [["", *self._columns]]
+        for row in rows or range(self.rowCount()):
+            items = [self.item(row, column) for column in columns]
+            lines.append([item.text().removeprefix("★ ") if item else "" for item in items])
+        return "".join("\t".join(line).rstrip("\t") + "\n" for line in lines)
+
+    def _copy(self) -> None:
+        rows = sorted(index.row() for index in self.selectionModel().selectedRows())
+        QGuiApplication.clipboard().setText(self.text(rows))
+
+    def _build(self, runs: int, rows: Sequence[Row | str]) -> None:
+        """Make the cells; what they say is filled in later, and again when it changes."""
+        self.clearSpans()
+        self.setRowCount(len(rows))
+        if self.columnCount() != runs + 1:
+            self.setColumnCount(runs + 1)
+            self._share_width()
+        for number, row in enumerate(rows):
+            label = QTableWidgetItem(row if isinstance(row, str) else row.label)
+            label.setForeground(QColor(self._theme.muted))
+            self.setItem(number, 0, label)
+            for column in range(1, runs + 1):
+                self.setItem(number, column, QTableWidgetItem())
+            if isinstance(row, str):
+                label.setFlags(Qt.ItemFlag.NoItemFlags)
+                font = self.font()
+                font.setPixelSize(11)
+                font.setBold(True)
+                label.setFont(font)
+                self.setSpan(number, 0, 1, runs + 1)
+            else:
+                label.setToolTip(row.tip or row.label)
+
+    def _share_width(self) -> None:
+        runs = self.columnCount() - 1
+        room = max(self.width() - _LABEL_WIDTH - _BAR_WIDTH, 0) // max(runs, 1)
+        for column in range(runs + 1):
+            wide = max(_LEAST_WIDTH, min(room, _MOST_WIDTH)) if column else _LABEL_WIDTH
+            self.setColumnWidth(column, wide)
+
+    def _fill(self, number: int, row: Row) -> None:
+        for place, value in enumerate(row.values):
+            best = place in row.best
+            if item := self.item(number, place + 1):
+                item.setText(f"★ {value}" if best else value)
+                item.setToolTip(value)
+                item.setForeground(QColor(self._theme.warn if best else self._theme.text))
+
+    def _set_header(
         self,
         infos: Sequence[RunInfo],
         titles: Sequence[str],
         colours: Sequence[str],
         baseline: str | None,
     ) -> None:
-        if self.columnCount() != len(titles) + 1:
-            self.setColumnCount(len(titles) + 1)
-            room = max(self.width() - _LABEL_WIDTH - _BAR_WIDTH, 0) // max(len(titles), 1)
-            self.setColumnWidth(0, _LABEL_WIDTH)
-            for column in range(1, len(titles) + 1):
-                self.setColumnWidth(column, max(_LEAST_WIDTH, min(room, 260)))
         self.setHorizontalHeaderItem(0, QTableWidgetItem(""))
+        self._columns = list(titles)
         for column, (info, title, colour) in enumerate(zip(infos, titles, colours, strict=True), 1):
-            pinned = info.id == baseline
-            item = QTableWidgetItem(dot_icon(colour), f"{title} (baseline)" if pinned else title)
-            item.setToolTip(info.title)
+            item = QTableWidgetItem(_mark(colour, pinned=info.id == baseline), title)
+            said = self.tr("{}: the baseline") if info.id == baseline else "{}"
+            item.setToolTip(said.format(info.title))
             self.setHorizontalHeaderItem(column, item)
 
-    def _add_heading(self, text: str) -> None:
-        row = self.rowCount()
-        self.insertRow(row)
-        item = QTableWidgetItem(text)
-        item.setFlags(Qt.ItemFlag.NoItemFlags)
-        item.setForeground(QBrush(QColor(self._theme.muted)))
-        font = self.font()
-        font.setPixelSize(11)
-        font.setBold(True)
-        item.setFont(font)
-        self.setItem(row, 0, item)
-        self.setSpan(row, 0, 1, max(self.columnCount(), 1))
 
-    def _add(self, row: Row) -> None:
-        number = self.rowCount()
-        self.insertRow(number)
-        label = QTableWidgetItem(row.label)
-        label.setForeground(QBrush(QColor(self._theme.muted)))
-        label.setToolTip(row.tip or row.label)
-        self.setItem(number, 0, label)
-        for place, value in enumerate(row.values):
-            item = QTableWidgetItem(f"★ {value}" if place in row.best else value)
-            item.setToolTip(value)
-            if place in row.best:
-                item.setForeground(QBrush(QColor(self._theme.warn)))
-            self.setItem(number, place + 1, item)
+def _mark(colour: str, *, pinned: bool) -> QIcon:
+    """What a run has in its chip, too: a dot, or the pin of the baseline."""
+    return icon("push-pin", colour) if pinned else dot_icon(colour)

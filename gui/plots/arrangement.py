@@ -41,6 +41,7 @@ class Arrangement(QScrollArea):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setWidgetResizable(True)
+        self.setAccessibleName(self.tr("Plots"))
         self.setFrameShape(QFrame.Shape.NoFrame)
         content = self._content = QWidget()
         content.setObjectName("content")

@@ -9,12 +9,13 @@ from typing import NamedTuple
 import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import QEvent, QPointF, Qt, Signal
-from PySide6.QtGui import QHelpEvent, QWheelEvent
+from PySide6.QtGui import QFocusEvent, QHelpEvent, QWheelEvent
 from PySide6.QtWidgets import QToolTip, QWidget
 
 from gui.plots.axes import Axis, PlotArea
 from gui.plots.crosshair import Crosshair
 from gui.plots.curve import Curve
+from gui.plots.gap_ticks import GapTicks
 from gui.plots.markers import Markers
 from gui.plots.ranges import Range, padded
 from gui.plots.run_course import Marker
@@ -22,7 +23,11 @@ from gui.plots.x_scale import XScale
 from gui.theme import Theme
 
 _X_PADDING = (0.012, 0.03)
-_Y_PADDING = (0.06, 0.06)
+_Y_PADDING = 0.06
+_TOP, _BOTTOM = 13, 8
+"""Logical pixels above the highest value and below the lowest one at least: for the markers, and
+for half a tick label, which is left out where it does not fit."""
+
 _AXIS_WIDTH = 42
 _AXIS_HEIGHT = 20
 _TICK_FONT = 11
@@ -47,6 +52,9 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
     """First and last place in sight, after the user has moved the view."""
 
     fit_requested = Signal()
+    focused = Signal(bool)
+    """Whether the keys go to this plot."""
+
     stale = Signal()
     """What is in sight has changed, or the pixels it is drawn on."""
 
@@ -59,6 +67,12 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         # The default mode clips to several rectangles: 7 to 18 times slower on a fine screen.
         self.setViewportUpdateMode(self.ViewportUpdateMode.BoundingRectViewportUpdate)
         self.hideButtons()
+        self.setAccessibleDescription(
+            self.tr(
+                "Drag to zoom, Ctrl and the wheel too; plus and minus zoom, the arrow keys move, "
+                "F or a double click shows everything, Escape leaves an enlarged plot."
+            )
+        )
         self._axes = (left, bottom)
         left.setWidth(_AXIS_WIDTH)
         bottom.setHeight(_AXIS_HEIGHT)
@@ -73,6 +87,7 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         self._star.setZValue(10)
         self.addItem(self._star)
         self._x_scale = XScale()
+        self.gap_ticks = GapTicks(self.area)
         self.markers = Markers(self.area)
         self.crosshair = Crosshair(self)
         self.set_theme(theme)
@@ -89,12 +104,35 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         else:
             event.ignore()
 
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        """Tell whoever shows where the keys go, unless a mouse brought the focus."""
+        super().focusInEvent(event)
+        self.focused.emit(event.reason() != Qt.FocusReason.MouseFocusReason)
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        """Tell that they go elsewhere."""
+        super().focusOutEvent(event)
+        self.focused.emit(False)
+
+    def zoom_x(self, part: float) -> None:
+        """Keep `part` of the horizontal axis in sight, around its middle; above 1 shows more."""
+        (first, last), _ = self.area.viewRange()
+        margin = (last - first) * (1 - part) / 2
+        self.show_x((first + margin, last - margin))
+        self._moved()
+
+    def pan(self, right: float, up: float) -> None:
+        """Move the view by these parts of what is in sight."""
+        (first, last), (low, high) = self.area.viewRange()
+        self.area.translateBy(x=right * (last - first), y=up * (high - low))
+        self._moved()
+
     def viewportEvent(self, event: QEvent) -> bool:
         """Say what the marker under the mouse stands for."""
         if isinstance(event, QHelpEvent) and event.type() is QEvent.Type.ToolTip:
             place = self.area.mapFromScene(self.mapToScene(event.pos()))
             inside = self.area.rect().contains(QPointF(place))
-            QToolTip.showText(event.globalPos(), self.markers.text_at(place.x()) if inside else "")
+            QToolTip.showText(event.globalPos(), self._told_at(place.x()) if inside else "")
             return True
         return bool(super().viewportEvent(event))
 
@@ -104,6 +142,7 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         for axis in self._axes:
             axis.set_theme(theme)
         self.area.set_theme(theme)
+        self.gap_ticks.set_theme(theme)
         self.markers.set_theme(theme)
         self.crosshair.set_theme(theme)
         self._star.setPen(pg.mkPen(theme.card))
@@ -143,17 +182,25 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         """Bring these places and values (above 0 on a logarithmic axis) in sight, with room."""
         if self.log_y:
             values = math.log10(values[0]), math.log10(values[1])
+        inside = max(self.area.height() - _TOP - _BOTTOM, 4 * _TOP)
+        below, above = (max(_Y_PADDING, room / inside) for room in (_BOTTOM, _TOP))
         self.area.setRange(
-            xRange=padded(places, *_X_PADDING), yRange=padded(values, *_Y_PADDING), padding=0
+            xRange=padded(places, *_X_PADDING),
+            yRange=padded(values, below, above),
+            padding=0,
         )
 
     def draw(self, curve: Curve, *, show_raw: bool) -> Range | None:
         """Draw the part of `curve` that is in sight; the steps between which finer points of it
         would show, if there are any."""
-        (first, last), _ = self.area.viewRange()
-        pixels = max(1, int(self.area.width() * self.devicePixelRatioF()))
+        first, last, pixels = self._span()
         curve.draw(first, last, pixels, raw=show_raw, log=self.log_y)
         return curve.missing(first, last, pixels) if curve.visible else None
+
+    def draw_gaps(self, curves: Sequence[Curve]) -> None:
+        """Mark where those of `curves` that want it have no number."""
+        first, last, pixels = self._span()
+        self.gap_ticks.show_places([curve.gaps(first, last, pixels) for curve in curves])
 
     def draw_best(self, best: Best | None) -> None:
         """Put the star there, or nowhere."""
@@ -171,6 +218,18 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         """Tell that the mouse has left."""
         super().leaveEvent(event)
         self.hovered.emit(None)
+
+    def _span(self) -> tuple[float, float, int]:
+        (first, last), _ = self.area.viewRange()
+        return first, last, max(1, int(self.area.width() * self.devicePixelRatioF()))
+
+    def _told_at(self, pixel: float) -> str:
+        gap = self.gap_ticks.near(pixel)
+        lines = [self.markers.text_at(pixel)]
+        if gap is not None:
+            where = self._x_scale.words(gap, math.nan)
+            lines.append(self.tr("Not a number at {where}").format(where=where))
+        return "\n".join(line for line in lines if line)
 
     def _moved(self) -> None:
         (first, last), _ = self.area.viewRange()

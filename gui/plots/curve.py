@@ -22,9 +22,6 @@ DOTTED = 40
 
 _WIDTH = 2.0
 _DOT = 5.0
-_TICK = 0.05
-"""Height of the ticks at gaps, as a part of the plot's."""
-
 _DASHES = (4.0, 3.0)
 """Length of a dash and of a gap, in widths of the line."""
 
@@ -65,8 +62,7 @@ class Curve:
         self._raw = pg.PlotCurveItem(connect="finite", antialias=False)
         self._line = pg.PlotCurveItem(connect="finite", antialias=True)
         self._dots = pg.ScatterPlotItem(size=_DOT, pen=None, antialias=True)
-        self._ticks = pg.VTickGroup(yrange=(0.0, _TICK))
-        self.items = (self._raw, self._line, self._dots, self._ticks)
+        self.items = (self._raw, self._line, self._dots)
 
     def set_look(self, theme: Theme, pixel_ratio: float) -> None:
         """Take the colours of `theme`; widths are in logical pixels."""
@@ -80,7 +76,6 @@ class Curve:
         if self.dashed:
             self._thick.setDashPattern(_DASHES)
         self._dots.setBrush(pg.mkBrush(colour))
-        self._ticks.setPen(pg.mkPen(theme.bad, width=_WIDTH * pixel_ratio))
 
     def draw(self, x0: float, x1: float, pixels: int, *, raw: bool, log: bool) -> None:
         """Draw what lies between the places `x0` and `x1`, decimated for `pixels` pixels."""
@@ -91,9 +86,6 @@ class Curve:
         if not self.visible:
             return
         series = self._drawn = self._shown(x0, x1)
-        if self.marks_gaps:
-            self._ticks.setXVals(series.gaps(x0, x1, pixels) - x0)
-            self._ticks.update()
         smoothed = bool(series.smoothing)
         if smoothed and raw and not self.dashed:
             xs, ys = series.view(x0, x1, pixels)
@@ -132,6 +124,11 @@ class Curve:
         for series in self._all():
             series.set_x_scale(scale)
 
+    @property
+    def is_smoothed(self) -> bool:
+        """Whether all of what is drawn of it has its smoothed values."""
+        return not self.visible or self._drawn.is_smoothed
+
     def clear(self) -> None:
         """Forget every point."""
         self.series.clear()
@@ -163,6 +160,11 @@ class Curve:
         series.set_x_scale(self._scale)
         series.extend(steps, values, times)
         self._piece = Piece(series, exact)
+
+    def gaps(self, x0: float, x1: float, pixels: int) -> Array:
+        """Places in sight to be marked because the value there is NaN or infinite."""
+        marks = self.marks_gaps and self.visible
+        return self._drawn.gaps(x0, x1, pixels) if marks else np.empty(0)
 
     def covers(self, x: float) -> bool:
         """Whether `x` lies between the first point and the last."""

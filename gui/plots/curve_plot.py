@@ -12,6 +12,7 @@ from gui.plots.curve_set import CurveSet
 from gui.plots.plot_header import PlotHeader
 from gui.plots.pyramid import Array
 from gui.plots.ranges import Range
+from gui.plots.sight import Sight
 from gui.plots.x_scale import XScale
 from gui.theme import Theme
 
@@ -23,15 +24,6 @@ class CurvePlot(QFrame):
 
     hovered = Signal(object)
     """Place under the mouse on the horizontal axis (float), or None when the mouse has left."""
-
-    followed = Signal(bool)
-    """Whether the view goes on to show everything; a zoom by hand ends that."""
-
-    zoomed = Signal(float, float)
-    """First and last place in sight, after the user has moved the view."""
-
-    fitted = Signal()
-    """The user has asked to see everything, by a double click."""
 
     finer_wanted = Signal(str, float, float)
     """Name of a curve, and the steps between which finer points of it would show: the answer goes
@@ -48,32 +40,30 @@ class CurvePlot(QFrame):
         theme: Theme,
         parent: QWidget | None = None,
     ) -> None:
-        """`value_format` is a format specification. `y_range` fixes the lowest or the highest value
-        in sight while following; None leaves an end to the points. A `wide_legend` has a line of
-        its own."""
+        """`value_format` is a format specification; `y_range` is what `Sight` calls `least`. A
+        `wide_legend` has a line of its own."""
         super().__init__(parent)
         self.setObjectName("card")
-        self.setAccessibleName(f"Plot of {title}")
+        self.setAccessibleName(self.tr("Plot of {title}").format(title=title))
         self.setMinimumHeight(MIN_HEIGHT)
         self.title = title
-        self._y_range = y_range or (None, None)
         self._theme = theme
         self.curves = CurveSet(value_format, unit)
-        self._show_raw = self._follow = True
-        self._fit_once = False
-        self._x_extent: Range | None = None
+        self._show_raw = True
         self._best: Best | None = None
         self._crosshair_x: float | None = None
         self._headline_text = ""
         self._dirty = True
         self.canvas = Canvas(theme)
+        self.canvas.setAccessibleName(self.accessibleName())
+        self.sight = Sight(self.canvas, self.curves, y_range or (None, None), self)
         self.header = PlotHeader(title, wide_legend=wide_legend)
         self.header.set_theme(theme)
         self.legend, self.headline = self.header.legend, self.header.headline
         self._lay_out()
         self.canvas.hovered.connect(self.hovered)
-        self.canvas.moved.connect(self._moved_by_hand)
-        self.canvas.fit_requested.connect(self._fit_by_hand)
+        self.canvas.focused.connect(self._show_focus)
+        self.sight.stale.connect(self.repaint_soon)
         self.canvas.stale.connect(self.repaint_soon)
         self.legend.toggled.connect(self._set_visible)
 
@@ -170,6 +160,10 @@ class CurvePlot(QFrame):
             self.curves.sort()
             self.legend.arrange(list(self.curves))
 
+    def tab_stops(self) -> list[QWidget]:
+        """Everything in it that Tab goes through, in that order."""
+        return [*self.legend.chips(), self.header.more, self.canvas]
+
     def set_smoothing(self, smoothing: float) -> None:
         """Weight of the past in the smoothed lines, 0 (none) to 0.999."""
         self.curves.set_smoothing(smoothing)
@@ -184,19 +178,7 @@ class CurvePlot(QFrame):
         """Logarithmic values, where what is not above 0 is a gap, or linear ones."""
         if log != self.canvas.log_y:
             self.canvas.set_log_y(log)
-            self.fit()
-
-    def set_follow(self, follow: bool) -> None:
-        """Go on showing everything as points arrive, or hold the view still."""
-        if follow != self._follow:
-            self._follow = follow
-            self._dirty = True
-            self.followed.emit(follow)
-
-    def fit(self) -> None:
-        """Show everything, once."""
-        self._fit_once = True
-        self._dirty = True
+            self.sight.fit()
 
     def x_range(self) -> Range | None:
         """First and last place of all curves on the horizontal axis; None without points."""
@@ -210,18 +192,12 @@ class CurvePlot(QFrame):
             self.canvas.set_x_scale(scale)
             self._dirty = True
         if scale.kind is not before.kind:
-            self.fit()
+            self.sight.fit()
 
     def set_curve_x_scale(self, name: str, scale: XScale) -> None:
         """The same for one curve alone, where every curve is of another run."""
         self.curves[name].set_x_scale(scale)
         self._dirty = True
-
-    def set_x_extent(self, extent: Range | None) -> None:
-        """Take these places for "everything", as linked plots do; None: this plot's own."""
-        if extent != self._x_extent:
-            self._x_extent = extent
-            self._dirty = True
 
     def set_theme(self, theme: Theme) -> None:
         """Take the colours of `theme`."""
@@ -253,19 +229,17 @@ class CurvePlot(QFrame):
         """Paint what has changed, if anything has and it can be seen; whether it did."""
         if not self._dirty or self.visibleRegion().isEmpty():
             return False
-        if self._follow or self._fit_once:
-            places = self._x_extent or self.x_range() or (0.0, 1.0)
-            values = self.curves.values(log=self.canvas.log_y, least=self._y_range)
-            self.canvas.show_all(places, values)
+        self.sight.look()
         for name in self.curves:
             missing = self.canvas.draw(self.curves[name], show_raw=self._show_raw)
             if missing:
                 self.finer_wanted.emit(name, *missing)
+        self.canvas.draw_gaps(self.curves.curves())
         self.canvas.draw_best(self._best)
         self.headline.setText(self._headline_text or self.curves.newest())
         if self._crosshair_x is not None:
             self.set_crosshair(self._crosshair_x)
-        self._fit_once = self._dirty = False
+        self._dirty = not self.curves.is_smoothed
         return True
 
     def repaint_soon(self) -> None:
@@ -289,16 +263,12 @@ class CurvePlot(QFrame):
         self.curves[name].visible = visible
         self._dirty = True
 
-    def _moved_by_hand(self, first: float, last: float) -> None:
-        self.set_follow(False)
-        self.zoomed.emit(first, last)
-
-    def _fit_by_hand(self) -> None:
-        self.fit()
-        self.fitted.emit()
+    def _show_focus(self, focused: bool) -> None:
+        self.setProperty("focused", focused)
+        self.style().polish(self)
 
     def _lay_out(self) -> None:
-        empty = QLabel("No points yet", alignment=Qt.AlignmentFlag.AlignCenter)
+        empty = QLabel(self.tr("No points yet"), alignment=Qt.AlignmentFlag.AlignCenter)
         empty.setObjectName("mut")
         self._pages = QStackedWidget()
         self._pages.addWidget(empty)

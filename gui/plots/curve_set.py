@@ -64,6 +64,11 @@ class CurveSet:
         for curve in self._curves.values():
             curve.set_x_scale(scale)
 
+    @property
+    def is_smoothed(self) -> bool:
+        """Whether what was drawn is all; else another look brings more of the smoothed lines."""
+        return all(curve.is_smoothed for curve in self._curves.values())
+
     def x_range(self) -> Range | None:
         """First and last place on the horizontal axis; None without points."""
         return union(curve.series.x_range() for curve in self._curves.values())

@@ -67,6 +67,10 @@ class Legend(QWidget):
         """The chip of the curve `name`."""
         return self._chips[name]
 
+    def chips(self) -> list[Chip]:
+        """All of them, from left to right."""
+        return list(self._chips.values())
+
     def names(self) -> list[str]:
         """The curves from left to right."""
         return list(self._chips)

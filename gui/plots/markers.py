@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,21 +19,32 @@ from gui.theme import Theme
 _SIZE = 4.0
 """Logical pixels from the middle of a shape to its edge."""
 
+_ROOM = 2 * _SIZE + 2
+"""Logical pixels that a shape takes, with some space."""
+
 _NEAR = 5.0
 """Logical pixels to the left and right of a marker in which the mouse finds it."""
 
 _CLOSEST = 3.0
 """Logical pixels: of the markers of one kind that lie closer, only the first is drawn."""
 
+_ROWS = 3
+"""Shapes that would lie over each other stand below each other, up to so many."""
+
 _MOST_TOLD = 4
 
 _SHAPES = {
     MarkerKind.CHECKPOINT: ((0, -1), (1, 0), (0, 1), (-1, 0)),
     MarkerKind.RESTART: ((-0.8, -1), (1, 0), (-0.8, 1)),
+    MarkerKind.EDIT: (
+        (-0.35, -1), (0.35, -1), (0.35, -0.35), (1, -0.35), (1, 0.35), (0.35, 0.35),
+        (0.35, 1), (-0.35, 1), (-0.35, 0.35), (-1, 0.35), (-1, -0.35), (-0.35, -0.35),
+    ),
     MarkerKind.PAUSE: ((-0.8, -1), (0.8, -1), (0.8, 1), (-0.8, 1)),
     MarkerKind.ALARM: ((0, -1), (1, 0.9), (-1, 0.9)),
 }  # fmt: skip
-"""Corners in parts of the size: a diamond, an arrow onwards, a block, a warning triangle."""
+"""Corners in parts of the size: a diamond, an arrow onwards, a plus, a block, a warning
+triangle."""
 
 
 class Markers(QGraphicsObject):
@@ -54,6 +66,7 @@ class Markers(QGraphicsObject):
         names = {
             MarkerKind.CHECKPOINT: theme.ok,
             MarkerKind.RESTART: theme.accent,
+            MarkerKind.EDIT: theme.warn,
             MarkerKind.PAUSE: theme.muted,
             MarkerKind.ALARM: theme.bad,
         }
@@ -84,23 +97,34 @@ class Markers(QGraphicsObject):
         height = self._area.height()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
         last: dict[MarkerKind, float] = {}
-        for marker, x in zip(self.markers, self._pixels(), strict=True):
-            known = 0 <= x <= self._area.width()
-            if not known or abs(x - last.get(marker.kind, -_CLOSEST)) < _CLOSEST:
+        ends = [-math.inf] * _ROWS
+        for x, marker in self._in_sight():
+            if x - last.get(marker.kind, -math.inf) < _CLOSEST:
                 continue
             last[marker.kind] = x
+            row = next((row for row in range(_ROWS) if x - ends[row] > _ROOM), _ROWS - 1)
+            ends[row] = x
+            top = 1 + row * _ROOM
             colour = self._colours[marker.kind]
             faint = QColor(colour)
             faint.setAlpha(90)
             painter.setPen(QPen(faint, 1.0))
-            painter.drawLine(QPointF(x, 2 * _SIZE + 2), QPointF(x, height))
+            # On whole pixels: a line between two of them is two faint ones.
+            line = math.floor(x) + 0.5
+            painter.drawLine(QPointF(line, top + 2 * _SIZE + 1), QPointF(line, height))
             painter.setPen(Qt.PenStyle.NoPen)
             painter.setBrush(colour)
             shape = [
-                QPointF(x + _SIZE * right, _SIZE * (down + 1) + 1)
+                QPointF(line + _SIZE * right, top + _SIZE * (down + 1))
                 for right, down in _SHAPES[marker.kind]
             ]
             painter.drawPolygon(QPolygonF(shape))
+
+    def _in_sight(self) -> list[tuple[float, Marker]]:
+        """Markers with their pixels, from left to right."""
+        width = self._area.width()
+        pairs = zip(self._pixels(), self.markers, strict=True)
+        return sorted((pair for pair in pairs if 0 <= pair[0] <= width), key=lambda pair: pair[0])
 
     def _pixels(self) -> list[float]:
         (x0, x1), _ = self._area.viewRange()

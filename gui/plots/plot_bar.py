@@ -12,15 +12,22 @@ from gui.plots.x_scale import XKind
 from gui.theme import Theme, icon
 
 _FINEST = 1000
-_DEFAULT = 900
+FIRST_SMOOTHING = 0.9
 
 _WORDED = Qt.ToolButtonStyle.ToolButtonTextBesideIcon
 
 _X_CHOICES = {
     XKind.STEP: ("Step", "Optimizer steps along the horizontal axis"),
     XKind.EPOCH: ("Epoch", "Passes over the training data along the horizontal axis"),
-    XKind.RELATIVE: ("Time", "Time of training, without that in which the run was down"),
-    XKind.WALL: ("Clock", "Date and time of day along the horizontal axis"),
+    XKind.RELATIVE: (
+        "Time",
+        "Time of training along the horizontal axis: pauses count, the time in which the run was "
+        "down between two attempts does not",
+    ),
+    XKind.WALL: (
+        "Clock",
+        "Date and time of day along the horizontal axis, with a gap where the run was down",
+    ),
 }
 
 
@@ -46,7 +53,7 @@ class PlotBar(QWidget):
         self.log_y = _toggle("Log y", "Logarithmic values")
         self.raw = _toggle("Raw", "Show the values behind the smoothed lines")
         self.markers = _toggle(
-            "Marks", "Show checkpoints, restarts, pauses and alarms in the plots"
+            "Marks", "Show checkpoints, restarts, changes, pauses and alarms in the plots"
         )
         self.link_x = _toggle("Link x", "All plots show the same part of the horizontal axis")
         self.follow = _toggle(
@@ -76,7 +83,7 @@ class PlotBar(QWidget):
         self._row = QHBoxLayout(self)
         self._lay_out()
         self.slider.valueChanged.connect(self._slid)
-        self.slider.setValue(_DEFAULT)
+        self.set_smoothing(FIRST_SMOOTHING)
         for button in self._buttons:
             button.toggled.connect(self._draw_icons)
         for kind, button in self.x_buttons.items():
@@ -93,6 +100,14 @@ class PlotBar(QWidget):
     def x_kind(self) -> XKind:
         """What the horizontal axes count."""
         return next(kind for kind, button in self.x_buttons.items() if button.isChecked())
+
+    def set_smoothing(self, smoothing: float) -> None:
+        """Move the slider, 0 to 0.999."""
+        self.slider.setValue(round(smoothing * _FINEST))
+
+    def choose_x(self, kind: XKind) -> None:
+        """Press the button of `kind`."""
+        self.x_buttons[kind].click()
 
     def set_theme(self, theme: Theme) -> None:
         """Draw the icons for `theme`."""

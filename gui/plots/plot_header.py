@@ -28,7 +28,13 @@ class PlotHeader(QWidget):
         self.headline = QLabel()
         for label in (self.title, self.headline):
             label.setObjectName("ttl")
-        self.title.setToolTip("Drag to move the plot, double click to enlarge it")
+        self.title.setToolTip(
+            self.tr(
+                "Drag to move the plot, double click to enlarge it.\n"
+                "With the keyboard: Tab to the plot, + and − zoom, the arrow keys move, F shows "
+                "everything, Esc leaves the enlarged plot."
+            )
+        )
         self.legend = Legend(MOST_NAMED_ALONE if wide_legend else MOST_NAMED)
         self.menu = PlotMenu(self)
         self.more = QToolButton()

@@ -120,6 +120,9 @@ def highest(rows: Array) -> Array:
 
 def mean(rows: Array) -> Array:
     """The mean of each row."""
+    plain: Array = rows.sum(axis=1) / rows.shape[1]
+    if not np.isnan(plain).any():
+        return plain
     there = ~np.isnan(rows)
     count = there.sum(axis=1)
     total = np.where(there, rows, 0.0).sum(axis=1)

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
+from PySide6.QtCore import QCoreApplication
+
 from engine.events import (
     Alarm,
     AttemptStarted,
+    CheckpointFailed,
     CheckpointSaved,
     Paused,
+    Restarting,
     Resumed,
     Rewound,
     RunEnded,
     TrainingStarted,
+    Trouble,
     WorkerStarted,
 )
 from engine.store_reader import StoredEvent
@@ -28,6 +33,11 @@ class MarkerKind(StrEnum):
 
     CHECKPOINT = "checkpoint"
     RESTART = "restart"
+    """The run goes on, by itself or because somebody resumed it."""
+
+    EDIT = "edit"
+    """It goes on with other settings or on other devices."""
+
     PAUSE = "pause"
     ALARM = "alarm"
 
@@ -56,16 +66,24 @@ class RunCourse:
         self.markers: list[Marker] = []
         self._epochs: Polyline | None = None
         self._training: Polyline | None = None
+        self._returns: tuple[float, ...] = ()
+        self._edits: Mapping[int, str] = {}
         self._alive = math.nan
         """The last moment that is known to belong to training."""
 
         self._trains = False
-        self._attempt = 0
+        self._attempt = self._trained_attempt = 0
+        self._checkpoint = ""
+        self._restarting: Restarting | None = None
         self._paused = math.nan
 
     def scale(self, kind: XKind) -> XScale:
         """The horizontal axis of `kind` for this run."""
-        return XScale(kind, self._epochs, self._training)
+        return XScale(kind, self._epochs, self._training, self._returns)
+
+    def set_edits(self, edits: Mapping[int, str]) -> None:
+        """Say what was changed before an attempt, by its number, for the events to come."""
+        self._edits = edits
 
     def take(self, events: Iterable[StoredEvent]) -> None:
         """Fold more events."""
@@ -76,42 +94,92 @@ class RunCourse:
         now, event = stored.time, stored.event
         match event:
             case AttemptStarted(attempt):
-                self._attempt, self._trains = attempt, False
-                if self._training is None:
-                    self._training = Polyline((now,), (0.0,), 1.0)
+                self._begin_attempt(attempt, now)
             case WorkerStarted():
                 self._trains = False
             case TrainingStarted(step, steps_per_epoch):
                 self._start(step, steps_per_epoch, now)
-            case Rewound(step):
+            case Rewound(step, checkpoint):
+                self._checkpoint = checkpoint
                 self.markers = [each for each in self.markers if not each.step > step]
+            case Restarting():
+                self._restarting = event
             case CheckpointSaved(path, step):
-                text = f"Checkpoint of step {step:,}: {Path(path).name}"
+                text = _tr("Checkpoint of step {step}: {name}")
+                text = text.format(step=f"{step:,}", name=Path(path).name)
                 self._mark(MarkerKind.CHECKPOINT, step, now, text)
+            case CheckpointFailed(step, text):
+                self._mark(MarkerKind.ALARM, step, now, text)
             case Paused():
                 self._paused = now
             case Resumed(step):
-                since = "" if math.isnan(self._paused) else f" of {hours(now - self._paused)}"
-                text = f"Went on after a pause{since} at step {step:,}"
-                self._mark(MarkerKind.PAUSE, step, now, text)
-            case Alarm(text=text, raised=True):
+                self._mark(MarkerKind.PAUSE, step, now, self._after_pause(step, now))
+            case Alarm(text=text, raised=True) | Trouble(text=text, raised=True):
                 self._mark(MarkerKind.ALARM, math.nan, now, text)
         if self._trains:
             self._alive = now
         if isinstance(event, RunEnded):
-            self._trains = False
+            self._trains, self._restarting = False, None
+
+    def _begin_attempt(self, attempt: int, now: float) -> None:
+        self._attempt, self._trains, self._checkpoint = attempt, False, ""
+        if self._training is None:
+            self._training = Polyline((now,), (0.0,), 1.0)
+        else:
+            self._returns += (now,)
 
     def _start(self, step: int, steps_per_epoch: int, now: float) -> None:
         if math.isnan(self._alive) or self._training is None:
             self._training = Polyline((now,), (0.0,), 1.0)
         else:
+            down = now - self._alive
             self._training = self._training.bent(self._alive, 0.0).bent(now, 1.0)
-            text = f"Attempt {self._attempt} goes on from step {step:,}"
-            self._mark(MarkerKind.RESTART, step, now, text)
+            changes = self._changes()
+            kind = MarkerKind.EDIT if changes else MarkerKind.RESTART
+            text = " ".join([self._return(step, down), *changes])
+            self._mark(kind, step, now, text)
         slope = 1.0 / max(steps_per_epoch, 1)
         begin = self._epochs or Polyline((0.0,), (0.0,), slope)
         self._epochs = begin.bent(float(step), slope)
-        self._trains = True
+        self._trains, self._restarting = True, None
+        self._trained_attempt = self._attempt
+
+    def _changes(self) -> list[str]:
+        """What was changed since training went on the last time; attempts between may have failed
+        before they came that far."""
+        attempts = range(self._trained_attempt + 1, self._attempt + 1)
+        return [
+            _tr("Changed: {changes}.").format(changes=self._edits[attempt])
+            for attempt in attempts
+            if attempt in self._edits
+        ]
+
+    def _return(self, step: int, down: float) -> str:
+        words = {"attempt": self._attempt, "step": f"{step:,}", "down": hours(down)}
+        if self._restarting is None:
+            text = _tr("Resumed at step {step} after {down} (attempt {attempt}).")
+        elif self._checkpoint:
+            text = _tr("Restart {number} of {most} at step {step}, from {checkpoint}: {why}")
+        else:
+            text = _tr("Restart {number} of {most}, from the beginning: {why}")
+        if self._restarting is not None:
+            words |= {
+                "number": self._restarting.number,
+                "most": self._restarting.most,
+                "why": self._restarting.failure.message,
+                "checkpoint": self._checkpoint,
+            }
+        return text.format(**words)
+
+    def _after_pause(self, step: int, now: float) -> str:
+        if math.isnan(self._paused):
+            return _tr("Went on after a pause at step {step}").format(step=f"{step:,}")
+        text = _tr("Went on after a pause of {length} at step {step}")
+        return text.format(length=hours(now - self._paused), step=f"{step:,}")
 
     def _mark(self, kind: MarkerKind, step: float, now: float, text: str) -> None:
         self.markers.append(Marker(kind, step, now, text))
+
+
+def _tr(text: str) -> str:
+    return QCoreApplication.translate("RunCourse", text)

@@ -11,6 +11,10 @@ from gui.plots.pyramid import Array, GrowingArray, Pyramid, highest, lowest, mea
 from gui.plots.smoothing import MovingAverage
 from gui.plots.x_scale import XKind, XScale
 
+SMOOTHED_AT_ONCE = 200_000
+"""Points whose smoothed values are worked out before a frame is painted; the rest follows with the
+next frames, so that no move of the slider stops the window."""
+
 
 class Series:
     """Values over ascending steps and times. NaN, and infinity on screen, is a gap."""
@@ -28,6 +32,7 @@ class Series:
         self._steps, self._times = GrowingArray(), GrowingArray()
         self._gaps = GrowingArray()
         self._x = self._places()
+        self._breaks = self._scale.breaks(self._times.values)
         self._raw = Pyramid(lowest, highest)
         self._low = self._high = self._low_positive = math.nan
         self.last = math.nan
@@ -58,6 +63,7 @@ class Series:
         self._times.extend(times)
         if self._x is not self._steps:
             self._x.extend(self._scale.x(steps, times))
+        self._breaks = self._scale.breaks(self._times.values)
         self._raw.extend(finite)
         self._low = float(np.fmin(self._low, np.fmin.reduce(finite)))
         self._high = float(np.fmax(self._high, np.fmax.reduce(finite)))
@@ -76,6 +82,11 @@ class Series:
             self._smoothing = smoothing
             self._forget_smoothed()
 
+    @property
+    def is_smoothed(self) -> bool:
+        """Whether every point has its smoothed value; else asking for a view brings some more."""
+        return not self._smoothing or len(self._smoothed) == len(self)
+
     def bounds(self, *, positive: bool = False) -> tuple[float, float] | None:
         """Lowest and highest finite value (above 0 if `positive`), or None without any."""
         low = self._low_positive if positive else self._low
@@ -85,6 +96,7 @@ class Series:
         """Place the points on another horizontal axis."""
         self._scale = scale
         self._x = self._places()
+        self._breaks = scale.breaks(self._times.values)
 
     def x_range(self) -> tuple[float, float] | None:
         """Places of the first and the last point; None without any."""
@@ -121,26 +133,31 @@ class Series:
         first, last = self._range(x0, x1)
         places, values = self._x.values, self._raw.values
         if last - first < 4 * pixels:
-            return places[first:last], values[first:last]
+            return self._torn(places[first:last], values[first:last], first)
         start, size, (low, high) = self._raw.columns(first, last, pixels)
         rest = start + size * len(low)
         xs = places[start:last:size]
         if rest < last:
             low = np.append(low, np.fmin.reduce(values[rest:last]))
             high = np.append(high, np.fmax.reduce(values[rest:last]))
-        return np.repeat(xs, 2), np.column_stack((low, high)).ravel()
+        both = np.column_stack((low, high)).ravel()
+        return self._torn(np.repeat(xs, 2), both, start, size, corners=2)
 
     def smoothed_view(self, x0: float, x1: float, pixels: int) -> tuple[Array, Array]:
         """The same for the smoothed curve, with the mean of each column and the newest point."""
         self._catch_up()
         first, last = self._range(x0, x1)
         places, values = self._x.values, self._smoothed.values
+        last = min(last, len(values))
+        if last <= first:
+            return np.empty(0), np.empty(0)
         if last - first < 4 * pixels:
-            return places[first:last], values[first:last]
+            return self._torn(places[first:last], values[first:last], first)
         start, size, (middle,) = self._smoothed.columns(first, last, pixels // 2)
         # A column's mean belongs to its middle: at its beginning it would run ahead of the points.
         xs = places[start + size // 2 : start + size * len(middle) : size]
-        return np.append(xs, places[last - 1]), np.append(middle, values[last - 1])
+        xs, ys = np.append(xs, places[last - 1]), np.append(middle, values[last - 1])
+        return self._torn(xs, ys, start + size // 2, size)
 
     def gaps(self, x0: float, x1: float, pixels: int) -> Array:
         """Places between `x0` and `x1` whose values are NaN or infinite, one per pixel at most."""
@@ -156,7 +173,21 @@ class Series:
             return math.nan
         if smoothed:
             self._catch_up()
-        return float((self._smoothed if smoothed else self._raw).values[index])
+            if index < len(self._smoothed):
+                return float(self._smoothed.values[index])
+        return float(self._raw.values[index])
+
+    def _torn(
+        self, xs: Array, ys: Array, first: int, size: int = 1, corners: int = 1
+    ) -> tuple[Array, Array]:
+        """The line through `xs` and `ys` with a gap wherever the run was down. It begins at point
+        number `first`; `corners` of it stand for `size` points."""
+        end = first + size * len(xs) // corners
+        breaks = self._breaks[(self._breaks > first) & (self._breaks < end)]
+        if not len(breaks):
+            return xs, ys
+        places = np.minimum(-(-(breaks - first) // size) * corners, len(xs) - corners)
+        return np.insert(xs, places, xs[places]), np.insert(ys, places, np.nan)
 
     def _nearest(self, x: float) -> int | None:
         xs = self._x.values
@@ -184,6 +215,7 @@ class Series:
         self._smoothed = Pyramid(mean)
 
     def _catch_up(self) -> None:
-        new = self._raw.values[len(self._smoothed) :]
+        done = len(self._smoothed)
+        new = self._raw.values[done : done + SMOOTHED_AT_ONCE]
         if len(new):
             self._smoothed.extend(self._average.extend(new))

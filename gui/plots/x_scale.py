@@ -8,8 +8,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
+import numpy.typing as npt
 
 from gui.plots.pyramid import Array
+
+Places = npt.NDArray[np.intp]
+"""Numbers of points, counted from 0."""
 
 
 class XKind(StrEnum):
@@ -18,7 +22,7 @@ class XKind(StrEnum):
     STEP = "step"
     EPOCH = "epoch"
     RELATIVE = "relative"
-    """Seconds of training, without the time in which the run was down."""
+    """Seconds of training: pauses count, the time in which the run was down does not."""
 
     WALL = "wall"
     """Seconds since the Unix epoch, said as local date and time."""
@@ -60,6 +64,17 @@ class XScale:
 
     training: Polyline | None = None
     """From seconds since the Unix epoch to seconds of training; None before the run has begun."""
+
+    returns: tuple[float, ...] = ()
+    """When the run came back after it had been down, in seconds since the Unix epoch."""
+
+    def breaks(self, times: Array) -> Places:
+        """Which of the ascending `times` are the first after the run was down: on an axis of time
+        no line leads to them from the ones before."""
+        if not self.kind.is_time:
+            return np.empty(0, np.intp)
+        found: Places = np.unique(np.searchsorted(times, np.array(self.returns)))
+        return found[(found > 0) & (found < len(times))]
 
     def x(self, steps: Array, times: Array) -> Array:
         """Places of points; NaN where they have none (yet)."""

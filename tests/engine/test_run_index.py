@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import math
+import os
+import shutil
 from pathlib import Path
 
 import pytest
 
-from engine import client, paths
+from engine import client, paths, queue, run_index
 from engine.client import RunInfo
-from engine.run_index import FILE_NAME, RunIndex
+from engine.events import AttemptStarted
+from engine.process import created
+from engine.queue import Ticket
+from engine.run_index import FILE_NAME, RunIndex, newest_active
 from engine.run_notes import RunNotes, write_notes
+from engine.store import RunStore
 from tests.engine.written_runs import write_run
 
 
@@ -24,7 +30,7 @@ def looked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append(run_id)
         return look(run_id)
 
-    monkeypatch.setattr("engine.client.look", counted)
+    monkeypatch.setattr("engine.run_info.look", counted)
     return found
 
 
@@ -83,3 +89,121 @@ def test_where_nothing_can_be_kept_the_runs_are_listed_all_the_same() -> None:
 def test_the_best_figure_is_finite() -> None:
     write_run("finished", (math.nan, 3.0, -math.inf, 2.0))
     assert RunIndex().runs()[0].best == {"validation/loss": (2.0, 40)}
+
+
+def settle(index: RunIndex) -> list[RunInfo]:
+    """What `index` lists after a while in which nothing happened."""
+    for path in (paths.runs_folder(), paths.home() / queue.FILE_NAME):
+        if path.exists():
+            os.utime(path, (1_760_000_000, 1_760_000_000))
+    return index.runs()
+
+
+def ticket(run_id: str) -> Ticket:
+    return Ticket(run_id, os.getpid(), created(os.getpid()), (), ())
+
+
+def resume(folder: Path) -> None:
+    """What a supervisor does first."""
+    queue.enter(ticket(folder.name))
+    store = RunStore(folder)
+    store.append(AttemptStarted(2, os.getpid(), created(os.getpid())), 1_760_000_500.0)
+    store.close()
+
+
+def test_a_glance_at_runs_that_are_over_looks_into_few_folders(
+    monkeypatch: pytest.MonkeyPatch, looked: list[str]
+) -> None:
+    for _ in range(5):
+        write_run("finished")
+    write_run("running")
+    index = RunIndex()
+    first = settle(index)
+    stamped: list[str] = []
+    stamp = run_index._stamp
+    monkeypatch.setattr("engine.run_index.IN_TURN", 2)
+    monkeypatch.setattr(
+        "engine.run_index._stamp",
+        lambda folder: (stamped.append(Path(folder).name), stamp(folder))[1],
+    )
+    looked.clear()
+    assert index.glance() is first
+    assert looked == ["6"]
+    assert stamped == ["6", "5"]
+    for _ in range(2):
+        index.glance()
+    assert set(stamped) == set("123456")
+
+
+def test_a_glance_finds_runs_that_come_and_go() -> None:
+    folder = write_run("finished")
+    index = RunIndex()
+    settle(index)
+    write_run("finished")
+    assert [info.id for info in index.glance()] == ["2", "1"]
+    settle(index)
+    shutil.rmtree(folder)
+    assert [info.id for info in index.glance()] == ["2"]
+
+
+def test_a_glance_finds_a_run_of_which_there_was_only_a_folder() -> None:
+    write_run("finished")
+    folder = write_run("finished")
+    aside = folder.parent.parent / "aside"
+    shutil.copytree(folder, aside)
+    for file in ("spec.toml", "run.sqlite"):
+        (folder / file).unlink()
+    index = RunIndex()
+    assert [info.id for info in settle(index)] == ["1"]
+    shutil.copytree(aside, folder, dirs_exist_ok=True)
+    os.utime(paths.runs_folder(), (1_760_000_000, 1_760_000_000))
+    assert [info.id for info in index.glance()] == ["2", "1"]
+
+
+def test_a_glance_finds_an_old_run_that_somebody_else_resumes() -> None:
+    old = write_run("stopped")
+    write_run("finished")
+    index = RunIndex()
+    settle(index)
+    resume(old)
+    assert index.glance()[1].state == "starting"
+
+
+def test_a_supervisor_that_is_slow_to_write_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    old = write_run("stopped")
+    monkeypatch.setattr("engine.run_index.IN_TURN", 0)
+    queue.enter(ticket("1"))
+    index = RunIndex()
+    assert settle(index)[0].state == "stopped"
+    resume(old)
+    assert index.glance()[0].state == "starting"
+
+
+def test_notes_of_another_window_are_seen_when_it_is_the_turn_of_their_run() -> None:
+    folder = write_run("finished")
+    index = RunIndex()
+    settle(index)
+    write_notes(folder, RunNotes(name="new"))
+    assert index.glance()[0].name == "new"
+
+
+def test_a_damaged_run_is_listed_apart_and_comes_back() -> None:
+    folder = write_run("finished")
+    good = (folder / "spec.toml").read_bytes()
+    (folder / "spec.toml").write_bytes(b"noise")
+    index = RunIndex()
+    assert settle(index) == []
+    assert [run.id for run in index.unreadable] == ["1"]
+    (folder / "spec.toml").write_bytes(good)
+    assert [info.id for info in index.glance()] == ["1"]
+    assert index.unreadable == []
+
+
+def test_the_run_to_begin_with_is_the_newest_active_one_else_the_newest() -> None:
+    assert newest_active() is None
+    for state in ("running", "finished", "finished"):
+        write_run(state)
+    (paths.run_folder("3") / "spec.toml").write_bytes(b"noise")
+    assert newest_active() == "2"
+    queue.enter(ticket("1"))
+    assert newest_active() == "1"

@@ -49,6 +49,16 @@ def test_a_store_that_is_being_created_is_no_store_yet(tmp_path: Path) -> None:
         RunReader(tmp_path)
 
 
+def test_a_schema_whose_damage_cannot_be_quoted_is_an_sqlite_error_too(tmp_path: Path) -> None:
+    with closing(RunStore(tmp_path)):
+        pass
+    file = tmp_path / FILE_NAME
+    whole = file.read_bytes()
+    file.write_bytes(whole.replace(b"KEY CHECK", b"KEY \xe4HECK"))
+    with pytest.raises(sqlite3.DatabaseError, match="can't decode"):
+        RunReader(tmp_path)
+
+
 def test_a_damaged_store_is_an_sqlite_error(tmp_path: Path) -> None:
     (tmp_path / FILE_NAME).write_bytes(b"no database, but long enough to be looked at" * 100)
     with pytest.raises(sqlite3.DatabaseError):

@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QSettings
+from PySide6.QtCore import QSettings, Qt
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
@@ -22,7 +22,7 @@ from engine.store_reader import RunReader
 from gui.app import Deck
 from gui.settings_file import open_settings
 from gui.theme import ThemeController
-from tests.gui.conftest import Record, record
+from tests.gui.conftest import Record, record, wait_for_runs
 
 __all__ = ["record"]
 
@@ -63,7 +63,9 @@ def damaged(record: Record) -> Callable[[str], Path]:
 
 
 @pytest.fixture
-def deck(qapp: QApplication, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Deck]]:
+def deck(
+    qapp: QApplication, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[], Deck]]:
     """Opens the window."""
     monkeypatch.setattr("gui.telemetry_reader.TelemetryReader.start", lambda self: None)
     made: list[Deck] = []
@@ -71,6 +73,7 @@ def deck(qapp: QApplication, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callab
     def make() -> Deck:
         made.append(Deck(ThemeController(qapp)))
         made[-1].window.show()
+        wait_for_runs(made[-1], qtbot)
         return made[-1]
 
     yield make
@@ -86,7 +89,7 @@ def test_a_damaged_run_is_listed_with_the_reason_and_the_others_work(
     folder = damaged(how)
     if how == "no spec":  # of a young run it may be about to be written
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(client, "LONGEST_START", -1.0)
+            patch.setattr(run_info, "LONGEST_START", -1.0)
             runs = run_info.all_runs()
     else:
         runs = run_info.all_runs()
@@ -126,12 +129,13 @@ def test_the_window_opens_lists_a_damaged_run_and_shows_the_others(
     damaged(how)
     window = deck()
     history = window.history
-    assert [history.item(row).text().rpartition("#")[2] for row in range(3)] == ["3", "1", "2"]
-    assert history.item(2).toolTip().startswith("Run 2 cannot be read: ")
-    history.setCurrentRow(2)
+    rows = [history.model().index(row, 0) for row in range(3)]
+    assert [row.data().rpartition("#")[2] for row in rows] == ["3", "1", "2"]
+    assert rows[2].data(Qt.ItemDataRole.ToolTipRole).startswith("Run 2 cannot be read: ")
+    history.setCurrentIndex(rows[2])
     assert "cannot be read" in window.window.statusBar().currentMessage()
     assert not history.resume.isEnabled()
-    history.setCurrentRow(1)
+    history.setCurrentIndex(rows[1])
     qtbot.waitUntil(lambda: window.reader._info is not None and window.reader._info.id == "1")
 
 

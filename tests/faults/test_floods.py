@@ -27,7 +27,7 @@ from engine.store_reader import RunReader, StoredEvent
 from engine.supervisor.inbox import MOST_UNREAD, Inbox, Received
 from engine.worker import outbox as outbox_module
 from engine.worker.outbox import Outbox
-from gui.event_table import MOST_EVENTS, EventModel
+from gui.event_model import MOST_ROWS, EventModel
 from gui.log_tail import LONGEST_LINE, MOST_BYTES, LogTail
 from gui.log_view import MOST_LINES, LogView
 from gui.run_figures import MOST_LOSSES, RunFigures
@@ -133,11 +133,11 @@ def test_half_a_million_points_are_all_kept_and_the_window_holds_a_part(
 
 def test_the_table_of_events_forgets_the_oldest(qapp: QApplication) -> None:
     model = EventModel()
-    for first in range(0, 2 * MOST_EVENTS, 5000):
+    for first in range(0, 2 * MOST_ROWS, 5000):
         model.append(
             [StoredEvent(n, 1.0, EpochEnded(n, n, {})) for n in range(first, first + 5000)]
         )
-    assert model.rowCount() == MOST_EVENTS
+    assert model.rowCount() == MOST_ROWS
 
 
 def test_what_a_worker_keeps_for_a_supervisor_that_does_not_read_is_limited(

@@ -11,6 +11,7 @@ import pytest
 from PySide6.QtCore import QCoreApplication, QEvent
 from PySide6.QtGui import QPalette
 from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
 
 from engine import paths
 from engine.catalog import recipe
@@ -132,14 +133,22 @@ def use_strategies(monkeypatch: pytest.MonkeyPatch) -> UseStrategies:
     return use
 
 
+def wait_for_runs(deck: Deck, qtbot: QtBot) -> None:
+    """Wait until a window that has just been made lists the runs."""
+    with qtbot.waitSignal(deck.controller.runs_listed, timeout=60_000):
+        pass
+
+
 @pytest.fixture
-def open_deck(qapp: QApplication) -> Iterator[Callable[[], Deck]]:
+def open_deck(qapp: QApplication, qtbot: QtBot) -> Iterator[Callable[[], Deck]]:
+    """Opens the window, and waits until it shows what there is."""
     decks: list[Deck] = []
 
     def open() -> Deck:
         deck = Deck(ThemeController(qapp))
         decks.append(deck)
         deck.window.show()
+        wait_for_runs(deck, qtbot)
         return deck
 
     yield open

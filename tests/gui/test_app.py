@@ -14,7 +14,10 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
+from engine import queue
 from engine.events import EpochEnded, Failure, RunEnded
+from engine.process import created
+from engine.queue import Ticket
 from gui.app import NO_DISPLAY, Deck, run
 from gui.application import has_display
 from gui.telemetry_reader import TelemetryReader
@@ -102,6 +105,7 @@ def test_it_opens_with_the_newest_active_run_else_the_newest(
     active.begin()
     over.begin()
     over.add(RunEnded("finished", ""))
+    queue.enter(Ticket("1", os.getpid(), created(os.getpid()), (), ()))
     assert open_deck().controls.title.endswith("#1")
     active.add(RunEnded("stopped", ""))
     assert open_deck().controls.title.endswith("#2")
@@ -118,7 +122,7 @@ def test_a_click_in_the_list_shows_the_other_run_and_nothing_of_the_first(
     second.write_log(0, "from the second\n")
     deck = open_deck()
     assert deck.controls.title.endswith("#2")
-    row = deck.history.visualItemRect(deck.history.item(1)).center()
+    row = deck.history.visualRect(deck.history.model().index(1, 0)).center()
     QTest.mouseClick(deck.history.viewport(), Qt.MouseButton.LeftButton, pos=row)
     assert deck.controls.title.endswith("#1")
     assert deck.banner.isVisible()

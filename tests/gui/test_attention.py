@@ -13,25 +13,37 @@ from engine.client import RunInfo
 from engine.heartbeat import Heartbeat
 from engine.run_state import RunState, RunStatus
 from gui.attention import Attention
-from gui.liveness import Liveness
+from gui.liveness import HEARD, Liveness, Silence
 from gui.notices import Notices
 from gui.progress_text import time_left, window_title
 from gui.run_controls import RunControls
+from gui.taskbar import Taskbar, desktop_tell
 from gui.theme import ThemeController
 from tests.gui.conftest import SPEC
 
 
 def info(
-    folder: Path, state: RunState = RunState.RUNNING, *, updated: float = 0.0, step: int = 13
+    folder: Path,
+    state: RunState = RunState.RUNNING,
+    *,
+    updated: float = 0.0,
+    step: int = 13,
+    step_seconds: float = 0.0,
 ) -> RunInfo:
     status = RunStatus(
-        state=state, updated=updated, step=step, steps_per_epoch=15, epochs=2, seconds_left=65.0
+        state=state,
+        updated=updated,
+        step=step,
+        step_seconds=step_seconds,
+        steps_per_epoch=15,
+        epochs=2,
+        seconds_left=65.0,
     )
     return RunInfo("7", folder, SPEC, status, state, "All is done.")
 
 
-def silences(liveness: Liveness) -> list[float]:
-    said: list[float] = []
+def silences(liveness: Liveness) -> list[Silence]:
+    said: list[Silence] = []
     liveness.silence.connect(said.append)
     return said
 
@@ -42,10 +54,11 @@ def test_a_supervisor_without_a_word_is_silent_and_heard_again(
     liveness = Liveness()
     said = silences(liveness)
     liveness.show_info(info(tmp_path, updated=time.time() - 5))
-    assert said[-1] == pytest.approx(5.0, abs=1.0)
+    assert said[-1].seconds == pytest.approx(5.0, abs=1.0)
+    assert not said[-1].workers_only
     Heartbeat(tmp_path).beat()
     liveness.check()
-    assert said[-1] == 0.0
+    assert said[-1] == HEARD
 
 
 def test_a_long_step_is_no_silence(qapp: QApplication, tmp_path: Path) -> None:
@@ -55,6 +68,58 @@ def test_a_long_step_is_no_silence(qapp: QApplication, tmp_path: Path) -> None:
     said = silences(liveness)
     liveness.show_info(info(tmp_path, updated=time.time() - 60))
     assert said == []
+
+
+@pytest.mark.parametrize(("age", "is_old"), [(2.0, False), (5.0, True)])
+def test_workers_that_finish_no_step_are_missed_though_the_supervisor_is_well(
+    qtbot: QtBot, qapp: QApplication, tmp_path: Path, age: float, is_old: bool
+) -> None:
+    Heartbeat(tmp_path).beat()
+    window, figure = QMainWindow(), QLabel("0.5")
+    qtbot.addWidget(window)
+    controls = RunControls(ThemeController(qapp).current)
+    qtbot.addWidget(controls)
+    attention = Attention(window, controls, [figure])
+    stuck = info(tmp_path, updated=time.time() - age, step_seconds=0.1)
+    controls.show_info(stuck)
+    attention.show_info(stuck)
+    assert ("no step for 5 s" in controls.state_text) is is_old
+    assert ("ETA" in controls.state_text) is not is_old
+    assert figure.isEnabled() is not is_old
+    further = info(tmp_path, updated=time.time(), step=14, step_seconds=0.1)
+    controls.show_info(further)
+    attention.show_info(further)
+    assert "ETA" in controls.state_text
+    assert figure.isEnabled()
+
+
+def test_a_step_may_take_as_long_as_steps_take(qapp: QApplication, tmp_path: Path) -> None:
+    Heartbeat(tmp_path).beat()
+    liveness = Liveness()
+    said = silences(liveness)
+    liveness.show_info(info(tmp_path, updated=time.time() - 20, step_seconds=15.0))
+    assert said == []
+
+
+def test_the_taskbar_hears_of_progress_once(tmp_path: Path) -> None:
+    told: list[float | None] = []
+    taskbar = Taskbar(told.append)
+    for state, step in (
+        (RunState.STARTING, 0),
+        (RunState.RUNNING, 15),
+        (RunState.RUNNING, 15),
+        (RunState.PAUSED, 15),
+        (RunState.RUNNING, 30),
+        (RunState.FINISHED, 30),
+    ):
+        taskbar.show_info(info(tmp_path, state, step=step))
+    taskbar.show_info(None)
+    assert told == [0.5, 1.0, None]
+
+
+def test_a_desktop_that_shows_no_progress_is_left_alone(qapp: QApplication, tmp_path: Path) -> None:
+    assert desktop_tell(qapp) is None
+    Taskbar(None).show_info(info(tmp_path))
 
 
 @pytest.mark.parametrize("state", [RunState.FINISHED, RunState.INTERRUPTED, RunState.STARTING])
@@ -92,11 +157,11 @@ def test_silence_greys_the_figures_and_says_how_old_they_are(
 
 
 def test_the_title_says_what_there_is_to_say(tmp_path: Path) -> None:
-    assert window_title(None, silent=False) == "Traindeck"
+    assert window_title(None, HEARD) == "Traindeck"
     failed = info(tmp_path, RunState.FAILED)
-    assert window_title(failed, silent=False).startswith("failed · ")
+    assert window_title(failed, HEARD).startswith("failed · ")
     nearly = info(tmp_path, step=29)
-    assert window_title(nearly, silent=False).startswith("96 % · ")
+    assert window_title(nearly, HEARD).startswith("96 % · ")
 
 
 def test_the_time_left_stands_still_in_a_pause(tmp_path: Path) -> None:

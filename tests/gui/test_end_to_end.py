@@ -16,6 +16,7 @@ from engine.events import CacheEmptied, CheckpointSaved, Paused
 from engine.run_state import RunState
 from gui.app import Deck
 from gui.theme import ThemeController
+from tests.gui.conftest import wait_for_runs
 
 LONG = 90_000
 """Milliseconds: importing a framework on a busy machine takes a while."""
@@ -49,6 +50,7 @@ def open_deck(qtbot: QtBot, qapp: QApplication) -> Iterator[Callable[[], Deck]]:
     def open() -> Deck:
         decks.append(Deck(ThemeController(qapp)))
         decks[-1].window.show()
+        wait_for_runs(decks[-1], qtbot)
         return decks[-1]
 
     yield open

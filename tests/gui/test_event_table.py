@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication
 from pytestqt.modeltest import ModelTester
 from pytestqt.qtbot import QtBot
 
 from engine.events import CheckpointSaved, WorkerStarted
 from engine.store_reader import StoredEvent
-from gui.event_table import EventModel, EventTable
+from gui.event_model import EventModel
+from gui.event_table import EventTable
 
 EVENTS = [
     StoredEvent(1, 0.25, WorkerStarted(1, 4711, ("cpu:1",))),
@@ -31,11 +33,11 @@ def cells(table: EventTable, row: int) -> list[str]:
 
 def test_a_row_says_when_what_who_and_in_words(table: EventTable) -> None:
     table.append(EVENTS)
-    time, what, rank, level, text = cells(table, 0)
+    time, what, step, rank, level, text = cells(table, 0)
     assert time.endswith(".250")
-    assert (what, rank, level) == ("Worker started", "1", "INFO")
+    assert (what, step, rank, level) == ("Worker started", "", "1", "INFO")
     assert "4711" in text
-    assert cells(table, 1)[1:3] == ["Checkpoint saved", ""]
+    assert cells(table, 1)[1:4] == ["Checkpoint saved", "5", ""]
     header = table.model().headerData(1, Qt.Orientation.Horizontal)
     assert header == "What"
 
@@ -48,6 +50,36 @@ def test_filter_and_clear(table: EventTable) -> None:
     assert table.model().rowCount() == 2
     table.clear()
     assert table.model().rowCount() == 0
+
+
+def test_searching_without_hiding_goes_round(table: EventTable) -> None:
+    table.append([*EVENTS, *EVENTS, *EVENTS])
+    table.show()
+    said: list[tuple[int, int]] = []
+    table.matches.connect(lambda place, count: said.append((place, count)))
+    table.set_hiding(False)
+    table.set_filter("cpu:1")
+    assert table.model().rowCount() == 6
+    assert said[-1] == (0, 3)
+    rows = []
+    for _ in range(4):
+        assert table.find_again()
+        rows.append(table.currentIndex().row())
+    assert rows == [0, 2, 4, 0]
+    assert table.find_again(backwards=True)
+    assert table.currentIndex().row() == 4
+    assert said[-1] == (3, 3)
+    table.set_filter("nowhere")
+    assert not table.find_again()
+
+
+def test_rows_are_copied_for_a_spreadsheet(table: EventTable) -> None:
+    table.append(EVENTS)
+    table.selectRow(1)
+    table.copy.trigger()
+    head, row = QGuiApplication.clipboard().text().split("\n")
+    assert head.split("\t") == ["Time", "What", "Step", "Rank", "Level", "Text"]
+    assert row.split("\t") == cells(table, 1)
 
 
 def test_the_model_keeps_qts_rules(qtmodeltester: ModelTester) -> None:

@@ -130,3 +130,28 @@ def _cleared(entry: Field) -> QLineEdit:
     assert isinstance(line, QLineEdit)
     line.clear()
     return line
+
+
+@pytest.mark.parametrize("text", ["a\x00b", "a\u2028b", "\x1b[31m"])
+def test_text_is_one_line_that_can_be_shown(qtbot: QtBot, text: str) -> None:
+    entry = Field(FieldInfo("note", "str", "a"))
+    qtbot.addWidget(entry)
+    entry.set_value(text)
+    with pytest.raises(ValueError, match="without control characters"):
+        entry.value()
+
+
+def test_the_recipes_own_default_is_never_wrong(qtbot: QtBot) -> None:
+    entry = Field(FieldInfo("note", "str", " a\tb "))
+    qtbot.addWidget(entry)
+    assert entry.value() == " a\tb "
+    assert not entry.is_changed
+
+
+def test_a_sentence_about_a_long_entry_stays_short(qtbot: QtBot) -> None:
+    entry = Field(FieldInfo("width", "int", 1))
+    qtbot.addWidget(entry)
+    entry.set_value("x" * 5000)
+    with pytest.raises(ValueError, match="whole number") as caught:
+        entry.value()
+    assert len(str(caught.value)) < 100

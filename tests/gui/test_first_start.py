@@ -52,6 +52,10 @@ def test_why_it_did_not_start_is_said_on_the_page(
     deck.first_start.button.click()
     qtbot.waitUntil(lambda: "The disk is full." in deck.first_start.note)
     assert deck.first_start.button.isEnabled()
+    deck.telemetry.snapshot.emit(device_states.eight_gpus())
+    assert "The disk is full." in deck.first_start.note, "figures of devices do not wipe it out"
+    deck.first_start.button.click()
+    assert "The disk is full." not in deck.first_start.note
 
 
 def test_it_takes_the_first_empty_gpu(open_deck: OpenDeck) -> None:

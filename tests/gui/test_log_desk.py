@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.events import CheckpointSaved, WorkerFailed, WorkerStarted
 from engine.store_reader import StoredEvent
-from gui import event_table
+from gui import event_model
 from gui.event_table import EventTable
 from gui.log_bar import LogBar
 from gui.log_desk import LogDesk
@@ -77,6 +77,39 @@ def test_searching_marks_all_lines_and_goes_round(room: Room) -> None:
     assert room.selected()[-7:] == found[1]
 
 
+def test_the_number_of_matches_is_said_and_where_one_is(room: Room, qtbot: QtBot) -> None:
+    room.desk.take_output(0, ["alpha 1", "beta", "Alpha 2"])
+    room.bar.filter.setText("alpha")
+    assert room.bar.matches.text() == "2"
+    room.bar.next.click()
+    first = room.bar.matches.text()
+    room.bar.next.click()
+    assert {first, room.bar.matches.text()} == {"1 / 2", "2 / 2"}
+    room.bar.previous.click()
+    assert room.bar.matches.text() == first
+    room.desk.take_output(0, ["alpha 3"])
+    qtbot.waitUntil(lambda: room.bar.matches.text().endswith("3"))
+    room.bar.filter.setText("gamma")
+    assert room.bar.matches.text() == "nothing"
+    assert not room.bar.next.isEnabled()
+    room.bar.filter.clear()
+    assert room.bar.matches.text() == ""
+
+
+def test_the_table_in_sight_is_searched_and_counted(room: Room) -> None:
+    room.desk.take_output(0, ["step-5"])
+    room.desk.take_events([SAVED, STARTED, FAILED, SAVED])
+    room.bar.filter.setText("step-5")
+    room.bar.only_matches.click()
+    room.tabs.setCurrentWidget(room.events)
+    assert room.bar.matches.text() == "2"
+    for place, row in (("1 / 2", 0), ("2 / 2", 3), ("1 / 2", 0)):
+        room.desk.find_next()
+        assert room.events.isVisible()
+        assert room.events.currentIndex().row() == row
+        assert room.bar.matches.text() == place
+
+
 def test_what_is_not_there_is_said(room: Room, qtbot: QtBot) -> None:
     room.bar.filter.setText("gamma")
     with qtbot.waitSignal(room.desk.said) as said:
@@ -122,10 +155,10 @@ def test_which_lines_speak_of_an_error(line: str, is_one: bool) -> None:
 
 
 def test_the_table_of_a_chatty_run_is_bounded(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_table, "MOST_ROWS", 5)
+    monkeypatch.setattr(event_model, "MOST_ROWS", 5)
     for _ in range(4):
         room.events.append([SAVED, STARTED])
     room.events.append([FAILED])
     model = room.events.model()
     assert model.rowCount() == 5
-    assert "It broke." in model.index(4, 4).data()
+    assert "It broke." in model.index(4, 5).data()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gui.log_tail import MOST_BYTES, LogTail
+from gui.log_tail import MOST_BYTES, LogTail, as_shown
 
 
 def test_a_long_log_begins_near_its_end_with_a_whole_line(tmp_path: Path) -> None:
@@ -38,3 +38,26 @@ def test_progress_bars_and_broken_bytes_come_out_as_a_terminal_shows_them(tmp_pa
     path = tmp_path / "rank0.log"
     path.write_bytes(b" 10 %\r 20 %\r100 %\r\n\xff\xfe\n")
     assert LogTail(path).read() == ["100 %", "��"]
+
+
+def test_colours_and_signs_that_are_none_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "rank0.log"
+    link = b"\x1b]8;;http://localhost\x1b\\here\x1b]8;;\x07"
+    path.write_bytes(
+        b"\x1b[1;31mred\x1b[0m and \x1b[38;5;12mblue\x1b[m\n"
+        b"epoch 1:  50%|\xe2\x96\x88   | 5/10\x1b[A\r"
+        b"epoch 1: 100%|\xe2\x96\x88\xe2\x96\x88| 10/10\x1b[K\n"
+        + link
+        + b"\n\x00\x07a\tb\n\x1b(Bplain\n"
+    )
+    assert LogTail(path).read() == [
+        "red and blue",
+        "epoch 1: 100%|██| 10/10",
+        "here",
+        "a\tb",
+        "plain",
+    ]
+
+
+def test_the_end_of_a_log_in_a_failure_is_shown_likewise() -> None:
+    assert as_shown("1 %\r99 %\n\x1b[31mValueError\x1b[0m: é\n") == "99 %\nValueError: é\n"

@@ -13,10 +13,16 @@ from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
+from engine.store_reader import Curve
 from gui.background import Background
+from gui.compare.curve_tail import News
+from gui.compare.plots import ComparisonPlots
+from gui.plot_desk import PlotDesk
 from gui.plot_export import PlotExport
 from gui.plots.curve_plot import CurvePlot
+from gui.plots.plot_grid import PlotGrid
 from gui.plots.plot_menu import PlotAction
+from gui.store_reader import StoreReader
 from gui.theme import DARK
 
 
@@ -112,3 +118,69 @@ def test_a_folder_that_cannot_be_written_is_said(
     with qtbot.waitSignal(export.said) as said:
         export.export(PlotAction.SAVE_SVG, plot, ["train/loss"])
     assert "could not be brought to" in said.args[0]
+
+
+def test_runs_stand_beside_each_other_in_a_csv_of_the_comparison(
+    export: PlotExport,
+    plot: CurvePlot,
+    record: Callable[..., Any],
+    tmp_path: Path,
+    qtbot: QtBot,
+) -> None:
+    for count in (3, 5):
+        run = record()
+        run.begin()
+        run.add_points("train/loss", range(1, count + 1), value=count / 10)
+    names = {"1": "#1 a, b", "2": "#2 b"}
+    done = lambda text: "saved" in text  # noqa: E731
+    with qtbot.waitSignal(export.said, check_params_cb=done) as said:
+        export.export_runs(PlotAction.SAVE_CSV, plot, "train/loss", names)
+    assert said.args[0].startswith("8 points")
+    with (tmp_path / "1-2-loss.csv").open(newline="") as file:
+        rows = list(csv.reader(file))
+    heads = ("step", "unix_time", "train/loss")
+    assert rows[0] == [f"{name} {head}" for name in names.values() for head in heads]
+    assert len(rows) == 6
+    assert (rows[3][0], rows[3][2], rows[3][3], rows[3][5]) == ("3", "0.3", "3", "0.5")
+    assert rows[5][:3] == ["", "", ""]
+    assert rows[5][3] == "5"
+    with qtbot.waitSignal(export.said):
+        export.export_runs(PlotAction.SAVE_PNG, plot, "train/loss", names)
+    assert (tmp_path / "1-2-loss.png").exists()
+    with qtbot.waitSignal(export.said) as said:
+        export.export_runs(PlotAction.COPY_CSV, plot, "train/loss", {})
+    assert said.args == ["The plot of Loss has no data yet."]
+
+
+def test_every_entry_of_a_menu_in_the_comparison_exports_all_its_runs(qtbot: QtBot) -> None:
+    compared = ComparisonPlots(DARK)
+    qtbot.addWidget(compared)
+    compared.show_runs([], {"7": 0, "8": 1}, None)
+    points = Curve(np.arange(3.0), np.arange(3.0), np.arange(3.0), 3)
+    for run_id in ("7", "8"):
+        compared.take(run_id, News("validation/loss", points, True))
+    plot = compared.plot("Validation loss")
+    for action in (action for action in PlotAction if action.is_export):
+        with qtbot.waitSignal(compared.export_wanted) as asked:
+            plot.header.menu.entries[action].trigger()
+        assert asked.args == [action, plot, "validation/loss", {"7": "#7", "8": "#8"}]
+
+
+def test_the_comparison_is_connected_and_fitted_while_it_is_seen(
+    background: Background, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[object, ...]] = []
+    monkeypatch.setattr(PlotExport, "export_runs", lambda _, *args: asked.append(args))
+    grid, compared = PlotGrid(DARK), ComparisonPlots(DARK)
+    for widget in (grid, compared):
+        qtbot.addWidget(widget)
+    desk = PlotDesk(grid, compared, StoreReader(), background)
+    compared.export_wanted.emit(PlotAction.COPY_CSV, None, "train/loss", {"7": "#7"})
+    assert asked == [(PlotAction.COPY_CSV, None, "train/loss", {"7": "#7"})]
+    fitted: list[str] = []
+    monkeypatch.setattr(grid, "fit", lambda: fitted.append("run"))
+    monkeypatch.setattr(compared, "fit", lambda: fitted.append("comparison"))
+    desk.fit()
+    compared.show()
+    desk.fit()
+    assert fitted == ["run", "comparison"]

@@ -112,6 +112,31 @@ def test_any_file_can_be_loaded_and_what_does_not_suit_is_said(
     assert (spec.devices, spec.batch_size, spec.settings) == (("cpu:0",), 96, {"width": 8})
 
 
+def test_a_recipe_that_has_gone_is_said_beside_it_and_nothing_starts(
+    form: RunForm, tmp_path: Path
+) -> None:
+    gone = str(tmp_path / "gone.py")
+    presets.save("old", replace(SPEC, recipe=gone, settings={"width": 8}))
+    entries(form)["old"].trigger()
+    assert f"There is no recipe file {gone}" in form.recipe_problem
+    assert "width" not in form.note, "whether it had that setting nobody knows"
+    assert not form.start_button.isEnabled()
+
+
+def test_a_folder_that_takes_no_preset_is_said_in_words(
+    form: RunForm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    answer(monkeypatch, "mine")
+    monkeypatch.setattr(Path, "replace", refuse)
+    form.presets.save_as()
+    assert f"{presets.path_of('mine')} cannot be written (Permission denied)" in form.note
+    assert "Errno" not in form.note
+    assert list(presets.folder().iterdir()) == [], "nothing is left lying about"
+
+
 def test_the_command_is_copied(form: RunForm) -> None:
     form.load(SPEC)
     form.copy_button.click()

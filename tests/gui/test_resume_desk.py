@@ -71,11 +71,25 @@ def test_by_itself_it_is_the_newest_checkpoint(desk: Desk, asked: list[ResumeReq
     assert asked == [ResumeRequest("7")]
 
 
-def test_it_may_be_what_the_form_shows(desk: Desk, asked: list[ResumeRequest]) -> None:
+def test_it_may_be_what_the_form_shows(
+    desk: Desk, asked: list[ResumeRequest], monkeypatch: pytest.MonkeyPatch
+) -> None:
     desk.form.devices.set_devices(("cpu:0", "cpu:1"))
     desk.form.strategy.choose("torch/ddp")
+    monkeypatch.setattr(
+        RunController,
+        "list_checkpoints",
+        lambda self, run_id: self.checkpoints_listed.emit(run_id, CHECKPOINTS),
+    )
     desk.desk.resume_as_form("7")
-    wanted = ResumeRequest("7", strategy="torch/ddp", devices=("cpu:0", "cpu:1"))
+    dialog = desk.dialog()
+    assert "with torch/ddp on " in dialog.changes.text()
+    assert "Every other setting stays as it was" in dialog.changes.text()
+    dialog.table.setCurrentItem(dialog.table.topLevelItem(1))
+    dialog.accept()
+    wanted = ResumeRequest(
+        "7", CHECKPOINTS[0].folder, strategy="torch/ddp", devices=("cpu:0", "cpu:1")
+    )
     assert asked == [wanted]
 
 

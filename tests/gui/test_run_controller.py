@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,10 +11,12 @@ from typing import Any
 import pytest
 from pytestqt.qtbot import QtBot
 
-from engine import client
+from engine import client, queue
 from engine.client import CannotStart, CommandFailed, NoSuchRun, RunInfo
 from engine.commands import Command, Pause, Stop
 from engine.problems import Problem
+from engine.process import created
+from engine.queue import Ticket
 from engine.run_state import RunState, RunStatus
 from engine.spec import RunSpec
 from gui.background import Background
@@ -240,7 +243,34 @@ def test_the_runs_are_listed_newest_first(
         controller.refresh_runs()
         controller.refresh_runs()
     assert [info.id for info in said.args[0]] == ["2", "1"]
-    assert [info.id for info in controller.runs()] == ["2", "1"]
+
+
+def test_a_look_that_is_asked_for_during_another_one_follows_it(
+    controller: RunController, qtbot: QtBot, record: Callable[..., Any]
+) -> None:
+    record().begin()
+    said: list[int] = []
+    controller.runs_listed.connect(lambda infos: said.append(len(infos)))
+    controller.glance_at_runs()
+    record().begin()
+    controller.refresh_runs()
+    qtbot.waitUntil(lambda: len(said) == 2)
+    assert said[1] == 2
+
+
+def test_the_window_begins_with_the_newest_active_run(
+    controller: RunController, qtbot: QtBot, record: Callable[..., Any]
+) -> None:
+    for _ in range(3):
+        record().begin()
+    with qtbot.waitSignal(controller.first_found) as said:
+        controller.find_first()
+    assert said.args == ["3"]
+    pid = os.getpid()
+    queue.enter(Ticket("2", pid, created(pid), (), ()))
+    with qtbot.waitSignal(controller.first_found) as said:
+        controller.find_first()
+    assert said.args == ["2"]
 
 
 def test_a_queued_run_is_moved_and_a_move_that_makes_no_sense_is_said(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QLineEdit
 from pytestqt.qtbot import QtBot
 
 from engine.client import RunInfo
@@ -164,3 +164,58 @@ def test_no_run_at_all_says_what_to_do(controls: RunControls) -> None:
     controls.show_info(None)
     assert "Start run" in controls.state_text
     assert not controls.stop.isEnabled()
+
+
+def test_nothing_moves_while_figures_and_states_change(controls: RunControls) -> None:
+    controls.resize(1200, 60)
+    places = set()
+    for state, step in (
+        (RunState.RUNNING, 7),
+        (RunState.RUNNING, 111_111),
+        (RunState.PAUSED, 400_000),
+        (RunState.STOPPING, 999_999),
+        (RunState.STOPPED, 999_999),
+    ):
+        epoch = step // 10_000 + 1
+        status = {"step": step, "epoch": epoch, "steps_per_epoch": 10_000, "epochs": 100}
+        controls.show_info(info(state, checkpoint="step-5", **status))
+        QApplication.processEvents()
+        button = controls.resume if state is RunState.STOPPED else controls.pause
+        places.add(
+            (
+                controls.progress.mapTo(controls, QPoint()).x(),
+                controls.progress.width(),
+                button.mapTo(controls, QPoint()).x(),
+                button.width(),
+                controls.stop.x(),
+                controls.stop.width(),
+                controls.checkpoint.x(),
+            )
+        )
+    assert len(places) == 1
+
+
+def test_the_keys_stay_in_the_bar_when_a_button_has_done_its_work(controls: RunControls) -> None:
+    controls.show_info(info(RunState.RUNNING))
+    controls.activateWindow()
+    controls.stop.setFocus()
+    controls.show_info(info(RunState.STOPPED, checkpoint="step-5"))
+    assert QApplication.focusWidget() is controls.resume
+
+
+def test_the_keys_are_not_taken_from_elsewhere(controls: RunControls, qtbot: QtBot) -> None:
+    controls.show_info(info(RunState.RUNNING))
+    controls.stop.setFocus()
+    other = QLineEdit()
+    qtbot.addWidget(other)
+    other.show()
+    other.activateWindow()
+    other.setFocus()
+    qtbot.waitUntil(other.hasFocus)
+    controls.show_info(info(RunState.STOPPED, checkpoint="step-5"))
+    assert other.hasFocus()
+
+
+def test_a_new_attempt_is_said_in_words(controls: RunControls) -> None:
+    controls.show_info(info(RunState.STARTING, attempt=2))
+    assert "starting again, attempt 2" in controls.state_text

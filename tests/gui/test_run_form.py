@@ -70,7 +70,10 @@ def test_the_first_run_is_one_click_away(form: RunForm, qtbot: QtBot) -> None:
         ("learning_rate", "inf", "must be a finite number"),
         ("seed", "99999999999999999999", "at most 2147483647"),
         ("keep_checkpoints", "0", "at least 1"),
+        ("learning_rate", "1e400", "smaller number"),
         ("settings.width", "wide", "width must be a whole number"),
+        ("settings.width", "99999999999999999999", "between -2^63 and 2^63"),
+        ("settings.dropout", "1e400", "smaller number"),
     ],
 )
 def test_nonsense_is_said_beside_its_field_and_nothing_starts(
@@ -88,6 +91,12 @@ def test_nonsense_is_said_beside_its_field_and_nothing_starts(
     field.setText(before)
     assert form.field(name).problem == ""
     assert form.start_button.isEnabled()
+
+
+def test_too_many_workers_are_refused_and_not_counted_out(form: RunForm) -> None:
+    form.strategy.choose("torch/ddp")
+    line(form, "workers_per_device").setText("99999999999999999999")
+    assert "at most 64" in form.field("workers_per_device").problem
 
 
 def test_a_problem_in_an_advanced_field_opens_the_advanced_part(form: RunForm) -> None:

@@ -13,7 +13,8 @@ from pytestqt.qtbot import QtBot
 
 from engine.events import CheckpointSaved, EpochEnded, Queued, RunEnded
 from engine.run_index import RunIndex
-from gui.run_history import RunHistory, detail
+from gui.history_model import detail
+from gui.run_history import RunHistory
 from gui.theme import ThemeController
 
 
@@ -27,7 +28,7 @@ def history(qtbot: QtBot, qapp: QApplication) -> RunHistory:
 
 
 def click(qtbot: QtBot, history: RunHistory, row: int) -> None:
-    middle = history.visualItemRect(history.item(row)).center()
+    middle = history.visualRect(history.model().index(row, 0)).center()
     QTest.mouseClick(history.viewport(), Qt.MouseButton.LeftButton, pos=middle)
 
 
@@ -38,7 +39,7 @@ def test_the_newest_run_is_first_and_a_click_opens_one(
     for run in runs:
         run.begin()
     history.show_runs(RunIndex().runs())
-    assert [history.item(row).text()[-2:] for row in range(3)] == ["#3", "#2", "#1"]
+    assert [history.model().index(row, 0).data()[-2:] for row in range(3)] == ["#3", "#2", "#1"]
     with qtbot.waitSignal(history.opened) as asked:
         click(qtbot, history, 2)
     assert asked.args == ["1"]
@@ -54,10 +55,10 @@ def test_the_selection_stays_with_its_run_when_a_new_one_comes(
     record().begin()
     with qtbot.assertNotEmitted(history.opened):
         history.show_runs(index.runs())
-    assert history.currentRow() == 1
+    assert history.currentIndex().row() == 1
     with qtbot.assertNotEmitted(history.opened):
         history.watch("2")
-    assert history.currentRow() == 0
+    assert history.currentIndex().row() == 0
 
 
 def test_the_second_line_says_state_merit_and_end(record: Callable[..., Any]) -> None:

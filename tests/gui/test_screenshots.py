@@ -1,28 +1,36 @@
-"""Pictures of the window with a recorded run."""
+"""Pictures of the window with recorded runs."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+import pytest
 from PySide6.QtGui import QImage
 
-from engine.events import EpochEnded, RunEnded
+from engine import client, paths
+from engine.headless.output import Refused
+from engine.run_state import RunState
+from engine.store_reader import RunReader
+from gui import screenshots
+from gui.showcase import machine
+from gui.showcase.playing import play
+from gui.showcase.recording import FOLDER, SUFFIX, load, record, save
+from gui.showcase.states import STATES
+from tests.support.runs import events
 
 ROOT = Path(__file__).parent.parent.parent
+MOST_BYTES = 1_500_000
 
 
-def test_both_themes_in_both_sizes(record: Callable[..., Any], tmp_path: Path) -> None:
-    run = record()
-    run.begin()
-    run.add_points("train/loss", range(1, 21))
-    run.add(EpochEnded(2, 20, {"validation/accuracy": 0.9}), RunEnded("finished", "Done."))
+def test_two_states_are_drawn_and_the_users_runs_are_left_alone(
+    tmp_path: Path, traindeck_home: Path
+) -> None:
     folder = tmp_path / "pictures"
     result = subprocess.run(
-        [sys.executable, "main.py", "screenshots", str(folder)],
+        [sys.executable, "main.py", "screenshots", str(folder), "--only", "f[ai][ir]*-1280x800"],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -30,15 +38,73 @@ def test_both_themes_in_both_sizes(record: Callable[..., Any], tmp_path: Path) -
         check=False,
     )
     assert result.returncode == 0, result.stderr
-    sizes = {}
-    for file in folder.iterdir():
-        image = QImage(str(file))
-        sizes[file.name] = (image.width(), image.height())
-    assert sizes == {
-        "dark-1280x800.png": (1280, 800),
-        "dark-2560x1440.png": (2560, 1440),
-        "light-1280x800.png": (1280, 800),
-        "light-2560x1440.png": (2560, 1440),
-    }
-    dark, light = (QImage(str(folder / f"{theme}-1280x800.png")) for theme in ("dark", "light"))
-    assert dark.pixelColor(5, 400).lightness() < 60 < 200 < light.pixelColor(5, 400).lightness()
+    names = [f"{state}-{theme}-1280x800" for state in ("failed", "first-start")
+             for theme in ("dark", "light")]  # fmt: skip
+    assert result.stdout.split() == [str(folder / f"{name}.png") for name in names]
+    pictures = {name: QImage(str(folder / f"{name}.png")) for name in names}
+    assert {(each.width(), each.height()) for each in pictures.values()} == {(1280, 800)}
+    for state in ("failed", "first-start"):
+        dark, light = (pictures[f"{state}-{theme}-1280x800"] for theme in ("dark", "light"))
+        assert dark.pixelColor(320, 200).lightness() < 60 < 200
+        assert light.pixelColor(320, 200).lightness() > 200
+    assert not traindeck_home.exists()
+
+
+def test_every_state_has_its_pictures() -> None:
+    names = [picture.name for picture in screenshots.PICTURES]
+    assert len(set(names)) == len(names) == (len(STATES) - 1) * 2 * 3 + 2
+    fine = next(each for each in screenshots.PICTURES if each.size == (3840, 2160))
+    assert (fine.scale, fine.logical_size) == (2, (1920, 1080))
+
+
+def test_a_pattern_that_fits_no_picture_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="No picture is called sunset"):
+        screenshots.take(tmp_path, "sunset")
+
+
+def test_a_recording_is_played_as_a_run_that_is_over() -> None:
+    recording = load("killed")
+    info = client.look(play(recording, ago=100.0).id)
+    assert info.state is RunState.FAILED
+    assert machine.uuid(1) in info.reason
+    assert "cpu:" not in info.reason
+    assert info.spec.devices == tuple(map(machine.uuid, range(3)))
+    with RunReader(info.folder) as reader:
+        names = set(reader.counts())
+    assert {"train/loss", "rank/2/memory_allocated", f"device/{machine.uuid(0)}/power"} <= names
+    assert not {name for name in names if "resident" in name or name.startswith("device/cpu")}
+
+
+def test_a_part_of_a_recording_is_played_as_a_run_that_goes_on() -> None:
+    played = play(load("wide"), share=0.5)
+    before = len(events(client.look(played.id)))
+    played.go_on()
+    info = client.look(played.id)
+    assert info.state is RunState.RUNNING
+    assert info.status.supervisor_pid == os.getpid()
+    assert 0 < info.status.step < info.status.total_steps
+    assert info.status.seconds_left > 0
+    assert info.status.worker_pids == played.pids
+    assert 0 < before < len(events(info))
+    played.step_on()
+    assert client.look(played.id).status.step == info.status.step + 1
+
+
+def test_a_recording_comes_back_from_its_file_and_knows_no_place(tmp_path: Path) -> None:
+    played = play(load("narrow"))
+    again = record(paths.run_folder(played.id))
+    file = tmp_path / f"again{SUFFIX}"
+    save(again, file)
+    assert again.spec.recipe == "shifted_digits.py"
+    assert str(paths.home()) not in repr(again)
+    assert [type(each.event) for each in again.moments if each.after == 0]
+
+
+def test_the_recordings_are_small_and_tell_nothing_of_their_machine() -> None:
+    files = sorted(FOLDER.glob(f"*{SUFFIX}"))
+    assert sum(file.stat().st_size for file in files) < MOST_BYTES
+    for file in files:
+        said = repr(load(file.name.removesuffix(SUFFIX)))
+        assert "/root" not in said
+        assert "/home" not in said
+        assert "/tmp" not in said

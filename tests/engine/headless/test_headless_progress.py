@@ -24,6 +24,7 @@ def printed(event: Event, capsys: pytest.CaptureFixture[str]) -> str:
         (Alarm("GPU-1", "hot", "GPU 1 has cooled down.", False), "GPU 1 has cooled down.\n"),
         (Notice("The disk is nearly full."), "The disk is nearly full.\n"),
         (EpochEnded(1, 10, {}), "epoch 1/3  step 10"),
+        (EpochEnded(2, 20, {"validation/loss": 0.5}), "epoch 2/3  step 20  validation/loss 0.5"),
     ],
 )
 def test_what_a_person_should_know_is_a_line(

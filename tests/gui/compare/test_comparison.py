@@ -7,11 +7,13 @@ from typing import Any, NamedTuple
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from engine.best_figures import BestFigure
 from engine.client import look
+from engine.events import EpochEnded
 from engine.run_index import RunIndex
 from engine.spec import RunSpec
 from gui.compare.chosen import MOST, ChosenRuns
@@ -192,3 +194,47 @@ def test_devices_are_said_briefly() -> None:
     spec = RunSpec(recipe="digits", strategy="torch/ddp", devices=("cpu:0", "cpu:1"))
     rows = {row.label: row.values for row in setting_rows([info, info._replace(spec=spec)])}
     assert rows["Devices"] == ("1 CPU worker", "2 CPU workers")
+
+
+def test_the_table_is_copied_for_a_spreadsheet(view: View) -> None:
+    for rate, losses in ((0.1, (0.5, 0.4)), (0.2, (0.6, 0.3))):
+        write_run("finished", losses, learning_rate=rate, name="net")
+    view.compare("1", "2")
+    table = view.comparison.table
+    table.copy.trigger()
+    lines = [line.split("\t") for line in QGuiApplication.clipboard().text().splitlines()]
+    assert lines[0] == ["", "#1 net", "#2 net"]
+    assert ["Loss (val), last", "0.4", "0.3"] in lines
+    assert ["Learning rate", "0.1", "0.2"] in lines
+    table.selectRow(table.rowCount() - 1)
+    table.copy.trigger()
+    assert QGuiApplication.clipboard().text() == ("\t#1 net\t#2 net\nLearning rate\t0.1\t0.2\n")
+
+
+def test_a_live_run_changes_cells_and_leaves_the_selection(
+    view: View, record: Callable[..., Any]
+) -> None:
+    write_run("finished", (0.5, 0.4))
+    live = record()
+    live.begin()
+    view.compare("1", "2")
+    table = view.comparison.table
+    table.selectRow(1)
+    live.add(EpochEnded(1, 10, {"validation/loss": 0.2}))
+    view.compare("1", "2")
+    assert cells(view)["Epoch"][1] == "1 of 2"
+    assert cells(view)["Step"][1] == "10"
+    assert [index.row() for index in table.selectionModel().selectedRows()] == [1]
+
+
+def test_runs_of_all_kinds_stand_side_by_side(view: View, record: Callable[..., Any]) -> None:
+    write_run("finished", tuple(1 / k for k in range(1, 30)))
+    write_run("failed")
+    keras = record(RunSpec(recipe="digits_keras", strategy="tf/mirrored", devices=("cpu:0",)))
+    keras.begin()
+    keras.add_points("train/loss", range(1, 5))
+    view.compare("1", "2", "3")
+    assert set(curves(view, "Validation loss")) == {"1"}
+    assert set(curves(view, "Training loss")) == {"3"}
+    assert cells(view)["State"] == ["finished", "failed", "running"]
+    assert cells(view)["Loss (val), best"][1:] == ["–", "–"]

@@ -16,6 +16,7 @@ from pytestqt.qtbot import QtBot
 from engine.events import AttemptStarted, CheckpointSaved, Metrics, Points, TrainingStarted
 from engine.store_reader import RunReader, StoredEvent
 from gui.background import Background
+from gui.compare.plots import ComparisonPlots
 from gui.plot_desk import PlotDesk
 from gui.plots.plot_grid import PlotGrid
 from gui.plots.x_scale import XKind
@@ -72,10 +73,11 @@ def test_a_window_of_a_series_is_exact_or_keeps_its_spikes(long_run: Any) -> Non
 def test_zooming_in_fetches_every_point_in_the_background(
     long_run: Any, background: Background, qtbot: QtBot, kind: XKind
 ) -> None:
-    reader, grid = StoreReader(), PlotGrid(DARK)
+    reader, grid, compared = StoreReader(), PlotGrid(DARK), ComparisonPlots(DARK)
     qtbot.addWidget(grid)
+    qtbot.addWidget(compared)
     grid.bar.slider.setValue(0)
-    desk = PlotDesk(grid, reader, background)
+    desk = PlotDesk(grid, compared, reader, background)
     grid.resize(1000, 700)
     grid.show()
     desk.watch(long_run.id)

@@ -9,6 +9,7 @@ import pytest
 
 from gui.plots.pyramid import Array
 from gui.plots.series import Series
+from gui.plots.smoothing import MovingAverage
 
 ALL = (-math.inf, math.inf)
 
@@ -196,3 +197,29 @@ def test_steps_without_a_finite_value_are_told_one_per_pixel() -> None:
     assert len(series.gaps(0, 1000, 100)) <= 12
     series.clear()
     assert series.gaps(0, 1000, 10).tolist() == []
+
+
+def test_a_long_curve_is_smoothed_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gui.plots.series.SMOOTHED_AT_ONCE", 4000)
+    values = np.random.default_rng(0).normal(size=10_000)
+    part = Series()
+    part.extend(np.arange(10_000.0), values)
+    part.set_smoothing(0.9)
+    ends = []
+    while not part.is_smoothed:
+        ends.append(part.smoothed_view(0, 1e4, 100)[0][-1])
+    assert ends == [3999, 7999, 9999]
+    whole = MovingAverage(0.9).extend(values)
+    assert np.allclose(part._smoothed.values, whole)
+
+
+@pytest.mark.parametrize("keep", [0.1, 0.5, 0.99, 0.999])
+def test_the_average_over_many_blocks_is_that_of_the_plain_loop(keep: float) -> None:
+    values = np.random.default_rng(1).normal(size=9_001)
+    values[5000] = np.nan
+    average = MovingAverage(keep)
+    parts = [average.extend(part) for part in np.split(values, [1, 4500, 4501])]
+    known = ~np.isnan(values)
+    found = np.concatenate(parts)
+    assert np.allclose(found[known], plain_average(values[known], keep), rtol=1e-10)
+    assert np.isnan(found[5000])

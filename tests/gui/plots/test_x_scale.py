@@ -109,7 +109,7 @@ def test_what_happened_becomes_markers_and_lost_checkpoints_lose_theirs() -> Non
         (MarkerKind.RESTART, 1020),
     ]
     assert "pause of 0:00:30" in made.markers[1].text
-    assert "Attempt 2 goes on from step 60" in made.markers[3].text
+    assert "Resumed at step 60 after" in made.markers[3].text
 
 
 def test_places_are_said_with_their_step() -> None:

@@ -1,0 +1,46 @@
+"""The buttons of the bar at the top: they keep their width whatever they say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtWidgets import QMenu, QPushButton, QToolButton
+
+
+class SteadyButton(QPushButton):
+    """As wide as the longest of the texts that it ever has, so that nothing beside it moves."""
+
+    def __init__(self, texts: Sequence[str], tip: str) -> None:
+        """`texts` are all that it may say, the first at once."""
+        super().__init__(texts[0])
+        self._texts = texts
+        self.setToolTip(tip)
+
+    def sizeHint(self) -> QSize:
+        """That of the longest text."""
+        hint, longest = super().sizeHint(), max(self._width(text) for text in self._texts)
+        return hint + QSize(longest - self._width(self.text()), 0)
+
+    def minimumSizeHint(self) -> QSize:
+        """A button never shrinks below its text."""
+        return self.sizeHint()
+
+    def _width(self, text: str) -> int:
+        """As Qt reckons it for the hint, to the pixel."""
+        return self.fontMetrics().size(Qt.TextFlag.TextShowMnemonic, text).width()
+
+
+class MoreButton(QToolButton):
+    """A narrow button beside another one, with a menu of further ways to do the same."""
+
+    def __init__(self, tip: str) -> None:
+        super().__init__()
+        self.setObjectName("more")
+        self.setToolTip(tip)
+        self.setAccessibleName(tip)
+        self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.setIconSize(QSize(12, 12))
+        menu = QMenu(self)
+        menu.setToolTipsVisible(True)
+        self.setMenu(menu)

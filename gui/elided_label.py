@@ -1,0 +1,34 @@
+"""A line of text that ends in an ellipsis where it does not fit."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QRect, Qt
+from PySide6.QtGui import QPainter, QPaintEvent
+from PySide6.QtWidgets import QLabel, QSizePolicy, QStyle
+
+
+class ElidedLabel(QLabel):
+    """Takes any width; `text` stays whole, for tooltips and screen readers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Write as much as fits."""
+        room = self.contentsRect()
+        text = self.fontMetrics().elidedText(self.text(), Qt.TextElideMode.ElideRight, room.width())
+        self._draw(room, text)
+
+    def _draw(self, room: QRect, text: str) -> None:
+        painter = QPainter(self)
+        self.style().drawItemText(
+            painter,
+            room,
+            int(QStyle.visualAlignment(self.layoutDirection(), self.alignment())),
+            self.palette(),
+            self.isEnabled(),
+            text,
+            self.foregroundRole(),
+        )

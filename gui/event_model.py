@@ -1,0 +1,179 @@
+"""The rows of the tab Events: what happened in a run as text, and those of them that are wanted."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from PySide6.QtCore import (
+    QAbstractTableModel,
+    QCoreApplication,
+    QModelIndex,
+    QObject,
+    QPersistentModelIndex,
+    QSortFilterProxyModel,
+    Qt,
+)
+from PySide6.QtGui import QColor, QGuiApplication
+
+from engine.events import Event
+from engine.store_reader import StoredEvent
+from gui import wording
+from gui.event_text import Level, event_name, event_text
+from gui.theme import theme_of
+
+MOST_ROWS = 10_000
+"""Of a run that has more, the newest are shown: the store and the log files have them all."""
+
+COLUMNS = ("Time", "What", "Step", "Rank", "Level", "Text")
+LEVEL = Qt.ItemDataRole.UserRole
+_RANK = Qt.ItemDataRole.UserRole + 1
+_SEARCHED = Qt.ItemDataRole.UserRole + 2
+_NUMBERS = (COLUMNS.index("Step"), COLUMNS.index("Rank"))
+_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+_Index = QModelIndex | QPersistentModelIndex
+_NOWHERE = QModelIndex()
+
+
+class _Row(NamedTuple):
+    time: float
+    cells: tuple[str, ...]
+    rank: int
+    level: Level
+    searched: str
+    """All cells, case-folded."""
+
+
+class EventModel(QAbstractTableModel):
+    """Rows of text made from stored events, oldest first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rows: list[_Row] = []
+
+    def append(self, events: list[StoredEvent]) -> None:
+        """Add `events` at the end; the oldest rows make way."""
+        events = events[-MOST_ROWS:]
+        if not events:
+            return
+        self._make_room(len(events))
+        first = len(self._rows)
+        self.beginInsertRows(QModelIndex(), first, first + len(events) - 1)
+        self._rows.extend(_row(stored) for stored in events)
+        self.endInsertRows()
+
+    def clear(self) -> None:
+        """Forget every row."""
+        self.beginResetModel()
+        self._rows.clear()
+        self.endResetModel()
+
+    def rowCount(self, parent: _Index = _NOWHERE) -> int:
+        """One row per event."""
+        return 0 if parent.isValid() else len(self._rows)
+
+    def columnCount(self, parent: _Index = _NOWHERE) -> int:
+        """Those of COLUMNS."""
+        return 0 if parent.isValid() else len(COLUMNS)
+
+    def data(self, index: _Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        """The text of a cell, and again as its tooltip, because it may be cut off."""
+        row, column = self._rows[index.row()], index.column()
+        if role == Qt.ItemDataRole.DisplayRole:
+            return row.cells[column]
+        if role == Qt.ItemDataRole.ToolTipRole:
+            return wording.moment(row.time) if column == 0 else row.cells[column]
+        if role == Qt.ItemDataRole.TextAlignmentRole and column in _NUMBERS:
+            return _RIGHT
+        if role == Qt.ItemDataRole.ForegroundRole and column == COLUMNS.index("Level"):
+            theme = theme_of(QGuiApplication.palette())
+            colours = {Level.WARN: theme.warn, Level.ERROR: theme.bad}
+            return QColor(colours.get(row.level, theme.muted))
+        if role == _RANK:
+            return row.rank
+        if role == _SEARCHED:
+            return row.searched
+        return row.level if role == LEVEL else None
+
+    def headerData(
+        self,
+        section: int,
+        orientation: Qt.Orientation,
+        role: int = Qt.ItemDataRole.DisplayRole,
+    ) -> Any:
+        """The names of the columns."""
+        if orientation is not Qt.Orientation.Horizontal:
+            return None
+        if role == Qt.ItemDataRole.TextAlignmentRole and section in _NUMBERS:
+            return _RIGHT
+        if role == Qt.ItemDataRole.DisplayRole:
+            return QCoreApplication.translate("events", COLUMNS[section])
+        return None
+
+    def _make_room(self, count: int) -> None:
+        """Forget the oldest rows, so that `count` more are MOST_ROWS at the most."""
+        excess = len(self._rows) + count - MOST_ROWS
+        if excess > 0:
+            self.beginRemoveRows(QModelIndex(), 0, excess - 1)
+            del self._rows[:excess]
+            self.endRemoveRows()
+
+
+class WantedEvents(QSortFilterProxyModel):
+    """The rows of the rank looked for; those without the text looked for may be hidden, too."""
+
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(parent)
+        self._rank: int | None = None
+        self.text = ""
+        """What is looked for, case-folded; empty: nothing."""
+
+        self._hides = True
+
+    def set_rank(self, rank: int | None) -> None:
+        """Let only this rank pass (-1: the supervisor); None: everybody."""
+        self.beginFilterChange()
+        self._rank = rank
+        self.endFilterChange()
+
+    def set_text(self, text: str) -> None:
+        """Look for `text`, in whatever case."""
+        self.beginFilterChange()
+        self.text = text.casefold()
+        self.endFilterChange()
+
+    def set_hiding(self, hides: bool) -> None:
+        """Whether rows without the text are hidden."""
+        self.beginFilterChange()
+        self._hides = hides
+        self.endFilterChange()
+
+    def has_text(self, row: int) -> bool:
+        """Whether the text looked for stands in that row of those that pass."""
+        return self.text in self.index(row, 0).data(_SEARCHED)
+
+    def filterAcceptsRow(self, source_row: int, source_parent: _Index) -> bool:
+        """Called by Qt for each row."""
+        index = self.sourceModel().index(source_row, 0)
+        if self._rank is not None and index.data(_RANK) != self._rank:
+            return False
+        return not self._hides or not self.text or self.text in index.data(_SEARCHED)
+
+
+def _row(stored: StoredEvent) -> _Row:
+    said = event_text(stored.event)
+    rank = str(said.rank) if said.rank >= 0 else ""
+    cells = (
+        wording.clock(stored.time),
+        event_name(stored.event),
+        _step(stored.event),
+        rank,
+        said.level.value,
+        said.text,
+    )
+    return _Row(stored.time, cells, said.rank, said.level, "\n".join(cells).casefold())
+
+
+def _step(event: Event) -> str:
+    """The step that the event speaks of, or empty."""
+    step: int | None = getattr(event, "step", None)
+    return "" if step is None else f"{step:,}"
