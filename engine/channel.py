@@ -130,7 +130,8 @@ class Server:
     def close(self) -> None:
         """Stop listening; connections that exist stay."""
         self._closing.set()
-        self._control_file.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # a folder that became read-only keeps it
+            self._control_file.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             Client(self._listener.address).close()  # wakes the thread that waits for a caller
         self._listener.close()

@@ -6,7 +6,7 @@ import errno
 import os
 from collections.abc import Iterator
 
-_NUMBERS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
+_NUMBERS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.EACCES)
 _TEXTS = [os.strerror(number) for number in _NUMBERS]
 """safetensors, TensorFlow and torch.distributed put these into errors of their own."""
 

@@ -64,6 +64,11 @@ def stacks_file(folder: Path, rank: int) -> Path:
     return folder / "logs" / f"stacks-rank{rank}.txt"
 
 
+def helper_stacks_file(stacks: Path, pid: int) -> Path:
+    """The same for a process `pid` that works for the worker whose file is `stacks`."""
+    return stacks.with_stem(f"{stacks.stem}-helper{pid}")
+
+
 def run_ids() -> list[str]:
     """Every run there is, newest first; without what another user has planted."""
     return sorted(_numbered(runs_folder()), key=int, reverse=True)

@@ -46,7 +46,9 @@ def is_alive(pid: int, created_at: float) -> bool:
     A pid alone is not enough: the system gives it to somebody else one day.
     """
     started = created(pid)
-    return bool(started) and abs(started - created_at) < 0.5 and not _is_zombie(pid)
+    # Linux counts ticks; elsewhere the start is worked out from a time of day, and may vary.
+    is_same = started == created_at if ON_LINUX else abs(started - created_at) < 0.5
+    return bool(started) and is_same and not _is_zombie(pid)
 
 
 def _is_zombie(pid: int) -> bool:
@@ -160,6 +162,13 @@ def ask_for_stacks(pid: int) -> None:
     if number:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes that a process has started, and those that they have; none if it is gone."""
+    with contextlib.suppress(psutil.Error):
+        return [child.pid for child in psutil.Process(pid).children(recursive=True)]
+    return []
 
 
 def _stacks_signal() -> int:

@@ -1,12 +1,14 @@
 """The queue: which run uses which devices of this machine, and who waits for them in what order.
 
 One file in the data folder holds a ticket for every active run, in the order of their coming. It
-is changed under a lock and replaced in one go, so that whoever reads it needs no lock.
+is changed under a lock and replaced in one go, so that whoever reads it needs no lock. A file that
+was deleted or damaged is made anew from the runs themselves.
 """
 
 from __future__ import annotations
 
 import contextlib
+import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, get_args
@@ -15,9 +17,13 @@ import msgspec
 from filelock import FileLock
 
 from engine import paths
+from engine.channel import supervisor_pid
 from engine.device_names import is_logical_cpu
 from engine.process import is_alive
+from engine.run_state import RunState, RunStatus
 from engine.spec import RunSpec
+from engine.spec_file import UnreadableSpec, read_spec
+from engine.store_reader import RunReader
 
 FILE_NAME = "queue.json"
 LOCK_SECONDS = 2.0
@@ -193,29 +199,54 @@ def _file() -> Path:
 
 
 def _read(file: Path) -> list[Ticket]:
-    """All tickets, of dead supervisors too. A file that makes no sense holds none."""
+    """All tickets, of dead supervisors too."""
     try:
         return msgspec.json.decode(file.read_bytes(), type=list[Ticket])
     except (FileNotFoundError, msgspec.DecodeError):
-        return []
+        return list(_drawn_again())
+
+
+def _drawn_again() -> Iterator[Ticket]:
+    """A ticket for every run that has a supervisor, in the order in which they were made.
+
+    Who was moved in the queue loses that; what is on a device stays there.
+    """
+    for run in reversed(paths.run_ids()):
+        folder = paths.run_folder(run)
+        if not supervisor_pid(folder):
+            continue
+        try:
+            spec = read_spec(folder)
+            with RunReader(folder) as reader:
+                status = reader.status()
+        except (UnreadableSpec, sqlite3.Error, msgspec.DecodeError):
+            continue  # nobody knows what it uses
+        if status.state.is_over:
+            continue
+        pid, created = status.supervisor_pid, status.supervisor_created
+        yield Ticket(run, pid, created, spec.devices, wanted_alone(spec), _place(status))
+
+
+def _place(status: RunStatus) -> Place:
+    if status.freed_devices:
+        return "aside"
+    return "waiting" if status.state is RunState.QUEUED else "inside"
 
 
 @contextlib.contextmanager
 def _changing() -> Iterator[list[Ticket]]:
-    """The tickets of those who live, to be changed in place; written back unless the body raises.
+    """The tickets of those who live, to be changed in place; written unless the body raises.
 
     Raises OSError; TimeoutError, which is one, when somebody else does not let go of the lock.
     """
     file = _file()
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with FileLock(file.with_suffix(".lock"), mode=0o600).acquire(timeout=LOCK_SECONDS):
-        before = _read(file)
-        line = [ticket for ticket in before if ticket.lives]
+        line = [ticket for ticket in _read(file) if ticket.lives]
         yield line
-        if line != before:
-            temporary = file.with_suffix(".tmp")
-            temporary.write_bytes(msgspec.json.format(msgspec.json.encode(line)))
-            temporary.replace(file)
+        temporary = file.with_suffix(".tmp")
+        temporary.write_bytes(msgspec.json.format(msgspec.json.encode(line)))
+        temporary.replace(file)
 
 
 def _ordinal(number: int) -> str:

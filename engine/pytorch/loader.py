@@ -12,7 +12,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, default_collate
 
 from engine.sample_order import Indices
-from engine.worker.signals import ignore_in_helper
+from engine.worker import helper
 
 Key = tuple[int, int]
 """Epoch and index of a sample."""
@@ -34,7 +34,7 @@ class MapSamples:
                 num_workers=loader_workers,
                 persistent_workers=True,
                 pin_memory=pin_memory,
-                worker_init_fn=ignore_in_helper,
+                worker_init_fn=helper.begin,
             )
 
     def __len__(self) -> int:

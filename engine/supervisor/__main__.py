@@ -19,6 +19,7 @@ from engine.events import AttemptStarted
 from engine.spec_file import read_spec
 from engine.store import RunStore
 from engine.supervisor.inbox import Inbox, Interrupted
+from engine.supervisor.ledger import Ledger
 from engine.supervisor.run import Supervisor
 from engine.supervisor.turnstile import Turnstile
 
@@ -52,24 +53,28 @@ def main(arguments: list[str]) -> int:
         if hasattr(signal, name):  # Windows has no SIGHUP
             number = signal.Signals[name]
             signal.signal(number, lambda n, _: inbox.put(Interrupted(signal.Signals(n).name)))
+    pid = os.getpid()
     try:
         store = RunStore(folder)
-    except sqlite3.Error as error:
+        begun = AttemptStarted(store.status.attempt + 1, pid, process.created(pid))
+        store.append(begun, time.time())
+        store.commit()
+        server = Server(folder, inbox.connected)
+    except (sqlite3.Error, OSError) as error:
         print(f"The store of run {folder.name} cannot be written: {error}.", file=sys.stderr)
+        turnstile.leave()
         return 1
-    pid = os.getpid()
-    store.append(AttemptStarted(store.status.attempt + 1, pid, process.created(pid)), time.time())
-    store.commit()
-    server = Server(folder, inbox.connected)
+    ledger = Ledger(folder, store)
     try:
-        ended = turnstile.wait(store, inbox)
+        ended = turnstile.wait(ledger, inbox)
         if ended is None:
-            ended = Supervisor(folder, spec, store, inbox, turnstile).run(parsed.resume)
+            ended = Supervisor(folder, spec, ledger, inbox, turnstile).run(parsed.resume)
         with contextlib.suppress(OSError):  # a full disk has no room for it
             print(ended.reason, flush=True)
     finally:
         server.close()
-        store.close()
+        with contextlib.suppress(sqlite3.Error):
+            store.close()
         turnstile.leave()
         lock.release()
     return 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import contextlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -198,7 +198,7 @@ class Attempt:
     @property
     def is_over(self) -> bool:
         """Whether there is nothing more to wait for."""
-        if self._failure or self._watch.fatal_loss(self._ledger.status, time.monotonic()):
+        if self._failure or self._watch.fatal_loss(self._ledger.status):
             return True
         if self.is_stopped and not self._pool.processes:
             return True  # it was stopped before it began
@@ -208,7 +208,8 @@ class Attempt:
         """End whatever is left of the pool, at once."""
         self._pool.end(kill=True)
         for used in self._work.folder.glob("attempt-*.rendezvous*"):
-            used.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # a folder that became read-only keeps it
+                used.unlink(missing_ok=True)
 
     def setback(self, failure: Failure) -> Setback:
         """How far the attempt came before `failure`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from engine.events import (
 )
 from engine.run_state import RunState, RunStatus
 from engine.strategy import WorkerPlan
+from engine.supervisor.deadlines import AwakeClock
 from engine.supervisor.device_recorder import DeviceRecorder, run_device_ids
 from engine.supervisor.postmortem import tail
 from engine.telemetry.alarm_text import why_lost
@@ -43,14 +44,19 @@ class _Loss:
     """Steps came in after that: only the telemetry has lost it, as it happens in containers."""
 
     quiet_since: float = 0.0
-    """Since when (time.monotonic) nothing speaks for the device."""
+    """Since when nothing speaks for the device."""
 
 
 class DeviceWatch:
-    """Takes every snapshot and every event; says what to record, and when the run must end."""
+    """Takes every snapshot and every event; says what to record, and when the run must end.
 
-    def __init__(self, devices: Sequence[str]) -> None:
+    Times are seconds of `clock`, which counts no sleep of the machine: after one, drivers take a
+    while to find their devices again.
+    """
+
+    def __init__(self, devices: Sequence[str], clock: Callable[[], float] | None = None) -> None:
         """`devices` by their names in the spec."""
+        self._clock = clock or AwakeClock()
         self._wanted = run_device_ids(devices)
         self._recorder = DeviceRecorder(devices)
         self._alarms = Alarms()
@@ -59,8 +65,8 @@ class DeviceWatch:
         self._step_is_due = False
         self._step = 0
 
-    def follow(self, event: Event, now: float) -> None:
-        """Note how the training goes; `now` is time.monotonic()."""
+    def follow(self, event: Event) -> None:
+        """Note how the training goes."""
         match event:
             case TrainingStarted(step, steps_per_epoch, epochs):
                 self._step, self._epochs = step, epochs
@@ -75,19 +81,19 @@ class DeviceWatch:
                 self._step_is_due = epoch < self._epochs  # else the last checkpoint follows
             case Resumed():
                 for loss in self._losses.values():
-                    loss.quiet_since = now
+                    loss.quiet_since = self._clock()
             case _:
                 pass
 
-    def take(self, snapshot: Snapshot, status: RunStatus, now: float) -> list[Event]:
-        """What `snapshot` adds to the run's record; `now` is time.monotonic()."""
+    def take(self, snapshot: Snapshot, status: RunStatus) -> list[Event]:
+        """What `snapshot` adds to the run's record."""
         own = Snapshot(
             time=snapshot.time, devices=tuple(d for d in snapshot.devices if d.id in self._wanted)
         )
         for device in own.devices:
             # Where the driver says nothing of any GPU, nothing is known of this one.
             if device.lost is None or device.lost != snapshot.gpu_note:
-                self._count_loss(device, now)
+                self._count_loss(device)
         runs = status.state is RunState.RUNNING
         at_work = self._wanted if runs and self._step_is_due else frozenset()
         events: list[Event] = [
@@ -98,11 +104,12 @@ class DeviceWatch:
             events.append(self._recorder.metrics(own, status.step))
         return events
 
-    def fatal_loss(self, status: RunStatus, now: float) -> DeviceSnapshot | None:
+    def fatal_loss(self, status: RunStatus) -> DeviceSnapshot | None:
         """The device without which the run cannot go on, if there is one.
 
         The driver's word alone is not enough: while steps come in, the device works.
         """
+        now = self._clock()
         if status.state is RunState.PAUSED:
             return None  # a run that waits needs no device
         patience = max(STEP_PATIENCE, 10 * status.step_seconds)
@@ -119,14 +126,14 @@ class DeviceWatch:
         losses = (loss for loss in self._losses.values() if not loss.trains_on)
         return next((loss.device for loss in losses), None)
 
-    def _count_loss(self, device: DeviceSnapshot, now: float) -> None:
+    def _count_loss(self, device: DeviceSnapshot) -> None:
         if device.lost is None:
             self._losses.pop(device.id, None)
             return
         loss = self._losses.setdefault(device.id, _Loss(device))
         loss.snapshots += 1
         if loss.snapshots <= SURE_AFTER:
-            loss.quiet_since = now
+            loss.quiet_since = self._clock()
 
 
 def loss_failure(

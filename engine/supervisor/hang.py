@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 
 from engine import paths
@@ -20,12 +21,12 @@ from engine.events import (
     TrainingStarted,
     Trouble,
 )
-from engine.process import ask_for_stacks
+from engine.process import ask_for_stacks, descendants
 from engine.recipe_file import RecipeInfo
 from engine.run_state import RunState, RunStatus
 from engine.strategy import WorkerPlan
 from engine.supervisor.deadlines import STALL_SECONDS
-from engine.supervisor.stacks import Standstill, main_thread, standstill
+from engine.supervisor.stacks import Standstill, standstill, working_threads
 
 LEAST_STEPS = 10
 """A step may take this many times as long as those before it."""
@@ -60,7 +61,7 @@ class HangWatch:
         self._signs: dict[int, Alive] = {}
         self._steps_come = False
         self._asked = math.inf
-        self._sizes: dict[int, int] = {}
+        self._stacks: dict[int, list[_Stacks]] = {}
         self._found: list[Standstill] = []
 
     def heard(self, rank: int, message: Message) -> None:
@@ -78,6 +79,8 @@ class HangWatch:
 
     def tick(self, status: RunStatus) -> Event | None:
         """Look at the clock; what is to be recorded, if anything."""
+        if status.state is RunState.STOPPING:
+            return None  # what was said stays true to the end
         waited, limit = self._waited(status), self._patience(status)
         if waited <= limit:
             was_told, self._found, self._asked = bool(self._found), [], math.inf
@@ -108,9 +111,11 @@ class HangWatch:
     def _waited(self, status: RunStatus) -> float:
         now, looked = self._clock(), self._looked
         self._looked = now
-        # Who was held up itself, together with everybody, blames nobody.
-        if status.state is not RunState.RUNNING or now - looked > STALL_SECONDS:
-            self._since = now
+        was_held_up = now - looked > STALL_SECONDS
+        if was_held_up and self._found:
+            self._since += now - looked  # a sleep neither heals nor harms what hung before it
+        elif was_held_up or status.state is not RunState.RUNNING:
+            self._since = now  # who was held up itself, together with everybody, blames nobody
         return now - self._since
 
     def _patience(self, status: RunStatus) -> float:
@@ -121,24 +126,36 @@ class HangWatch:
     def _ask(self, status: RunStatus) -> None:
         self._asked = self._clock()
         for plan, pid in zip(self._plans, status.worker_pids, strict=False):
-            self._sizes[plan.rank] = _size(paths.stacks_file(self._folder, plan.rank))
+            own = paths.stacks_file(self._folder, plan.rank)
+            asked = self._stacks[plan.rank] = [_Stacks(own)]
             ask_for_stacks(pid)
+            for helper in descendants(pid):
+                file = paths.helper_stacks_file(own, helper)
+                if file.exists():  # else it is somebody's who does not know what we would ask
+                    asked.append(_Stacks(file))
+                    ask_for_stacks(helper)
 
     def _find(self, plan: WorkerPlan) -> Standstill:
+        found = [working_threads(stacks.read()) for stacks in self._stacks.get(plan.rank, [])]
+        answers = found and found[0]  # the worker's own come first; its helpers do not hang alone
+        return standstill(plan, list(chain(*found)) if answers else [], self._recipe)
+
+
+class _Stacks:
+    """What a process writes into its file from now on."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._size = file.stat().st_size if file.exists() else 0
+
+    def read(self) -> str:
+        """What it has written by now; empty where it could not."""
         try:
-            with paths.stacks_file(self._folder, plan.rank).open("rb") as file:
-                file.seek(self._sizes.get(plan.rank, 0))
-                stacks = file.read().decode(errors="replace")
+            with self._file.open("rb") as file:
+                file.seek(self._size)
+                return file.read().decode(errors="replace")
         except OSError:
-            stacks = ""
-        return standstill(plan, main_thread(stacks), self._recipe)
-
-
-def _size(file: Path) -> int:
-    try:
-        return file.stat().st_size
-    except OSError:
-        return 0
+            return ""
 
 
 def _spoken(seconds: float) -> str:

@@ -14,6 +14,9 @@ from engine.run_state import RunStatus, fold
 from engine.store import FILE_NAME, RunStore
 from engine.supervisor.reserve import Reserve
 
+LAST_SECONDS = 5.0
+"""Time to write the end of a run to a disk that takes nothing."""
+
 RETRY_SECONDS = 1.0
 """Time between two attempts to write what waits."""
 
@@ -83,7 +86,7 @@ class Ledger:
         """Sequence number of the newest event that is on disk."""
         return self._store.last_seq()
 
-    def close(self, seconds: float) -> bool:
+    def close(self, seconds: float = LAST_SECONDS) -> bool:
         """Write what waits, trying for so long; whether all of it is on disk."""
         deadline = clock.monotonic() + seconds
         self.commit()

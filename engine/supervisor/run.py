@@ -28,9 +28,8 @@ from engine.heartbeat import Heartbeat
 from engine.run_state import RunState
 from engine.sleep import Wakefulness
 from engine.spec import RunSpec
-from engine.store import RunStore
 from engine.supervisor.attempt import Attempt, Work
-from engine.supervisor.deadlines import START_SECONDS
+from engine.supervisor.deadlines import START_SECONDS, AwakeClock
 from engine.supervisor.device_watch import DeviceWatch
 from engine.supervisor.hearing import is_sound
 from engine.supervisor.inbox import (
@@ -54,9 +53,6 @@ COMMIT_SECONDS = 0.1
 GONE_SECONDS = 5.0
 """Time for the processes of a pool that was killed to be gone."""
 
-LAST_SECONDS = 5.0
-"""Time to write the end of a run to a disk that takes nothing."""
-
 
 class Supervisor:
     """The main loop. All state is touched by the main thread only."""
@@ -65,14 +61,14 @@ class Supervisor:
         self,
         folder: Path,
         spec: RunSpec,
-        store: RunStore,
+        ledger: Ledger,
         inbox: Inbox,
         turnstile: Turnstile,
         start_seconds: float = START_SECONDS,
     ) -> None:
         self._folder = folder
         self._spec = spec
-        self._ledger = Ledger(folder, store)
+        self._ledger = ledger
         self._inbox = inbox
         self._turnstile = turnstile
         self._wakefulness = Wakefulness(f"run {folder.name} trains")
@@ -105,7 +101,7 @@ class Supervisor:
             self._wakefulness.keep(False)
             self._heartbeat.end()
         self._record(ended)
-        self._ledger.close(LAST_SECONDS)
+        self._ledger.close()
         return ended
 
     def _see_through(self) -> RunEnded:
@@ -114,8 +110,8 @@ class Supervisor:
             self._turn()
         ended = self._attempt.verdict()
         self._attempt.kill()
-        deadline = time.monotonic() + GONE_SECONDS
-        while not self._attempt.is_gone and time.monotonic() < deadline:
+        clock = AwakeClock()
+        while not self._attempt.is_gone and clock() < GONE_SECONDS:
             self._listen()
         return ended
 
@@ -182,7 +178,7 @@ class Supervisor:
             case WorkerExited(rank, code):
                 attempt.exited(rank, code)
             case DeviceNews(snapshot):
-                for event in self._watch.take(snapshot, self._ledger.status, time.monotonic()):
+                for event in self._watch.take(snapshot, self._ledger.status):
                     self._record(event)
             case Interrupted(signal):
                 self._record(Notice(f"The supervisor got {signal}: the run is stopped."))
@@ -272,5 +268,5 @@ class Supervisor:
         return f"The run folder {self._folder} can be written again: {lost}."
 
     def _record(self, event: Event) -> None:
-        self._watch.follow(event, time.monotonic())
+        self._watch.follow(event)
         self._ledger.append(event, time.time())

@@ -1,4 +1,4 @@
-"""Where a worker's main thread is, from the stacks that it writes when it is asked."""
+"""Where a worker is, from the stacks of its threads that it writes when it is asked."""
 
 from __future__ import annotations
 
@@ -34,23 +34,50 @@ class Standstill(NamedTuple):
     """File and line in the recipe, if it is there; or empty."""
 
 
-def main_thread(stacks: str) -> list[Frame]:
-    """The frames of the main thread, innermost first; empty when nothing was written.
+def working_threads(stacks: str) -> list[list[Frame]]:
+    """The frames of the main thread, innermost first, and of those that work for it; empty when
+    nothing was written.
 
-    The interpreter's threads come newest first, so the main one is the last.
+    The interpreter's threads come newest first, so the main one is the last. It may wait for a
+    thread of the framework's, in which TensorFlow calls what a recipe gave to `py_function`, or for
+    one of ours. What else Python has started minds its own business.
     """
-    last = _THREAD.split(stacks)[-1]
-    return [Frame(file, int(line), function) for file, line, function in _FRAME.findall(last)]
+    *others, main = [
+        [Frame(file, int(line), function) for file, line, function in _FRAME.findall(thread)]
+        for thread in _THREAD.split(stacks)
+    ]
+    if not main:
+        return []
+    return [main, *(frames for frames in others if frames and _works(frames))]
 
 
-def standstill(plan: WorkerPlan, frames: Sequence[Frame], recipe: RecipeInfo) -> Standstill:
-    """Where the worker of `plan` stands: in the recipe, if it is the recipe's doing."""
-    if not frames:
+def _works(frames: Sequence[Frame]) -> bool:
+    was_started_by_python = Path(frames[-1].file).name == "threading.py"
+    return not was_started_by_python or any(_is_ours(frame) for frame in frames)
+
+
+def _is_ours(frame: Frame) -> bool:
+    return Path(frame.file).is_relative_to(PROJECT / "engine")
+
+
+def standstill(
+    plan: WorkerPlan, threads: Sequence[Sequence[Frame]], recipe: RecipeInfo
+) -> Standstill:
+    """Where the worker of `plan` stands: in the recipe, if it is the recipe's doing.
+
+    `threads` are the frames of its main thread and of those that work for it.
+    """
+    if not threads:
         text = f"{plan.who} does not answer: it is halted, or waits for a device."
         return Standstill(plan, text, "")
     folder = Path(recipe.path).parent
-    own = next((f for f in frames if _is_in(f, Path(recipe.path), recipe.builtin, folder)), None)
-    telling = own or next((f for f in frames if Path(f.file).is_relative_to(PROJECT)), frames[0])
+    frames, own = threads[0], None
+    for thread in threads:
+        found = [f for f in thread if _is_in(f, Path(recipe.path), recipe.builtin, folder)]
+        if found:
+            frames, own = thread, found[0]
+            break
+    telling = own or next((f for f in frames if _is_ours(f)), frames[0])
     text = f"{plan.who} is in {_spoken(telling)}"
     if telling != frames[0]:
         text += f", there in {_spoken(frames[0])}"

@@ -16,16 +16,12 @@ from engine.events import CommandReceived, CommandRefused, Event, Notice, Queued
 from engine.queue import Ticket
 from engine.run_state import RunStatus
 from engine.spec import RunSpec
-from engine.store import RunStore
 from engine.supervisor.inbox import Inbox, Interrupted, Received
 from engine.supervisor.ledger import Ledger
 from engine.telemetry.probe import snapshot_once
 
 LOOK_SECONDS = 0.25
 """Time between two looks at the queue."""
-
-LAST_SECONDS = 5.0
-"""Time to write the end of a run to a disk that takes nothing."""
 
 STOPPED = RunEnded("stopped", "Stopped in the queue, before it began.")
 
@@ -35,7 +31,6 @@ class Turnstile:
 
     def __init__(self, folder: Path, spec: RunSpec) -> None:
         pid, alone = os.getpid(), queue.wanted_alone(spec)
-        self._folder = folder
         self._ticket = Ticket(folder.name, pid, process.created(pid), spec.devices, alone)
         self._ahead: list[Ticket] = []
         self._is_aside = False
@@ -45,17 +40,17 @@ class Turnstile:
         """Take a place in the queue. Raises OSError."""
         self._ahead = queue.enter(self._ticket)
 
-    def wait(self, store: RunStore, inbox: Inbox) -> RunEnded | None:
+    def wait(self, ledger: Ledger, inbox: Inbox) -> RunEnded | None:
         """Wait in line, and answer whoever asks; None when the turn has come.
 
         Otherwise the terminal event of a run that was stopped before it began, already recorded.
         """
         if not self._ahead:
             return None
-        ledger = Ledger(self._folder, store)
         ended = self._wait_in(ledger, inbox)
         _record(ledger, ended or Queued((), ""))
-        ledger.close(LAST_SECONDS)
+        if ended:
+            ledger.close()
         return ended
 
     def _wait_in(self, ledger: Ledger, inbox: Inbox) -> RunEnded | None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from engine.checkpoint import Position, read_manifest
 from engine.events import WorkerReady
-from engine.paths import stacks_file
+from engine.paths import helper_stacks_file, stacks_file
 from engine.process import write_stacks_when_asked
 from engine.worker import environment, output, signals
 from engine.worker.account import account
@@ -31,7 +31,7 @@ def main(folder: Path) -> int:
     """Train as one rank of the run in `folder`; the exit code."""
     output.survive_full_disk()
     faulthandler.enable()
-    write_stacks_when_asked(stacks_file(folder, int(os.environ["RANK"])))
+    _write_stacks(stacks_file(folder, int(os.environ["RANK"])))
     session = WorkerSession(folder)
     signals.leave_to_supervisor()
     try:
@@ -52,6 +52,13 @@ def main(folder: Path) -> int:
         sys.stderr.flush()
         session.close()
     return 0
+
+
+def _write_stacks(file: Path) -> None:
+    for old in file.parent.glob(helper_stacks_file(file, 0).name.replace("0.txt", "*.txt")):
+        old.unlink()  # of an attempt before; who has that pid today may be anybody
+    write_stacks_when_asked(file)
+    os.environ[environment.STACKS] = str(file)
 
 
 def _restore(trainer: Any, folder: Path) -> Position:

@@ -8,5 +8,8 @@ from __future__ import annotations
 RENDEZVOUS = "TRAINDECK_RENDEZVOUS"
 """A file that does not exist yet, where the ranks of one attempt find each other."""
 
+STACKS = "TRAINDECK_STACKS"
+"""Where this worker writes what its threads are doing; set by itself, for those that help it."""
+
 RESUME = "TRAINDECK_RESUME"
 """Name of the checkpoint, inside the run folder, to go on from; empty to begin anew."""

@@ -118,7 +118,7 @@ class Saver:
             CheckpointFailed(
                 position.step,
                 f"The checkpoint of step {position.step} could not be saved: {because}. "
-                f"Make room for it in {folder}.",
+                f"Make room for it in {folder}, or let it be written to.",
             )
         )
 

@@ -40,8 +40,8 @@ def terminate() -> None:
         os._exit(TERMINATED)
 
 
-def ignore_in_helper(_: int) -> None:
-    """For a process that works for a worker and ends with it, such as one that loads samples."""
+def ignore() -> None:
+    """For a process that works for a worker and ends with it."""
     for number in _NUMBERS:
         signal.signal(number, signal.SIG_IGN)
 

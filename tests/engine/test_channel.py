@@ -32,7 +32,7 @@ from engine.channel import (
 from engine.commands import EmptyCache, Pause, Resume, SaveCheckpoint, Stop
 from tests.support.events import EXAMPLES, NOT_NUMBERS, losses
 
-SECONDS = 10.0
+SECONDS = 60.0
 """Longest wait; only a test that fails gets there."""
 
 COMMANDS = (SaveCheckpoint(), EmptyCache(), Pause(), Resume(), Stop(), Stop(now=True))

@@ -15,6 +15,7 @@ from engine.disk import disk_problem
         (errno.ENOSPC, "No space left on device"),
         (errno.EROFS, "Read-only file system"),
         (errno.EFBIG, "File too large"),
+        (errno.EACCES, "Permission denied"),
     ],
 )
 def test_the_systems_own_words_are_kept(number: int, said: str) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from engine import process
 
-SECONDS = 20.0
+SECONDS = 40.0
 """Longest wait; only a test that fails gets there."""
 
 SLEEPER = "import time; time.sleep(60)"
@@ -57,6 +57,20 @@ def test_a_process_that_ended_is_not_alive() -> None:
 
 def test_a_pid_that_somebody_else_got_is_not_alive() -> None:
     assert not process.is_alive(os.getpid(), process.created(os.getpid()) - 10.0)
+
+
+@pytest.mark.skipif(not process.ON_LINUX, reason="elsewhere no start is known that well")
+@pytest.mark.parametrize("boot", [0.0, 9999e9], ids=["smallest", "largest"])
+def test_a_pid_that_somebody_else_got_at_once_is_not_alive(
+    boot: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One tick of the system's clock is enough to tell them apart, on any boot of the machine."""
+    monkeypatch.setattr(process, "_linux_boot", lambda: boot)
+    born = process.created(os.getpid())
+    assert process.is_alive(os.getpid(), born)
+    tick = 1 / os.sysconf("SC_CLK_TCK")
+    assert not process.is_alive(os.getpid(), born - tick)
+    assert not process.is_alive(os.getpid(), born + tick)
 
 
 @only_posix

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from typing import Any
 
 import msgspec
 import pytest
 
-from engine import paths, process, queue
+from engine import catalog, paths, process, queue
+from engine.channel import Server
+from engine.events import AttemptStarted, Event, Paused, Queued, RunEnded
 from engine.queue import CannotMove, Ticket
 from engine.spec import RunSpec
+from engine.spec_file import write_spec
+from engine.store import RunStore
 
 NAMES = {"g0": "GPU 0", "g1": "GPU 1"}
 BORN = process.created(os.getpid())
@@ -172,13 +178,55 @@ def test_who_paused_and_freed_its_devices_lets_others_in_and_comes_back_after_th
     assert runs(queue.enter(b)) == ["a"]
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b'[{"run": 1}]', b"\xff"])
-def test_a_damaged_file_is_an_empty_queue_and_the_waiting_queue_again(content: bytes) -> None:
-    queue.enter(ticket("a", "g0"))
-    (paths.home() / queue.FILE_NAME).write_bytes(content)
-    assert queue.read() == []
-    assert queue.enter(ticket("b", "g0")) == []
-    assert runs(queue.read()) == ["b"]
+@pytest.fixture
+def active() -> Iterator[Callable[..., Ticket]]:
+    """Makes a run that this very process supervises, and its ticket."""
+    with ExitStack() as stack:
+
+        def make(devices: tuple[str, ...], *said: Event, wish: str = "gpus") -> Ticket:
+            folder = paths.create_run_folder()
+            spec = RunSpec(recipe="digits", strategy="torch/single", devices=devices, queue=wish)  # type: ignore[arg-type]
+            write_spec(folder, spec, catalog.recipe("digits"))
+            store = stack.enter_context(closing(RunStore(folder)))
+            for event in (AttemptStarted(1, os.getpid(), BORN), *said):
+                store.append(event, 1.0)
+            store.commit()
+            stack.enter_context(closing(Server(folder, lambda hello, channel: None)))
+            return ticket(folder.name, *devices)
+
+        yield make
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'[{"run": 1}]', b"\xff", None])
+def test_a_damaged_file_is_made_anew_from_the_runs(
+    content: bytes | None, active: Callable[..., Ticket]
+) -> None:
+    """Who trains stays inside, who waits stays in line, and who comes then waits for both."""
+    inside = active(("g0",))
+    aside = active(("g0",), Paused(3, freed_devices=True))
+    waiting = active(("g0",), Queued((inside.run,), "Queued."))
+    other = active(("g1",), wish="never")
+    active(("g0",), RunEnded("finished", "All 2 epochs are done."))
+    file = paths.home() / queue.FILE_NAME
+    if content is not None:
+        file.write_bytes(content)
+    line = queue.read()
+    assert runs(line) == [inside.run, aside.run, waiting.run, other.run]
+    assert [each.place for each in line] == ["inside", "aside", "waiting", "inside"]
+    assert (line[0].wants_alone, line[3].wants_alone) == (("g0",), ())
+    assert runs(queue.enter(ticket("99", "g0"))) == [inside.run, waiting.run]
+    assert runs(msgspec.json.decode(file.read_bytes(), type=list[Ticket])) == [*runs(line), "99"]
+    queue.leave(inside)
+    assert queue.enter(waiting) == []
+
+
+def test_a_run_that_cannot_be_read_is_not_in_the_way_of_a_damaged_queue(
+    active: Callable[..., Ticket],
+) -> None:
+    for damaged in ("run.sqlite-wal", "spec.toml"):
+        (paths.run_folder(active(("g0",)).run) / damaged).write_bytes(b"\xff" * 99_999)
+    assert runs(queue.read()) == []
+    assert queue.enter(ticket("99", "g0")) == []
 
 
 def test_a_queue_that_cannot_be_written_raises(monkeypatch: pytest.MonkeyPatch) -> None:

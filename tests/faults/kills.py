@@ -33,8 +33,9 @@ from engine.store_reader import RunReader
 CHAIN = 20
 """Kills after which new folders are begun."""
 
-LONGEST = 0.09
-"""Seconds that a writer lives at the most; it begins to write within a fifth of that."""
+LONGEST, LIVES = 0.09, 5
+"""Seconds that a writer lives at the most; on a slow machine so many times its way to the first
+word."""
 
 SERIES = ("train/loss", "validation/loss", "rank/0/memory")
 FILE_BYTES = 200_000
@@ -122,15 +123,7 @@ def content(step: int) -> bytes:
 def killed(folder: Path, write: Writer, after: float, before: int = 0) -> Dead:
     """Let a process `write` into `folder`, and kill it `after` seconds. `before` is what earlier
     ones acknowledged."""
-    ear, mouth = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        os.close(ear)
-        random.seed(after)
-        with contextlib.suppress(BaseException):
-            write(folder, lambda number: _write_all(mouth, number.to_bytes(8, "little")))
-        os._exit(1)
-    os.close(mouth)
+    pid, ear = _started(folder, write, seed=after)
     time.sleep(after)
     os.kill(pid, signal.SIGKILL)
     _, status = os.waitpid(pid, 0)
@@ -138,6 +131,36 @@ def killed(folder: Path, write: Writer, after: float, before: int = 0) -> Dead:
     with os.fdopen(ear, "rb") as words:
         heard = words.read()
     return Dead(folder, int.from_bytes(heard[-8:], "little") if heard else before)
+
+
+def longest_life(home: Path) -> float:
+    """Seconds in which a writer comes to write something, on this machine, now."""
+    longest = LONGEST
+    for write in (write_points, write_checkpoints):
+        folder = home / write.__name__
+        folder.mkdir()
+        begun = time.monotonic()
+        pid, ear = _started(folder, write, seed=0.0)
+        with os.fdopen(ear, "rb") as words:
+            words.read(8)
+            longest = max(longest, LIVES * (time.monotonic() - begun))
+            os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    return min(longest, 10 * LONGEST)
+
+
+def _started(folder: Path, write: Writer, seed: float) -> tuple[int, int]:
+    """A process that writes, and where its words can be read."""
+    ear, mouth = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(ear)
+        random.seed(seed)
+        with contextlib.suppress(BaseException):
+            write(folder, lambda number: _write_all(mouth, number.to_bytes(8, "little")))
+        os._exit(1)
+    os.close(mouth)
+    return pid, ear
 
 
 def _write_all(descriptor: int, data: bytes) -> None:
@@ -195,6 +218,7 @@ def faults_of_checkpoints(dead: Dead) -> Iterator[str]:
 def kill_at_random(home: Path, count: int, seed: int) -> Outcome:
     """Kill `count` writers; most go on where a dead one stopped, as a resumed run does."""
     rng = random.Random(seed)
+    longest = longest_life(home)
     outcome = Outcome()
     chains: list[tuple[Path, Writer, Finder]] = []
     said: dict[Path, int] = {}
@@ -207,7 +231,7 @@ def kill_at_random(home: Path, count: int, seed: int) -> Outcome:
             for folder, _, _ in chains:
                 folder.mkdir()
         folder, write, faults = chains[number % 2]
-        dead = killed(folder, write, rng.uniform(0, LONGEST), said.get(folder, 0))
+        dead = killed(folder, write, rng.uniform(0, longest), said.get(folder, 0))
         outcome.kills += 1
         outcome.acknowledged += max(0, dead.said - said.get(folder, 0))
         outcome.half_way += any((folder / checkpoint.FOLDER).glob("*.tmp"))

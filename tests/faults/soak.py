@@ -1,8 +1,9 @@
 """`python -m tests.faults.soak --minutes 60`: everything that can go wrong, at random, for long.
 
 One run is steady: its supervisor is never killed, so that what it holds can be watched. Others are
-killed, stopped, paused and resumed. Readers like the window come, ask for something and are killed.
-At the end it says what is left: orphans, points that are missing, open files, memory.
+killed, stopped, paused and resumed. A window shows the steady one all the time. Readers like it
+come, ask for something and are killed. At the end it says what is left: orphans, points that are
+missing, open files, memory.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 
 import psutil
 
@@ -27,17 +29,20 @@ from engine.client import CannotStart, CommandFailed, RunInfo
 from engine.commands import Command, EmptyCache, Pause, Resume, SaveCheckpoint, Stop
 from engine.run_state import RunState
 from engine.store_reader import RunReader
+from tests.faults.soak_processes import GONE_WITHIN, OVER_WITHIN, open_window, processes_of
 from tests.support.runs import spec
 
 ROOT = Path(__file__).parent.parent.parent
-GONE_WITHIN = 15.0
-"""Seconds after the end of a run in which all its processes must be gone."""
-
-OVER_WITHIN = 90.0
-"""Seconds in which a run must be over that was stopped or bereft of a process."""
-
 SETTLED_AFTER = 30.0
-"""Seconds after which a supervisor holds what it needs; from then on nothing may grow."""
+"""Seconds after which a process holds what it needs."""
+
+MORE_FILES = 3
+MORE_MEBIBYTES = 24.0
+"""A process may hold so much more at the end than it did when half of the time was over. A window
+holds the points of a curve up to a limit, which takes half an hour."""
+
+MOST_UNSAID = 1000
+"""Steps of which a killed process may not have told, some seconds of them."""
 
 READER = """
 import sys, time
@@ -65,14 +70,36 @@ class Report:
         """Steps that a process that was killed had done and could not say any more, at the most."""
 
         self.checked_points = 0
-        self.held: list[tuple[float, int, float]] = []
-        """Of the steady supervisor: seconds, open files, MiB."""
+        self.held: dict[str, list[tuple[float, int, float]]] = {"supervisor": [], "window": []}
+        """Of the steady run's supervisor and the window: seconds, open files, MiB."""
 
     def check(self, fine: bool, text: str) -> None:
         """Note `text` unless all is well."""
         if not fine:
             self.faults.append(text)
             print(f"FAULT {text}", flush=True)
+
+    def measure(self, who: str, pid: int, now: float) -> None:
+        """Note what a process holds."""
+        try:
+            process = psutil.Process(pid)
+            held = now, process.num_fds(), process.memory_info().rss / (1 << 20)
+        except psutil.Error as error:
+            self.check(False, f"the {who} is gone: {error}")
+            return
+        self.held[who].append(held)
+
+    def compare(self) -> None:
+        """Check that nothing has grown in the second half: the medians of its two quarters."""
+        for who, held in self.held.items():
+            quarter = len(held) // 4
+            if quarter < 3:
+                continue
+            third, last = held[2 * quarter : 3 * quarter], held[3 * quarter :]
+            files = median(h[1] for h in last) - median(h[1] for h in third)
+            memory = median(h[2] for h in last) - median(h[2] for h in third)
+            self.check(files <= MORE_FILES, f"the {who} holds {files:.0f} open files more")
+            self.check(memory <= MORE_MEBIBYTES, f"the {who} holds {memory:.1f} MiB more")
 
 
 class Guinea:
@@ -81,6 +108,8 @@ class Guinea:
     def __init__(self, report: Report, rng: random.Random, strategy: str, devices: int) -> None:
         self._report = report
         self._rng = rng
+        # Ranks that count write one after the other: what is read may be a step behind or ahead.
+        self._slack = int(devices > 1)
         self.id = client.start(
             spec("counted", strategy, devices, epochs=1_000_000, checkpoint_steps=100)
         )
@@ -159,10 +188,11 @@ class Guinea:
         if counted.exists():
             with contextlib.suppress(ValueError):  # killed while it wrote that
                 missing = self._first + int(counted.read_text()) - last
-                # What one worker of several counts may be a step behind or ahead.
                 if exact and info.state is RunState.STOPPED:
-                    check(abs(missing) <= 1, f"run {self.id}, {how}: {missing} points missing")
+                    fine = abs(missing) <= self._slack
+                    check(fine, f"run {self.id}, {how}: {missing} points missing")
                 else:
+                    check(missing < MOST_UNSAID, f"run {self.id}, {how}: {missing} steps unsaid")
                     self._report.most_unsaid = max(self._report.most_unsaid, missing)
             counted.unlink()
 
@@ -182,6 +212,7 @@ def soak(minutes: float, seed: int) -> Report:
     """Do it, in the data folder of the environment."""
     rng, report = random.Random(seed), Report()
     steady = Guinea(report, rng, "torch/single", 1)
+    window = open_window(steady.id)
     others = [Guinea(report, rng, "torch/single", 1), Guinea(report, rng, "torch/ddp", 2)]
     begun = time.monotonic()
     readers: list[subprocess.Popen[bytes]] = []
@@ -191,9 +222,8 @@ def soak(minutes: float, seed: int) -> Report:
         if info.state.is_over:
             break
         if now > SETTLED_AFTER:
-            supervisor = psutil.Process(info.status.supervisor_pid)
-            memory = supervisor.memory_info().rss / (1 << 20)
-            report.held.append((now, supervisor.num_fds(), memory))
+            report.measure("supervisor", info.status.supervisor_pid, now)
+            report.measure("window", window.pid, now)
         steady.ask(rng.choice([SaveCheckpoint(), EmptyCache(), Pause(), Resume(), Resume()]))
         if rng.random() < 0.2:
             (info.folder / "burst").touch()
@@ -206,13 +236,17 @@ def soak(minutes: float, seed: int) -> Report:
             report.done["killed reader"] += 1
         rng.choice(others).happen()
         time.sleep(rng.uniform(0.5, 3.0))
-    for reader in readers:
-        reader.kill()
-        reader.wait()
+    report.check(window.poll() is None, f"the window ended by itself: {window.returncode}")
+    for process in (window, *readers):
+        process.kill()
+        process.wait()
     for guinea in (steady, *others):
         if not guinea.info().state.is_over:
             guinea.ask(Resume())
             guinea.stop(now=False)
+    report.compare()
+    left = processes_of(os.environ[paths.HOME_VARIABLE])
+    report.check(not left, f"at the end: orphans {left}")
     return report
 
 
@@ -229,13 +263,10 @@ def main() -> int:
     print("what happened: " + ", ".join(f"{n} × {what}" for what, n in report.done.most_common()))
     print(f"points compared: {report.checked_points:,}")
     print(f"steps that killed processes took along, at the most: {report.most_unsaid}")
-    if report.held:
-        (start, files, memory), (end, files_now, memory_now) = report.held[0], report.held[-1]
-        print(
-            f"open files of the steady supervisor: {files} at {start:.0f} s, {files_now} at the end"
-        )
-        print(f"its memory: {memory:.1f} MiB at {start:.0f} s, {memory_now:.1f} at {end:.0f} s")
-    print(f"faults (orphans, points missing, not over, not resumed): {len(report.faults)}")
+    for who, held in report.held.items():
+        for seconds, files, memory in held[:: max(1, len(held) // 4)] + held[-1:]:
+            print(f"{who} after {seconds:.0f} s: {files} open files, {memory:.1f} MiB")
+    print(f"faults (orphans, points missing, not over, not resumed, grown): {len(report.faults)}")
     for fault in report.faults:
         print(f"  {fault}")
     return 1 if report.faults else 0

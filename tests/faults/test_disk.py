@@ -1,12 +1,15 @@
-"""A disk that is really full, and a run folder that is gone."""
+"""A disk that is really full, and a run folder that is read-only or gone."""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import subprocess
+import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -25,6 +28,9 @@ from tests.support.runs import (
     wait_for_event,
     wait_until_gone,
 )
+
+PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 24, 1, 2
+"""Of <linux/prctl.h> and <linux/capability.h>."""
 
 LARGE = {"width": 20_000}
 """A model whose checkpoint has no room in what the supervisor keeps in reserve."""
@@ -102,6 +108,48 @@ def test_a_full_disk_stops_the_training_where_that_is_wanted(small_disk: Path) -
     assert not list((info.folder / "checkpoints").iterdir())
     assert curve(info, "train/loss")[0] == list(range(1, info.status.step + 1))
     wait_until_gone(info)
+    fill(small_disk)
+    with pytest.raises(client.CannotStart, match=r"cannot be written: .*No space left"):
+        client.start(spec("probe_torch", "torch/single"))
+
+
+def bound_by_permissions(work: Callable[[], str]) -> str:
+    """What `work` returns; the processes that it starts heed permissions even if we are root."""
+    found = []
+
+    def bounded() -> None:
+        for capability in (CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH):
+            ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)  # of this thread only
+        found.append(work())
+
+    thread = threading.Thread(target=bounded)
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="root heeds no permissions elsewhere")
+def test_a_run_folder_that_became_read_only_is_said_and_nothing_recorded_is_lost() -> None:
+    wanted = spec("probe_torch", "torch/single", epochs=10_000)
+    run_id = bound_by_permissions(lambda: client.start(wanted))
+    info = wait_for(run_id, is_training)
+    folders = [info.folder, info.folder / "checkpoints", info.folder / "logs"]
+    for folder in folders:
+        folder.chmod(0o500)
+    try:
+        seq = client.send(run_id, SaveCheckpoint())
+        failed = wait_for_event(run_id, CheckpointFailed, seq)
+        assert "could not be saved: Permission denied" in failed.text
+        assert client.look(run_id).status.troubles == {"checkpoint": failed.text}
+        client.send(run_id, Stop())
+        ended = wait_for_end(run_id)
+        wait_until_gone(ended)
+    finally:
+        for folder in folders:
+            folder.chmod(0o700)
+    assert ended.state is RunState.STOPPED
+    assert "could not be saved: Permission denied" in ended.reason
+    assert curve(ended, "train/loss")[0] == list(range(1, ended.status.step + 1))
 
 
 @pytest.mark.skipif(os.name != "posix", reason="elsewhere a folder that is in use stays")

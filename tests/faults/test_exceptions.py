@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.events import RunEnded, WorkerFailed
+from engine.events import Restarting, RunEnded, WorkerFailed
 from engine.store_reader import RunReader
 from gui.event_text import event_text
 from tests.support.runs import failure_of, spec, train
@@ -57,9 +57,9 @@ LONGEST = 10.0
 @pytest.mark.parametrize(
     ("place", "options"),
     [
-        ("# at import", {}),
-        ("# in model", {}),
-        ("# in datasets", {}),
+        ("# at import", {"max_restarts": 5}),
+        ("# in model", {"max_restarts": 5}),
+        ("# in datasets", {"max_restarts": 5}),
         ("pass  # in a sample", {"loader_workers": 1}),
         ("pass  # in step 7", {}),
     ],
@@ -80,6 +80,8 @@ def test_an_exception_is_the_recipes_line_and_a_sentence(
     assert "Traceback" in (info.folder / "logs" / "rank0.log").read_text()
     with RunReader(info.folder) as reader:
         stored = reader.events_after(0)
+    restarts = [each for each in stored if isinstance(each.event, Restarting)]
+    assert not restarts, "what fails before its first step would not start the next time either"
     for event in stored:
         if isinstance(event.event, WorkerFailed | RunEnded):
             told = event_text(event.event)

@@ -1,18 +1,24 @@
-"""Processes of a run are killed: what is left ends within seconds, and the run can go on."""
+"""Processes of a run are killed: what is left ends within seconds, and the run can go on.
+
+Also when its newest checkpoint was damaged meanwhile: then from the one before it."""
 
 from __future__ import annotations
 
 import os
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
 from engine import client
 from engine.client import RunInfo
+from engine.commands import Stop
+from engine.events import Rewound
 from engine.run_state import RunState
 from tests.support.runs import (
     curve,
+    events,
     failure_of,
     is_training,
     spec,
@@ -43,8 +49,38 @@ def test_whichever_process_is_killed_the_others_end_and_the_run_resumes() -> Non
     print(f"supervisor killed by SIGKILL: workers gone after {seconds:.2f} s")
     info = client.look(run_id)
     assert info.state is RunState.INTERRUPTED
-    assert client.run_checkpoints(run_id)
     assert curve(info, "train/loss")[0][:10] == list(range(1, 11))
+
+    previous, newest = client.run_checkpoints(run_id)[-2:]
+    for spoil in (cut_off, flip_a_bit):
+        whole = (newest.folder / "rank0.pt").read_bytes()
+        spoil(newest.folder / "rank0.pt")
+        with pytest.raises(client.CheckpointUnusable, match=r"rank0\.pt") as refused:
+            client.resume(run_id)
+        assert refused.value.damaged == newest.folder.name
+        assert refused.value.previous == previous.folder, "the one before it is offered"
+        if spoil is cut_off:
+            (newest.folder / "rank0.pt").write_bytes(whole)
+    client.resume(run_id, previous.folder)
+    wait_for(run_id, lambda info: info.status.attempt == 3 and is_training(info))
+    client.send(run_id, Stop(now=True))
+    info = wait_for_end(run_id)
+    rewound = [event for event in events(info) if isinstance(event, Rewound)][-1]
+    assert (rewound.step, rewound.checkpoint) == (
+        previous.manifest.position.step,
+        previous.folder.name,
+    )
+    wait_until_gone(info)
+
+
+def cut_off(file: Path) -> None:
+    os.truncate(file, file.stat().st_size // 2)
+
+
+def flip_a_bit(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
 
 
 def wait_for_work(run_id: str, attempt: int) -> RunInfo:

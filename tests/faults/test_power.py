@@ -46,7 +46,7 @@ def cut_the_power(info: client.RunInfo) -> None:
     for process in everybody:
         with contextlib.suppress(psutil.NoSuchProcess):
             os.kill(process.pid, signal.SIGKILL)
-    psutil.wait_procs(everybody, timeout=10)
+    psutil.wait_procs(everybody, timeout=60)
 
 
 def tear(path: Path) -> None:

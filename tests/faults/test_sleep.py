@@ -16,6 +16,7 @@ from engine.run_state import RunState
 from engine.supervisor.deadlines import STALL_SECONDS
 from tests.support.inhibitor import Inhibitor, only_linux
 from tests.support.runs import (
+    LONGEST,
     events,
     is_training,
     spec,
@@ -39,7 +40,7 @@ def test_awake_while_it_trains_and_training_after_a_sleep(
 
     client.send(run_id, Pause())
     wait_for(run_id, lambda info: info.state is RunState.PAUSED)
-    helper.wait(5)  # a paused run keeps nobody awake
+    helper.wait(LONGEST)  # a paused run keeps nobody awake
     client.send(run_id, Resume())
     wait_for(run_id, lambda info: info.state is RunState.RUNNING)
     helper = psutil.Process(inhibitor.wait_for_call())
@@ -63,7 +64,7 @@ def test_awake_while_it_trains_and_training_after_a_sleep(
     assert info.status.attempt == 1
     assert not any(isinstance(event, WorkerFailed) for event in events(info))
     wait_until_gone(info)
-    helper.wait(5)
+    helper.wait(LONGEST)
 
 
 @only_linux

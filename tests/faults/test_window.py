@@ -4,7 +4,6 @@ who looks."""
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -13,19 +12,23 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
 
 from engine import client
-from engine.commands import EmptyCache, Pause, Resume, SaveCheckpoint, Stop
+from engine.commands import Stop
 from engine.events import CacheEmptied, CheckpointSaved, Paused, Resumed
 from engine.process import is_alive
 from engine.run_state import RunState
+from gui.app import Deck
+from gui.theme import ThemeController
+from tests.gui.test_end_to_end import LONG, Spectator
 from tests.support.runs import (
     curve,
     is_training,
     spec,
     wait_for,
     wait_for_end,
-    wait_for_event,
     wait_until_gone,
 )
 
@@ -71,8 +74,11 @@ def watches(process: subprocess.Popen[bytes], run_id: str) -> bool:
     return run_id in files
 
 
-def test_a_window_that_is_killed_or_closed_takes_nothing_along() -> None:
-    wanted = spec("probe_torch", "torch/single", epochs=100_000)
+def test_a_window_that_is_killed_or_closed_takes_nothing_along(
+    qtbot: QtBot, qapp: QApplication
+) -> None:
+    """The second one, in this process, shows every point, and all its buttons work."""
+    wanted = spec("counted", "torch/single", epochs=100_000)  # a few points a look: all are shown
     fields = {"recipe": wanted.recipe, "strategy": wanted.strategy, "devices": wanted.devices}
     code = START_IN_WINDOW.format(spec=fields | {"epochs": wanted.epochs, "batch_size": 32})
     with window("-c", code) as first:
@@ -87,21 +93,22 @@ def test_a_window_that_is_killed_or_closed_takes_nothing_along() -> None:
     before = client.look(run_id).status.step
     wait_for(run_id, lambda now: now.status.step > before)
 
-    with window("main.py") as second:
-        wait_for(run_id, lambda _: watches(second, run_id))
+    deck = Deck(ThemeController(qapp))
+    try:
+        seen = Spectator(deck)
+        deck.window.show()
+        deck.open(run_id)
+        qtbot.waitUntil(lambda: len(seen.steps) > before, timeout=LONG)
         print(f"another window shows it {time.monotonic() - killed:.2f} s after the first died")
-        second.send_signal(signal.SIGTERM)  # as a logout or an update of the program does
-        second.wait(20)
+        _click_everything(deck, seen, qtbot)
+        assert seen.steps == list(range(1, len(seen.steps) + 1)), "every point, none twice"
+    finally:
+        deck.window.close()
+        deck.shut_down()
+        deck.window.deleteLater()
     before = client.look(run_id).status.step
     wait_for(run_id, lambda now: now.status.step > before)
 
-    for command, answer in (
-        (SaveCheckpoint(), CheckpointSaved),
-        (EmptyCache(), CacheEmptied),
-        (Pause(), Paused),
-        (Resume(), Resumed),
-    ):
-        wait_for_event(run_id, answer, client.send(run_id, command))
     now = client.look(run_id).status
     assert is_alive(now.supervisor_pid, now.supervisor_created)
     assert (now.attempt, now.worker_pids) == (1, info.status.worker_pids), "the same processes"
@@ -110,3 +117,17 @@ def test_a_window_that_is_killed_or_closed_takes_nothing_along() -> None:
     assert ended.state is RunState.STOPPED
     assert curve(ended, "train/loss")[0] == list(range(1, ended.status.step + 1))
     wait_until_gone(ended)
+
+
+def _click_everything(deck: Deck, seen: Spectator, qtbot: QtBot) -> None:
+    """All that can be asked of a run that trains, but Stop."""
+    controls = deck.controls
+    for button, text, answer in (
+        (controls.checkpoint, "Checkpoint", CheckpointSaved),
+        (controls.empty_cache, "Empty cache", CacheEmptied),
+        (controls.pause, "Pause", Paused),
+        (controls.pause, "Resume", Resumed),
+    ):
+        qtbot.waitUntil(lambda b=button, t=text: b.isEnabled() and b.text() == t, timeout=LONG)
+        button.click()
+        qtbot.waitUntil(lambda kind=answer: kind in seen.events, timeout=LONG)

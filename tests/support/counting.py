@@ -22,7 +22,7 @@ STEPS = 4
 
 VALIDATIONS = 3
 EPOCHS = 2
-SECONDS = 20.0
+SECONDS = 60.0
 """Longest wait; only a test that fails gets there."""
 
 Moment = tuple[str, int, int]

@@ -40,7 +40,7 @@ class Inhibitor:
     def wait_for_call(self) -> int:
         """Wait until it was called since the last time this was asked; its pid."""
         file = self._folder / "pid"
-        deadline = time.monotonic() + 20.0
+        deadline = time.monotonic() + 60.0
         while not file.exists():
             assert time.monotonic() < deadline, "systemd-inhibit was not called"
             time.sleep(0.01)

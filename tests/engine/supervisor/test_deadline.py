@@ -14,6 +14,7 @@ from engine.events import AttemptStarted
 from engine.spec_file import write_spec
 from engine.store import RunStore
 from engine.supervisor.inbox import Inbox
+from engine.supervisor.ledger import Ledger
 from engine.supervisor.run import Supervisor
 from engine.supervisor.turnstile import Turnstile
 from tests.support.runs import spec
@@ -41,7 +42,9 @@ def test_workers_that_never_get_ready_are_named_and_ended(tmp_path: Path) -> Non
     server = Server(folder, inbox.connected)
     turnstile = Turnstile(folder, wanted)
     try:
-        ended = Supervisor(folder, wanted, store, inbox, turnstile, start_seconds=2.0).run()
+        ended = Supervisor(
+            folder, wanted, Ledger(folder, store), inbox, turnstile, start_seconds=2.0
+        ).run()
         workers = store.status.worker_pids
     finally:
         server.close()
@@ -51,5 +54,7 @@ def test_workers_that_never_get_ready_are_named_and_ended(tmp_path: Path) -> Non
         "Rank 0 on cpu:0, Rank 1 on cpu:1 did not start within 2 s: the logs in "
     )
     assert len(workers) == 2
-    _, alive = psutil.wait_procs(map(psutil.Process, filter(psutil.pid_exists, workers)), timeout=5)
+    _, alive = psutil.wait_procs(
+        map(psutil.Process, filter(psutil.pid_exists, workers)), timeout=30
+    )
     assert not alive

@@ -20,6 +20,7 @@ from engine.events import (
 )
 from engine.run_state import RunStatus, fold
 from engine.strategy import WorkerPlan
+from engine.supervisor.deadlines import AwakeClock
 from engine.supervisor.device_watch import (
     OTHER_PATIENCE,
     STEP_PATIENCE,
@@ -40,13 +41,13 @@ class Run:
     """A run of ten steps an epoch on GPU, as its supervisor would tell the watch of it."""
 
     def __init__(self) -> None:
-        self.watch = DeviceWatch((GPU,))
+        self.watch = DeviceWatch((GPU,), lambda: self.now)
         self.status = RunStatus()
         self.now = 100.0
 
     def happen(self, *events: Event) -> None:
         for event in events:
-            self.watch.follow(event, self.now)
+            self.watch.follow(event)
             self.status = fold(self.status, event, self.now)
 
     def train(self, step: int = 3, step_seconds: float = 0.01) -> None:
@@ -58,7 +59,7 @@ class Run:
         ours = DeviceSnapshot(id=GPU, kind="gpu", label="3", name="G", **known)
         other = DeviceSnapshot(id=OTHER, kind="gpu", label="4", name="G", lost=LOST)
         snapshot = Snapshot(time=1e9 + self.now, devices=(ours, other))
-        return self.watch.take(snapshot, self.status, self.now)
+        return self.watch.take(snapshot, self.status)
 
     def lose(self) -> None:
         for _ in range(2):
@@ -66,7 +67,11 @@ class Run:
 
     def is_fatal(self, after: float) -> bool:
         """Whether the run must end, `after` seconds from now."""
-        return self.watch.fatal_loss(self.status, self.now + after) is not None
+        now = self.now
+        self.now += after
+        loss = self.watch.fatal_loss(self.status)
+        self.now = now
+        return loss is not None
 
 
 @pytest.fixture
@@ -186,7 +191,7 @@ def test_a_gpu_that_answers_again_is_not_lost(run: Run) -> None:
 def test_a_picture_without_the_gpu_proves_nothing(run: Run) -> None:
     run.train()
     for _ in range(5):
-        run.watch.take(Snapshot(time=run.now, devices=(), gpu_note="No driver."), run.status, 1.0)
+        run.watch.take(Snapshot(time=run.now, devices=(), gpu_note="No driver."), run.status)
     assert not run.is_fatal(10_000.0)
 
 
@@ -196,7 +201,7 @@ def test_a_driver_that_says_nothing_of_any_gpu_is_no_lost_gpu(run: Run) -> None:
     ours = DeviceSnapshot(id=GPU, kind="gpu", label="3", name="G", lost=note)
     for second in range(5):
         snapshot = Snapshot(time=1e9 + second, devices=(ours,), gpu_note=note)
-        run.watch.take(snapshot, run.status, run.now)
+        run.watch.take(snapshot, run.status)
     assert not run.is_fatal(10_000.0)
     assert run.watch.suspect() is None
 
@@ -217,6 +222,20 @@ def test_a_pause_is_no_silence(run: Run) -> None:
     run.happen(Resumed(3))
     assert not run.is_fatal(STEP_PATIENCE - 1)
     assert run.is_fatal(STEP_PATIENCE)
+
+
+def test_a_sleep_of_the_machine_is_no_silence() -> None:
+    """Some systems' clocks count it, and a supervisor that was halted sees the same."""
+    run = Run()
+    run.watch = DeviceWatch((GPU,), AwakeClock(lambda: run.now))
+    run.train()
+    run.lose()
+    run.now += 8 * 3600.0
+    assert run.watch.fatal_loss(run.status) is None
+    for _ in range(int(STEP_PATIENCE)):
+        run.now += 1.0
+        lost = run.watch.fatal_loss(run.status)
+    assert lost is not None
 
 
 def test_the_failure_names_the_gpu_and_the_checkpoint(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from engine.run_state import RunState, RunStatus
 from engine.strategy import WorkerPlan
 from engine.supervisor import hang
 from engine.supervisor.hang import HangWatch
-from engine.supervisor.stacks import Frame, main_thread, standstill
+from engine.supervisor.stacks import Frame, standstill, working_threads
 
 RECIPE = RecipeInfo(name="mine", path="/home/ben/mine.py", framework="torch", builtin=False)
 PLANS = (WorkerPlan(0, ("cpu:0",)), WorkerPlan(1, ("cpu:1",)))
@@ -165,6 +165,23 @@ def test_who_was_held_up_itself_blames_nobody(case: Case) -> None:
     assert case.wait(59) == []
 
 
+def test_a_sleep_does_not_heal_what_hung_before_it(case: Case) -> None:
+    case.step()
+    case.wait(70)
+    case.now += 1000.0
+    assert case.wait(40) == []
+    assert case.watch.failure(case.status) is None, "the sleep does not count"
+    assert case.wait(15) == []
+    assert case.watch.failure(case.status) is not None
+
+
+def test_a_stop_of_what_hangs_is_no_sign_that_it_goes_on(case: Case) -> None:
+    case.step()
+    case.wait(70)
+    case.state = RunState.STOPPING
+    assert case.wait(30) == []
+
+
 def test_zero_minutes_are_never_over(case: Case) -> None:
     case.minutes = 0.0
     case.__post_init__()
@@ -173,9 +190,44 @@ def test_zero_minutes_are_never_over(case: Case) -> None:
 
 
 def test_the_main_thread_is_the_last_one() -> None:
-    frames = main_thread(STACKS)
+    [frames] = working_threads(STACKS)
     assert frames[0] == Frame("/usr/lib/python3.11/ssl.py", 9, "read")
     assert len(frames) == 4
+
+
+OTHER_THREADS = """
+Thread 0x00007f0000000003 (most recent call first):
+  File "/home/ben/mine.py", line 90 in prefetch
+  File "/usr/lib/python3.11/threading.py", line 982 in run
+  File "/usr/lib/python3.11/threading.py", line 1002 in _bootstrap
+
+Thread 0x00007f0000000004 (most recent call first):
+  File "/home/ben/mine.py", line 30 in augment
+  File "/site-packages/tensorflow/python/ops/script_ops.py", line 267 in __call__
+
+Current thread 0x00007f0000000002 (most recent call first):
+  File "/site-packages/tensorflow/python/eager/execute.py", line 53 in quick_execute
+  File "{project}/engine/tf/trainer.py", line 118 in run_steps
+"""
+
+
+def test_a_thread_of_the_framework_calls_the_recipe_for_the_main_one() -> None:
+    """As in a `py_function`. What the recipe does beside the training is not what hangs."""
+    threads = working_threads(OTHER_THREADS.format(project=PROJECT))
+    found = standstill(PLANS[0], threads, RECIPE)
+    assert found.text == "Rank 0 on cpu:0 is in augment (mine.py:30)."
+    assert found.where == "/home/ben/mine.py:30"
+
+
+def test_a_thread_of_ours_works_for_the_main_one() -> None:
+    """As `fit` does, which is in its own thread."""
+    ours = OTHER_THREADS.replace(
+        '"/usr/lib/python3.11/threading.py", line 982',
+        '"{project}/engine/tf/fit_epoch.py", line 83',
+    )
+    threads = working_threads(ours.format(project=PROJECT))
+    found = standstill(PLANS[0], threads, RECIPE)
+    assert found.text == "Rank 0 on cpu:0 is in prefetch (mine.py:90)."
 
 
 def test_outside_of_the_recipe_the_framework_room_is_named() -> None:
@@ -183,7 +235,7 @@ def test_outside_of_the_recipe_the_framework_room_is_named() -> None:
         Frame("/site-packages/torch/distributed.py", 3000, "all_reduce"),
         Frame(str(PROJECT / "engine/pytorch/group.py"), 88, "agree"),
     ]
-    found = standstill(PLANS[0], frames, RECIPE)
+    found = standstill(PLANS[0], [frames], RECIPE)
     assert found.text == (
         "Rank 0 on cpu:0 is in agree (group.py:88), there in all_reduce (distributed.py:3000)."
     )

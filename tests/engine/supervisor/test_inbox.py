@@ -10,7 +10,7 @@ from engine.commands import Pause
 from engine.events import Notice
 from engine.supervisor.inbox import Connected, Inbox, Interrupted, Left, Received
 
-SECONDS = 20.0
+SECONDS = 60.0
 """Longest wait; only a test that fails gets there."""
 
 

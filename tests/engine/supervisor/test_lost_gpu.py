@@ -20,6 +20,7 @@ from engine.store import RunStore
 from engine.store_reader import RunReader
 from engine.supervisor import deadlines, device_watch
 from engine.supervisor.inbox import DeviceNews, Inbox, Received
+from engine.supervisor.ledger import Ledger
 from engine.supervisor.run import Supervisor
 from engine.supervisor.turnstile import Turnstile
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
@@ -49,7 +50,8 @@ class Attempt:
         self.inbox = Inbox()
         self.server = Server(self.folder, self.inbox.connected)
         turnstile = Turnstile(self.folder, wanted)
-        self.supervisor = Supervisor(self.folder, wanted, self.store, self.inbox, turnstile)
+        ledger = Ledger(self.folder, self.store)
+        self.supervisor = Supervisor(self.folder, wanted, ledger, self.inbox, turnstile)
 
     def hear(self, *messages: Any) -> None:
         for message in messages:
@@ -98,7 +100,7 @@ def test_the_run_ends_with_that_reason_and_no_worker_is_left(
     assert [(alarm.kind, alarm.raised) for alarm in alarms(attempt.folder)] == [("lost", True)]
     [pid] = attempt.store.status.worker_pids
     left = [psutil.Process(pid)] if psutil.pid_exists(pid) else []
-    assert not psutil.wait_procs(left, timeout=5)[1]
+    assert not psutil.wait_procs(left, timeout=30)[1]
 
 
 def test_a_worker_that_fails_because_of_it_is_not_to_blame(attempt: Attempt) -> None:

@@ -22,8 +22,10 @@ from engine.run_state import RunStatus
 from engine.spec import RunSpec
 from engine.store import RunStore
 from engine.store_reader import RunReader
+from engine.supervisor import ledger as ledger_module
 from engine.supervisor import turnstile as turnstile_module
 from engine.supervisor.inbox import Inbox, Interrupted
+from engine.supervisor.ledger import Ledger
 from engine.supervisor.turnstile import Turnstile
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
 
@@ -65,7 +67,7 @@ def places() -> list[tuple[str, str]]:
 def test_a_free_device_lets_a_run_through_without_a_word(folder: Path, store: RunStore) -> None:
     turnstile = Turnstile(folder, SPEC)
     turnstile.draw()
-    assert turnstile.wait(store, Inbox()) is None
+    assert turnstile.wait(Ledger(folder, store), Inbox()) is None
     assert queued_events(folder) == []
     assert places() == [("1", "inside")]
     turnstile.leave()
@@ -89,7 +91,7 @@ def test_it_answers_while_it_waits_and_a_stop_ends_it(folder: Path, store: RunSt
     with closing(Server(folder, inbox.connected)):
         asker = threading.Thread(target=ask)
         asker.start()
-        ended = turnstile.wait(store, inbox)
+        ended = turnstile.wait(Ledger(folder, store), inbox)
         asker.join()
     assert ended is not None
     assert (ended.state, ended.failure) == ("stopped", None)
@@ -107,9 +109,28 @@ def test_the_end_of_the_session_ends_it(folder: Path, store: RunStore) -> None:
     inbox.put(Interrupted("SIGTERM"))
     turnstile = Turnstile(folder, SPEC)
     turnstile.draw()
-    ended = turnstile.wait(store, inbox)
+    ended = turnstile.wait(Ledger(folder, store), inbox)
     assert ended is not None
     assert ended.state == "stopped"
+
+
+def test_a_disk_that_takes_nothing_while_it_waits_loses_no_word(
+    folder: Path, store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Read-only for as long as it is queued; with room again all of it is there, in order."""
+    monkeypatch.setattr(ledger_module, "RETRY_SECONDS", 0.0)
+    queue.enter(OTHER)
+    ledger = Ledger(folder, store)
+    turnstile = Turnstile(folder, SPEC)
+    turnstile.draw()
+    store._connection.execute("PRAGMA query_only = 1")
+    queue.leave(OTHER)
+    assert turnstile.wait(ledger, Inbox()) is None
+    assert ledger.why_short == "it is read-only", "whoever is next is told by the same ledger"
+    assert queued_events(folder) == []
+    store._connection.execute("PRAGMA query_only = 0")
+    ledger.commit()
+    assert [event.ahead for event in queued_events(folder)] == [("99",), ()]
 
 
 def test_a_pause_without_the_devices_lets_others_in_and_the_way_back_is_said(
@@ -141,5 +162,5 @@ def test_a_ticket_of_a_run_that_never_queues_is_in_the_way_of_others(
     queue.enter(OTHER)
     turnstile = Turnstile(folder, msgspec.structs.replace(SPEC, queue="never"))
     turnstile.draw()
-    assert turnstile.wait(store, Inbox()) is None
+    assert turnstile.wait(Ledger(folder, store), Inbox()) is None
     assert places() == [("99", "inside"), ("1", "inside")]

@@ -60,7 +60,7 @@ def test_the_helper_ends_when_its_input_ends() -> None:
         assert process.stderr is not None
         process.stdout.readline()
         process.stdin.close()
-        assert process.wait(10) == 0
+        assert process.wait(60) == 0
         assert process.stderr.read() == b""
 
 
@@ -70,7 +70,7 @@ def test_the_helper_ends_quietly_when_nobody_reads_it() -> None:
         assert process.stderr is not None
         process.stdout.readline()
         process.stdout.close()
-        assert process.wait(10) == 0
+        assert process.wait(60) == 0
         assert process.stderr.read() == b""
 
 
@@ -85,7 +85,7 @@ def test_the_helper_ends_with_its_input_inside_a_call_that_never_returns(
         while "gpu0 nvmlDeviceGetUUID" not in fake_nvml.calls():
             assert process.poll() is None
         process.stdin.close()
-        assert process.wait(10) == 0
+        assert process.wait(60) == 0
 
 
 def test_what_the_reader_wishes_is_answered_at_once(two_gpus: FakeNvml) -> None:
@@ -133,7 +133,7 @@ def test_a_driver_that_never_answers_costs_a_probe_its_timeout_only(fake_nvml: F
     fake_nvml.fail("system", "nvmlDeviceGetCount", NEVER)
     begin = time.monotonic()
     snapshot = snapshot_once(timeout=1.0)
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < 30, "it never answers"
     assert snapshot.gpu_note == "The NVIDIA driver does not answer (asked for 1 s)."
     assert [row.id for row in snapshot.devices] == ["cpu"]
 
@@ -141,7 +141,7 @@ def test_a_driver_that_never_answers_costs_a_probe_its_timeout_only(fake_nvml: F
 def test_the_stream_hands_on_snapshots_and_ends_its_helper() -> None:
     arrived: queue.Queue[Snapshot] = queue.Queue()
     live = TelemetryStream(arrived.put, interval=0.05)
-    first, second = arrived.get(timeout=20), arrived.get(timeout=20)
+    first, second = arrived.get(timeout=60), arrived.get(timeout=60)
     (child,) = psutil.Process().children()
     live.close()
     live.close()
@@ -154,10 +154,10 @@ def test_a_helper_that_dies_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None
     arrived: queue.Queue[Snapshot] = queue.Queue()
     live = TelemetryStream(arrived.put, interval=60.0)  # each helper prints once
     try:
-        arrived.get(timeout=20)
+        arrived.get(timeout=60)
         (child,) = psutil.Process().children()
         child.kill()
-        arrived.get(timeout=20)
+        arrived.get(timeout=60)
     finally:
         live.close()
 

@@ -21,7 +21,7 @@ from engine.run_state import RunState
 from engine.spec import RunSpec
 from tests.support.runs import events, is_training, spec, wait_for, wait_for_end, wait_until_gone
 
-LONGEST = 10.0
+LONGEST = 60.0
 """Seconds from the end of a worker to the end of the run."""
 
 HALTED = (

@@ -14,7 +14,7 @@ from engine.worker import outbox as module
 from engine.worker.outbox import MOST_WAITING, Outbox
 from tests.support.events import losses
 
-SECONDS = 20.0
+SECONDS = 60.0
 """Longest wait; only a test that fails gets there."""
 
 LARGE = 2000

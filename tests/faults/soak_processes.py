@@ -1,0 +1,51 @@
+"""The processes of a soak test that are no run: a real window, and whoever is left behind."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+
+from engine import paths
+from engine.process import PROJECT
+
+GONE_WITHIN = 15.0
+"""Seconds after the end of a run in which all its processes must be gone."""
+
+OVER_WITHIN = 90.0
+"""Seconds in which a run must be over that was stopped or bereft of a process."""
+
+
+def open_window(run_id: str) -> subprocess.Popen[bytes]:
+    """A window that shows the only run there is."""
+    environment = os.environ | {"QT_QPA_PLATFORM": "offscreen", "PYTHONPATH": str(PROJECT)}
+    window = subprocess.Popen([sys.executable, "main.py"], cwd=PROJECT, env=environment)
+    deadline = time.monotonic() + OVER_WITHIN
+    while run_id not in {
+        Path(file.path).parent.name for file in psutil.Process(window.pid).open_files()
+    }:
+        assert time.monotonic() < deadline, "the window does not show the run"
+        time.sleep(0.1)
+    return window
+
+
+def processes_of(home: str) -> list[psutil.Process]:
+    """Whoever works for runs in `home`, but this process; some need a moment to be gone."""
+    deadline = time.monotonic() + GONE_WITHIN
+    while (left := [p for p in psutil.process_iter() if _is_of(p, home)]) and (
+        time.monotonic() < deadline
+    ):
+        time.sleep(0.1)
+    return left
+
+
+def _is_of(process: psutil.Process, home: str) -> bool:
+    try:
+        its_home = process.environ().get(paths.HOME_VARIABLE)
+        return its_home == home and process.pid != os.getpid()
+    except psutil.Error:
+        return False  # gone, a zombie, or another user's
