@@ -59,7 +59,19 @@ class Alive(msgspec.Struct, frozen=True, tag="alive"):
     """How far that is. As long as this and `doing` change, the worker gets on."""
 
 
-Message = Hello | CommandAccepted | Alive | Event | Command
+class Settle(msgspec.Struct, frozen=True, tag="settle"):
+    """A worker wants all that it has said before to be on disk; answered by `Settled`."""
+
+    number: int
+
+
+class Settled(msgspec.Struct, frozen=True, tag="settled"):
+    """It is. A supervisor whose disk is full does not answer."""
+
+    number: int
+
+
+Message = Hello | CommandAccepted | Alive | Settle | Settled | Event | Command
 
 _encode = msgspec.msgpack.Encoder().encode
 _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
@@ -93,8 +105,8 @@ class Channel:
         frame = self._connection.recv_bytes(LARGEST_FRAME)
         try:
             return _decoder.decode(frame)
-        except RecursionError as error:
-            raise msgspec.DecodeError("nested too deeply") from error
+        except (RecursionError, UnicodeDecodeError) as error:
+            raise msgspec.DecodeError("nested too deeply, or a text that is none") from error
 
     def finish(self) -> None:
         """Tell the other side that nothing more comes. The end of a process does not, as long as

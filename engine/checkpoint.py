@@ -189,7 +189,7 @@ def read_manifest(folder: Path) -> Manifest:
     """The manifest of the checkpoint in `folder`. Raises CheckpointDamaged."""
     try:
         return msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, ValueError) as error:
         raise CheckpointDamaged(
             f"The checkpoint {folder.name} is damaged: it has no readable {MANIFEST}."
         ) from error

@@ -202,7 +202,7 @@ def _read(file: Path) -> list[Ticket]:
     """All tickets, of dead supervisors too."""
     try:
         return msgspec.json.decode(file.read_bytes(), type=list[Ticket])
-    except (FileNotFoundError, msgspec.DecodeError):
+    except (FileNotFoundError, ValueError):
         return list(_drawn_again())
 
 

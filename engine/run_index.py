@@ -217,7 +217,7 @@ def _load() -> dict[str, _Known]:
                 kept = _decode(body)
                 info = RunInfo(run_id, runs / run_id, *msgspec.structs.astuple(kept))
                 known[run_id] = _Known(_decode_stamp(stamp), info)
-    except (msgspec.DecodeError, sqlite3.Error, OSError) as error:
+    except (ValueError, sqlite3.Error, OSError) as error:
         _drop_if_damaged(error)
         return {}
     return known
@@ -238,7 +238,7 @@ def _save(known: dict[str, _Known], gone: Sequence[str]) -> None:
 
 def _drop_if_damaged(error: Exception) -> None:
     """Take a damaged file away, so that the next one is written to an empty place."""
-    if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, _JUST_BUSY):
+    if isinstance(error, ValueError | sqlite3.DatabaseError) and not isinstance(error, _JUST_BUSY):
         (paths.home() / FILE_NAME).unlink(missing_ok=True)
 
 

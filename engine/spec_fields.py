@@ -8,7 +8,6 @@ from msgspec import Meta
 
 LARGEST = 2**31 - 1
 """Seeds up to here suit torch, TensorFlow and numpy; no count of a run has any use beyond it."""
-
 MOST_WORKERS_PER_DEVICE = 64
 
 GROUPS = ("Training", "Optimizer", "Precision and speed", "Checkpoints", "Safety", "Machine")

@@ -10,12 +10,13 @@ from PySide6.QtWidgets import QFormLayout, QSizePolicy, QToolButton, QVBoxLayout
 from engine.field_info import FieldInfo
 from engine.spec_fields import GROUPS
 from gui.fields import Field
+from gui.form_parts import COLUMN_GAP
 
 RECIPE = "Recipe"
-"""Heading of the settings that a recipe brings."""
+"""Name of the group of settings that a recipe brings."""
 
 _OPEN_FIRST = (RECIPE, GROUPS[0])
-_LABEL_WIDTH = 136
+_LABEL_WIDTH = 126
 """Logical pixels of the column of labels, so that the groups line up."""
 
 
@@ -26,7 +27,8 @@ class AdvancedFields(QWidget):
 
     def __init__(self, infos: Iterable[FieldInfo], parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._groups = {title: FieldGroup(title) for title in (RECIPE, *GROUPS)}
+        self._groups = {RECIPE: FieldGroup(self.tr("Recipe"))}
+        self._groups |= {title: FieldGroup(title) for title in GROUPS}
         self.fields = {info.name: Field(info) for info in infos}
         """The fields of the spec, by name."""
 
@@ -121,8 +123,11 @@ class FieldGroup(QWidget):
 
     def show_changes(self) -> None:
         """Say in the heading how many fields differ from their defaults."""
+        changed = self.tr("{title} · {count} changed")
         count = sum(field.is_changed for field in self._fields.values())
-        self.heading.setText(f"{self._title} · {count} changed" if count else self._title)
+        self.heading.setText(
+            changed.format(title=self._title, count=count) if count else self._title
+        )
 
     def _fold(self, is_open: bool) -> None:
         arrow = Qt.ArrowType.DownArrow if is_open else Qt.ArrowType.RightArrow
@@ -134,7 +139,7 @@ def form_rows() -> QFormLayout:
     """Rows of a label and a field, as close as the side of the window needs them."""
     rows = QFormLayout()
     rows.setContentsMargins(0, 0, 0, 0)
-    rows.setVerticalSpacing(6)
-    rows.setHorizontalSpacing(10)
+    rows.setVerticalSpacing(5)
+    rows.setHorizontalSpacing(COLUMN_GAP)
     rows.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
     return rows

@@ -1,4 +1,4 @@
-"""The strip of alarms above the devices: what is wrong with which one, until it is over."""
+"""The strip of alarms above the devices: one line that opens; what is wrong, until it is over."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from PySide6.QtCore import QSize, Qt
+from PySide6.QtGui import QPixmap
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
@@ -21,10 +22,13 @@ from engine.events import Alarm, AttemptStarted, RunEnded
 from engine.store_reader import StoredEvent
 from engine.telemetry.alarms import AlarmKind, Alarms, DeviceAlarm
 from engine.telemetry.snapshot import Snapshot
+from gui.elided_label import ElidedLabel
+from gui.fields import wrapped
+from gui.fitting_scroll import FittingScroll
 from gui.theme import Theme, icon
 
-MOST_LINES = 3
-"""More alarms than these are a number, with the sentences in its tooltip."""
+_LEAST_HEIGHT = 60
+"""Logical pixels of the sentences, when they are opened where there is little room."""
 
 _ICON = QSize(14, 14)
 
@@ -35,7 +39,7 @@ class AlarmBar(QFrame):
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("card")
-        self.setAccessibleName("Alarms")
+        self.setAccessibleName(self.tr("Alarms"))
         self._theme = theme
         self._alarms = Alarms()
         self._of_run: dict[str, DeviceAlarm] = {}
@@ -43,12 +47,32 @@ class AlarmBar(QFrame):
         self._dismissed: set[tuple[str, float]] = set()
         self._shown: list[DeviceAlarm] = []
         self.lines: list[AlarmLine] = []
-        self.more = QLabel()
-        self.more.setObjectName("note")
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(10, 6, 6, 6)
+        self._sign = QLabel()
+        self.heading = ElidedLabel()
+        self.heading.setObjectName("note")
+        self.open_button = QToolButton()
+        self.open_button.setObjectName("quiet")
+        self.open_button.setCheckable(True)
+        self.open_button.setAccessibleName(self.tr("Show the alarms in full"))
+        self.open_button.setToolTip(self.tr("Show the alarms in full"))
+        top = QHBoxLayout()
+        top.setSpacing(6)
+        top.addWidget(self._sign)
+        top.addWidget(self.heading, 1)
+        top.addWidget(self.open_button)
+        content = QWidget()
+        self._column = QVBoxLayout(content)
+        self._column.setContentsMargins(0, 0, 0, 0)
         self._column.setSpacing(4)
-        self._column.addWidget(self.more)
+        self._scroll = FittingScroll(content, _LEAST_HEIGHT)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(10, 4, 6, 4)
+        layout.setSpacing(4)
+        layout.addLayout(top)
+        layout.addWidget(self._scroll)
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
+        self.open_button.toggled.connect(self._fold)
+        self._fold(False)
         self.hide()
 
     def take_snapshot(self, snapshot: Snapshot) -> None:
@@ -87,6 +111,7 @@ class AlarmBar(QFrame):
         self._theme = theme
         for line in self.lines:
             line.set_theme(theme)
+        self._show_heading()
 
     def _dismiss(self, alarm: DeviceAlarm) -> None:
         self._dismissed.add((alarm.id, alarm.since))
@@ -108,16 +133,33 @@ class AlarmBar(QFrame):
             line.hide()
             line.deleteLater()
         self.lines = [
-            AlarmLine(alarm, self._theme, partial(self._dismiss, alarm))
-            for alarm in wanted[:MOST_LINES]
+            AlarmLine(alarm, self._theme, partial(self._dismiss, alarm)) for alarm in wanted
         ]
-        for number, line in enumerate(self.lines):
-            self._column.insertWidget(number, line)
-        rest = wanted[MOST_LINES:]
-        self.more.setText(f"and {len(rest)} more")
-        self.more.setToolTip("\n".join(alarm.text for alarm in rest))
-        self.more.setVisible(bool(rest))
+        for line in self.lines:
+            self._column.addWidget(line)
+        self._show_heading()
         self.setVisible(bool(wanted))
+
+    def _show_heading(self) -> None:
+        """The worst alarm as far as it fits, and how many there are."""
+        if not self._shown:
+            return
+        worst, count = self._shown[0], len(self._shown)
+        text = self.tr("{count} alarms").format(count=count) if count > 1 else worst.text
+        is_open = self.open_button.isChecked()
+        if count > 1 and not is_open:
+            text = f"{text} · {worst.text}"
+        self.heading.setText(text)
+        self.heading.setToolTip(wrapped("\n".join(alarm.text for alarm in self._shown)))
+        self.heading.setProperty("tone", _tone(worst))
+        self.heading.style().polish(self.heading)
+        self._sign.setPixmap(_sign(worst, self._theme, self.devicePixelRatioF()))
+
+    def _fold(self, is_open: bool) -> None:
+        arrow = Qt.ArrowType.UpArrow if is_open else Qt.ArrowType.DownArrow
+        self.open_button.setArrowType(arrow)
+        self._scroll.setVisible(is_open)
+        self._show_heading()
 
 
 class AlarmLine(QWidget):
@@ -126,19 +168,22 @@ class AlarmLine(QWidget):
     def __init__(self, alarm: DeviceAlarm, theme: Theme, dismiss: Callable[[], None]) -> None:
         super().__init__()
         self.alarm = alarm
-        self.setAccessibleName(f"{alarm.kind.severity.capitalize()}: {alarm.text}")
+        spoken = self.tr("Warning: {text}")
+        if alarm.kind.severity == "error":
+            spoken = self.tr("Error: {text}")
+        self.setAccessibleName(spoken.format(text=alarm.text))
         self._sign = QLabel()
         self.sentence = QLabel(alarm.text)
         self.sentence.setObjectName("note")
-        self.sentence.setProperty("tone", "bad" if alarm.kind.severity == "error" else "warning")
+        self.sentence.setProperty("tone", _tone(alarm))
         self.sentence.setTextFormat(Qt.TextFormat.PlainText)
         self.sentence.setWordWrap(True)
         self.sentence.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.sentence.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.dismiss = QToolButton()
         self.dismiss.setText("×")
-        self.dismiss.setToolTip("Dismiss: it comes back when it happens again")
-        self.dismiss.setAccessibleName("Dismiss this alarm")
+        self.dismiss.setToolTip(self.tr("Dismiss: it comes back when it happens again"))
+        self.dismiss.setAccessibleName(self.tr("Dismiss this alarm"))
         self.dismiss.setVisible(not alarm.kind.is_sticky)
         self.dismiss.clicked.connect(dismiss)
         row = QHBoxLayout(self)
@@ -152,6 +197,13 @@ class AlarmLine(QWidget):
 
     def set_theme(self, theme: Theme) -> None:
         """Colour the sign; the sentence takes its colour from the style sheet."""
-        colour = theme.bad if self.alarm.kind.severity == "error" else theme.warn
-        ratio = self.devicePixelRatioF()
-        self._sign.setPixmap(icon("warning", colour).pixmap(_ICON, ratio))
+        self._sign.setPixmap(_sign(self.alarm, theme, self.devicePixelRatioF()))
+
+
+def _tone(alarm: DeviceAlarm) -> str:
+    return "bad" if alarm.kind.severity == "error" else "warning"
+
+
+def _sign(alarm: DeviceAlarm, theme: Theme, ratio: float) -> QPixmap:
+    colour = theme.bad if alarm.kind.severity == "error" else theme.warn
+    return icon("warning", colour).pixmap(_ICON, ratio)

@@ -42,7 +42,9 @@ from gui.run_figures import RunFigures
 from gui.run_form import RunForm
 from gui.run_history import RunHistory
 from gui.settings_file import open_settings
+from gui.state_look import state_sentence
 from gui.store_reader import StoreReader
+from gui.tab_order import TabOrder
 from gui.telemetry_reader import TelemetryReader
 
 NO_DISPLAY = 2
@@ -111,15 +113,15 @@ class Deck(QObject):
             self.runs.comparison,
         )  # fmt: skip
         self.window = MainWindow(parts, self.settings)
+        TabOrder(self.window, (*parts[:8], *parts[11:], self.log_bar, self.log, self.events))
         self.resume_desk = ResumeDesk(self.controller, self.form, self.window)
         self.runs.furnish(self.background, self.controller, self.form, self.window)
         self.log_desk = LogDesk(self.log_bar, self.log, self.events, self.window)
-        self.first_run = FirstRunDesk(
-            self.first_start, self.controller, self.form.devices, self.window
-        )
+        page = self.first_start
+        self.first_run = FirstRunDesk(page, self.controller, self.form.devices, self.window)
         self.attention = Attention(self.window, self.controls, [self.row])
-        notify = desktop_notify(look.icon("waveform", now.accent), self)
-        self.notices = Notices(self.window, notify, self)
+        tray = desktop_notify(look.icon("waveform", now.accent), self)
+        self.notices = Notices(self.window, tray, self)
         self._connect_run()
         self._connect_commands()
         self._connect_telemetry()
@@ -186,7 +188,7 @@ class Deck(QObject):
     def _connect_commands(self) -> None:
         controller, controls = self.controller, self.controls
         self.form.start_requested.connect(controller.start)
-        self.form.start_requested.connect(lambda _: self._say("Starting the run…"))
+        self.form.start_requested.connect(lambda _: self._say(self.tr("Starting the run…")))
         controls.pause_clicked.connect(controller.pause)
         controls.resume_paused_clicked.connect(controller.resume_paused)
         controls.stop_clicked.connect(controller.stop)
@@ -261,17 +263,21 @@ class Deck(QObject):
 
     def _show_info(self, info: RunInfo) -> None:
         ready, count = info.status.workers_ready, len(info.status.worker_pids)
-        text = f"{ready} of {count} workers ready" if count and not info.state.is_over else ""
-        self.window.status.setText(text or info.reason or f"{info.state.capitalize()}.")
+        text = self.banner.spoken(info.reason) or state_sentence(info.state)
+        if count and not info.state.is_over:
+            text = self.tr("{ready} of {count} workers ready").format(ready=ready, count=count)
+        self.window.status.setText(text)
 
     def _label_devices(self, snapshot: Snapshot) -> None:
+        gpu = self.tr("GPU {label}")
         labels = {
-            device.id: f"GPU {device.label}" if device.kind == "gpu" else device.label
-            for device in snapshot.devices
+            each.id: gpu.format(label=each.label) if each.kind == "gpu" else each.label
+            for each in snapshot.devices
         }
         self.plots.set_device_labels(labels)
         self.figures.set_device_labels(labels)
         self.banner.set_device_labels(labels)
+        self.runs.comparison.set_device_labels(labels)
 
     def _say(self, sentence: str) -> None:
         self.window.statusBar().showMessage(sentence, NOTE_MS)
@@ -291,5 +297,4 @@ class Deck(QObject):
         self.settings.setValue("theme", choice)
 
     def _draw(self) -> bool:
-        can_be_seen = self.window.isVisible() and not self.window.isMinimized()
-        return can_be_seen and self.plots.tick()
+        return self.window.isVisible() and not self.window.isMinimized() and self.plots.tick()

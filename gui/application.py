@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QApplication
 
 from gui import theme as look
 from gui.taskbar import DESKTOP_FILE
+from gui.translation import install_translation
 
 
 def has_display(platform: str, environment: Mapping[str, str]) -> bool:
@@ -28,6 +29,7 @@ def application(argv: Sequence[str]) -> QApplication:
     app.setApplicationName("Traindeck")
     app.setDesktopFileName(DESKTOP_FILE)
     app.setStyle("Fusion")
+    install_translation(app)
     look.load_fonts()
     app.setFont(look.application_font())
     return app

@@ -13,14 +13,6 @@ Tone = Literal["", "good", "best", "warning", "bad"]
 
 UNKNOWN = "–"
 
-_CAPTIONS = {
-    "loss": "TRAIN LOSS",
-    "metric": "VALIDATION",
-    "throughput": "THROUGHPUT",
-    "step_time": "STEP TIME",
-    "memory": "PEAK MEMORY",
-}
-
 
 class FigureCard(QFrame):
     """A caption, a big value and a small line below it."""
@@ -82,7 +74,14 @@ class FigureRow(QWidget):
         layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(8)
-        self._cards = {key: FigureCard(caption) for key, caption in _CAPTIONS.items()}
+        captions = {
+            "loss": self.tr("TRAIN LOSS"),
+            "metric": self.tr("VALIDATION"),
+            "throughput": self.tr("THROUGHPUT"),
+            "step_time": self.tr("STEP TIME"),
+            "memory": self.tr("PEAK MEMORY"),
+        }
+        self._cards = {key: FigureCard(caption) for key, caption in captions.items()}
         for card in self._cards.values():
             layout.addWidget(card, 1)
 

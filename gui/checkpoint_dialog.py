@@ -21,7 +21,6 @@ from engine.checkpoint import CheckpointInfo
 from gui import wording
 
 _SIZE = (620, 320)
-_FACTS = ("Step", "Epochs done", "Kind", "Saved", "Size")
 
 
 class CheckpointDialog(QDialog):
@@ -41,15 +40,19 @@ class CheckpointDialog(QDialog):
         another than before, and what not."""
         super().__init__(parent)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setWindowTitle(f"Resume run {run_id}")
+        self.setWindowTitle(self.tr("Resume run {run}").format(run=run_id))
         self.resize(*_SIZE)
         self._checkpoints = list(reversed(checkpoints))
         metrics = sorted({name for each in checkpoints for name in each.manifest.metrics})
         self.table = QTreeWidget()
         self.table.setRootIsDecorated(False)
         self.table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
-        self.table.setAccessibleName("Checkpoints")
-        captions = [*_FACTS, *(wording.metric_name(name).capitalize() for name in metrics)]
+        self.table.setAccessibleName(self.tr("Checkpoints"))
+        facts = (
+            *(self.tr("Step"), self.tr("Epochs done"), self.tr("Kind")),
+            *(self.tr("Saved"), self.tr("Size")),
+        )
+        captions = [*facts, *(wording.metric_name(name).capitalize() for name in metrics)]
         self.table.setHeaderLabels(captions)
         for each in self._checkpoints:
             item = QTreeWidgetItem([*_facts(each), *_figures(each, metrics)])
@@ -59,13 +62,15 @@ class CheckpointDialog(QDialog):
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         header.setStretchLastSection(False)
         self.table.setCurrentIndex(self.table.model().index(0, 0))
-        note = QLabel("The run goes on from the chosen checkpoint; later points leave the plots.")
+        note = QLabel(
+            self.tr("The run goes on from the chosen checkpoint; later points leave the plots.")
+        )
         note.setObjectName("mut")
         self.changes = QLabel(changes)
         self.changes.setWordWrap(True)
         self.changes.setVisible(bool(changes))
         self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
-        resume = self.buttons.addButton("Resume", QDialogButtonBox.ButtonRole.AcceptRole)
+        resume = self.buttons.addButton(self.tr("Resume"), QDialogButtonBox.ButtonRole.AcceptRole)
         resume.setObjectName("go")
         layout = QVBoxLayout(self)
         layout.addWidget(self.changes)

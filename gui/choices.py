@@ -13,7 +13,6 @@ from engine.recipe_file import RecipeInfo
 from engine.strategy import Strategy
 from gui.fields import Combo, wrapped
 
-OPEN_FILE = "Open file…"
 FIRST_RECIPE = "digits"
 FIRST_STRATEGY = "single"
 POPUP_MARGIN = 40
@@ -33,7 +32,7 @@ class RecipeChoice(Combo):
         for recipe in self._recipes.values():
             self._insert(recipe)
         self.insertSeparator(self.count())
-        self.addItem(OPEN_FILE)
+        self.addItem(self.tr("Open file…"))
         self.setCurrentIndex(max(0, self.findData(FIRST_RECIPE)))
         self._last = self.currentIndex()
         self.activated.connect(self._activated)
@@ -58,7 +57,9 @@ class RecipeChoice(Combo):
     def open_file(self) -> None:
         """Let the user choose a recipe file."""
         start = str(Path.home())
-        path, _ = QFileDialog.getOpenFileName(self, "Open a recipe", start, "Python files (*.py)")
+        path, _ = QFileDialog.getOpenFileName(
+            self, self.tr("Open a recipe"), start, self.tr("Python files (*.py)")
+        )
         if path:
             self.choose(path)
 
@@ -97,10 +98,10 @@ class StrategyChoice(Combo):
             self._fill(usable, others)
         for strategy in catalog.strategies():
             row = self.findData(strategy.name)
-            self.set_entry(row, reason=reasons[strategy.name], tip=strategy.summary)
+            self.set_entry(row, reason=reasons[strategy.name], tip=self._described(strategy))
         if _cannot_train(self.strategy(), recipe):
             self._choose_another(recipe, usable)
-        self.setToolTip(wrapped(self.strategy().summary))
+        self.setToolTip(wrapped(self._described(self.strategy())))
 
     def names(self) -> list[str]:
         """Full names of the strategies, in their order."""
@@ -115,6 +116,18 @@ class StrategyChoice(Combo):
         row = self.findData(name)
         if row >= 0:
             self.setCurrentIndex(row)
+
+    def shown_text(self, room: int) -> str:
+        """Where the framework does not fit, the title alone; of that both ends."""
+        metrics, strategy = self.fontMetrics(), self.strategy()
+        text = _full_title(strategy)
+        if metrics.horizontalAdvance(text) <= room:
+            return text
+        return metrics.elidedText(strategy.title, Qt.TextElideMode.ElideMiddle, room)
+
+    def _described(self, strategy: Strategy) -> str:
+        needs = self.tr("Needs {devices}.").format(devices=strategy.needs)
+        return f"{_full_title(strategy)}\n{strategy.summary}\n{needs}"
 
     def _choose_another(self, recipe: RecipeInfo, usable: Sequence[Strategy]) -> None:
         fitting = usable or [
@@ -134,8 +147,7 @@ class StrategyChoice(Combo):
         self.blockSignals(True)
         self.clear()
         for strategy in (*usable, *others):
-            framework = _FRAMEWORKS.get(strategy.framework, strategy.framework)
-            self.addItem(f"{strategy.title} · {framework}", strategy.name)
+            self.addItem(_full_title(strategy), strategy.name)
         if usable and others:
             self.insertSeparator(len(usable))
         self._separator = len(usable)
@@ -143,6 +155,11 @@ class StrategyChoice(Combo):
         self.setMaxVisibleItems(self.count())
         self.blockSignals(False)
         self._choose_silently(before)
+
+
+def _full_title(strategy: Strategy) -> str:
+    """`Single device · PyTorch`."""
+    return f"{strategy.title} · {_FRAMEWORKS.get(strategy.framework, strategy.framework)}"
 
 
 def _cannot_train(strategy: Strategy, recipe: RecipeInfo) -> str:

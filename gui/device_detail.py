@@ -20,7 +20,13 @@ from gui import device_words as words
 from gui.device_facts import Fact, facts
 from gui.device_matrix import LinkMatrix, gpu_labels
 from gui.device_past import DevicePast
-from gui.device_tables import SLICES, USERS, FactTable, slice_rows, user_rows
+from gui.device_tables import (
+    FactTable,
+    slice_rows,
+    slices_captions,
+    user_rows,
+    users_captions,
+)
 
 _SIZE = (780, 720)
 _COLUMNS = 2
@@ -44,14 +50,14 @@ class DeviceDetail(QDialog):
         self._grid.setHorizontalSpacing(14)
         self._grid.setVerticalSpacing(4)
         self._values: dict[str, QLabel] = {}
-        self.users = FactTable(USERS, "Who uses the memory")
-        self.slices = FactTable(SLICES, "Slices")
+        self.users = FactTable(users_captions(), self.tr("Who uses the memory"))
+        self.slices = FactTable(slices_captions(), self.tr("Slices"))
         self.matrix = LinkMatrix()
         self.past = DevicePast()
         self._sections: dict[QWidget, QLabel] = {
-            self.users: _heading("WHO USES THE MEMORY"),
-            self.slices: _heading("SLICES (MIG)"),
-            self.matrix: _heading("LINKS BETWEEN THE GPUS"),
+            self.users: _heading(self.tr("WHO USES THE MEMORY")),
+            self.slices: _heading(self.tr("SLICES (MIG)")),
+            self.matrix: _heading(self.tr("LINKS BETWEEN THE GPUS")),
         }
         self._lay_out()
 
@@ -83,7 +89,7 @@ class DeviceDetail(QDialog):
 
     def set_stale(self, since: float | None) -> None:
         """Say that the figures are of `since` (seconds since the epoch); None: they are new."""
-        self.stale_note.setText("" if since is None else f"no news since {words.clock(since)}")
+        self.stale_note.setText("" if since is None else words.no_news(since))
         self.stale_note.setVisible(since is not None)
 
     def value(self, caption: str) -> QLabel:

@@ -8,8 +8,7 @@ from engine.telemetry.alarm_text import hardware_reasons
 from engine.telemetry.snapshot import DeviceSnapshot
 from gui import device_words as words
 from gui import wording
-
-_NO_ANSWER_YET = "not asked for yet"
+from gui.translation import translate
 
 
 class Fact(NamedTuple):
@@ -32,20 +31,47 @@ def facts(device: DeviceSnapshot) -> list[Fact]:
     if device.lost is not None or device.asleep:
         return []
     found = [
-        _fact(device, "Utilisation", "utilisation", words.figure(device.utilisation, "%")),
+        _fact(
+            device,
+            translate("Devices", "Utilisation"),
+            "utilisation",
+            words.figure(device.utilisation, "%"),
+        ),
         _memory(device),
-        _fact(device, "Kept by the driver", "memory_reserved", words.gib(device.memory_reserved)),
+        _fact(
+            device,
+            translate("Devices", "Kept by the driver"),
+            "memory_reserved",
+            words.gib(device.memory_reserved),
+        ),
         _temperature(device),
-        _fact(device, "Power / limit", "power", words.power(device)),
-        _fact(device, "Clock", "clock", words.figure(device.clock, "MHz")),
-        _fact(device, "Memory clock", "memory_clock", words.figure(device.memory_clock, "MHz")),
-        _fact(device, "Fan", "fan", words.figure(device.fan, "%")),
-        _fact(device, "Performance state", "performance_state", _state(device)),
+        _fact(device, translate("Devices", "Power / limit"), "power", words.power(device)),
+        _fact(device, translate("Devices", "Clock"), "clock", words.figure(device.clock, "MHz")),
+        _fact(
+            device,
+            translate("Devices", "Memory clock"),
+            "memory_clock",
+            words.figure(device.memory_clock, "MHz"),
+        ),
+        _fact(device, translate("Devices", "Fan"), "fan", words.figure(device.fan, "%")),
+        _fact(
+            device, translate("Devices", "Performance state"), "performance_state", _state(device)
+        ),
         _throttle(device),
-        _fact(device, "Memory errors, repaired", "ecc_corrected", _count(device.ecc_corrected)),
+        _fact(
+            device,
+            translate("Devices", "Memory errors, repaired"),
+            "ecc_corrected",
+            _count(device.ecc_corrected),
+        ),
         _uncorrected(device),
-        _rates(device, "PCIe, sent / received", "pcie_sent", "pcie_received"),
-        _rates(device, "NVLink, sent / received", "nvlink_sent", "nvlink_received"),
+        _rates(device, translate("Devices", "PCIe, sent / received"), "pcie_sent", "pcie_received"),
+        _rates(
+            device,
+            translate("Devices", "NVLink, sent / received"),
+            "nvlink_sent",
+            "nvlink_received",
+        ),
     ]
     if device.kind == "cpu":
         return [fact for fact in found if fact.value != words.UNKNOWN]
@@ -54,13 +80,13 @@ def facts(device: DeviceSnapshot) -> list[Fact]:
 
 def _fact(device: DeviceSnapshot, caption: str, field: str, value: str, tone: str = "") -> Fact:
     unknown = value == words.UNKNOWN
-    reason = device.silent.get(field, _NO_ANSWER_YET) if unknown else ""
+    reason = device.silent.get(field, translate("Devices", "not asked for yet")) if unknown else ""
     return Fact(caption, value, reason, tone)
 
 
 def _memory(device: DeviceSnapshot) -> Fact:
     text = words.of_total(device.memory_used, device.memory_total)
-    return _fact(device, "Memory in use", "memory_used", text)
+    return _fact(device, translate("Devices", "Memory in use"), "memory_used", text)
 
 
 def _temperature(device: DeviceSnapshot) -> Fact:
@@ -69,7 +95,7 @@ def _temperature(device: DeviceSnapshot) -> Fact:
         text, tone = f"⚠ {text}", "warning"
     else:
         tone = ""
-    return _fact(device, "Temperature / slowdown", "temperature", text, tone)
+    return _fact(device, translate("Devices", "Temperature / slowdown"), "temperature", text, tone)
 
 
 def _state(device: DeviceSnapshot) -> str:
@@ -79,18 +105,20 @@ def _state(device: DeviceSnapshot) -> str:
 def _throttle(device: DeviceSnapshot) -> Fact:
     reasons = device.throttle_reasons
     if reasons is None:
-        return _fact(device, "Slowed down", "throttle_reasons", words.UNKNOWN)
-    text = ", ".join(reasons) or "no"
+        return _fact(device, translate("Devices", "Slowed down"), "throttle_reasons", words.UNKNOWN)
+    text = ", ".join(reasons) or translate("Devices", "no")
     if hardware_reasons(device):
-        return Fact("Slowed down", f"⚠ {text}", tone="warning")
-    return Fact("Slowed down", text)
+        return Fact(translate("Devices", "Slowed down"), f"⚠ {text}", tone="warning")
+    return Fact(translate("Devices", "Slowed down"), text)
 
 
 def _uncorrected(device: DeviceSnapshot) -> Fact:
     text = _count(device.ecc_uncorrected)
     if device.ecc_uncorrected:
-        return Fact("Memory errors, not repaired", f"⚠ {text}", tone="bad")
-    return _fact(device, "Memory errors, not repaired", "ecc_uncorrected", text)
+        return Fact(translate("Devices", "Memory errors, not repaired"), f"⚠ {text}", tone="bad")
+    return _fact(
+        device, translate("Devices", "Memory errors, not repaired"), "ecc_uncorrected", text
+    )
 
 
 def _count(value: int | None) -> str:

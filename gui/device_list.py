@@ -6,18 +6,24 @@ from collections.abc import Mapping
 
 import msgspec
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
 
 from engine.attribution import MemoryUse
 from engine.telemetry.snapshot import Snapshot
 from gui import device_words as words
 from gui.device_detail import DeviceDetail
 from gui.device_row import DeviceRow
+from gui.fitting_scroll import FittingScroll
+from gui.translation import translate
 
 MOST_TALL_GPUS = 4
-"""With more GPUs than these every device gets one line only."""
+"""With more GPUs than these every device gets one line only; beside GPUs the CPU always does."""
 
-GONE = "The system does not list this device any more."
+_LEAST_HEIGHT = 82
+"""Logical pixels of the rows in sight, however little room there is: three of one line."""
+
+_GAP = 2
+"""Logical pixels between two rows."""
 
 
 class DeviceList(QFrame):
@@ -29,13 +35,13 @@ class DeviceList(QFrame):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("card")
-        self.setAccessibleName("Devices")
+        self.setAccessibleName(self.tr("Devices"))
         self._rows: dict[str, DeviceRow] = {}
         self._snapshot: Snapshot | None = None
         self._uses: Mapping[str, MemoryUse] = {}
         self.detail = DeviceDetail(self)
         self.detail.finished.connect(self._detail_closed)
-        heading = QLabel("DEVICES")
+        heading = QLabel(self.tr("DEVICES"))
         heading.setObjectName("h")
         self.stale_note = QLabel()
         self.gpu_note = QLabel()
@@ -48,16 +54,23 @@ class DeviceList(QFrame):
         top.addWidget(heading)
         top.addStretch(1)
         top.addWidget(self.stale_note)
-        self._column = QVBoxLayout()
-        self._column.setSpacing(4)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(6, 8, 6, 8)  # the rows keep room for the ring of the focus
-        layout.setSpacing(4)
-        for part in (top, self._column):
-            layout.addLayout(part)
         top.setContentsMargins(4, 0, 4, 0)
+        content = QWidget()
+        inside = QVBoxLayout(content)
+        inside.setContentsMargins(0, 0, 0, 0)
+        inside.setSpacing(0)
+        self._column = QVBoxLayout()
+        self._column.setSpacing(_GAP)
+        inside.addLayout(self._column)
         self.gpu_note.setContentsMargins(4, 0, 4, 0)
-        layout.addWidget(self.gpu_note)
+        inside.addWidget(self.gpu_note)
+        self.rows_area = FittingScroll(content, _LEAST_HEIGHT)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(6, 6, 6, 5)  # the rows keep room for the ring of the focus
+        layout.setSpacing(2)
+        layout.addLayout(top)
+        layout.addWidget(self.rows_area, 1)
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
 
     def row(self, id: str) -> DeviceRow:
         """The row of the device `id`."""
@@ -75,14 +88,15 @@ class DeviceList(QFrame):
         for id, row in self._rows.items():
             if id not in listed and row.device is not None and row.device.lost is None:
                 gone = msgspec.structs.replace(
-                    row.device, lost=GONE, lost_since=snapshot.time, utilisation=None
+                    row.device, lost=gone_text(), lost_since=snapshot.time, utilisation=None
                 )
                 row.show_device(gone, snapshot.time)
-        gpus = sum(
-            row.device is not None and row.device.kind == "gpu" for row in self._rows.values()
-        )
+        kinds = [row.device.kind for row in self._rows.values() if row.device is not None]
+        gpus = kinds.count("gpu")
         for row in self._rows.values():
-            row.set_flat(gpus > MOST_TALL_GPUS)
+            is_cpu = row.device is not None and row.device.kind == "cpu"
+            row.set_flat(gpus > MOST_TALL_GPUS or (is_cpu and gpus > 0))
+            row.set_quiet(is_cpu and gpus > 0)
         self.gpu_note.setText(snapshot.gpu_note)
         self.gpu_note.setVisible(bool(snapshot.gpu_note))
         self.detail.past.take_snapshot(snapshot)
@@ -100,7 +114,7 @@ class DeviceList(QFrame):
         new."""
         for row in self._rows.values():
             row.set_stale(since)
-        self.stale_note.setText("" if since is None else f"no news since {words.clock(since)}")
+        self.stale_note.setText("" if since is None else words.no_news(since))
         self.detail.set_stale(since)
 
     def open_detail(self, id: str) -> None:
@@ -127,3 +141,8 @@ class DeviceList(QFrame):
         row = self._rows.get(self.detail.device_id)
         if row is not None and row.device is not None and self._snapshot is not None:
             self.detail.show_device(row.device, row.use, self._snapshot)
+
+
+def gone_text() -> str:
+    """Why a device that was seen is lost."""
+    return translate("Devices", "The system does not list this device any more.")

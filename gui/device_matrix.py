@@ -19,23 +19,33 @@ from PySide6.QtWidgets import (
 
 from engine.telemetry.snapshot import Link, LinkKind, Snapshot
 from engine.topology import KINDS, link_kinds
+from gui.translation import translate
 
-SHORT: dict[LinkKind, str] = {
-    "NVLink": "NVL",
-    "PCIe switch": "switch",
-    "host bridge": "host",
-    "NUMA node": "NUMA",
-    "system": "system",
-    "unknown": "?",
-}
-MEANING: dict[LinkKind, str] = {
-    "NVLink": "joined by NVLink, the fastest way",
-    "PCIe switch": "behind the same PCIe switch",
-    "host bridge": "behind the same host bridge of the CPU",
-    "NUMA node": "on the same CPU, over its inner connections",
-    "system": "on different CPUs, over the connection between their sockets",
-    "unknown": "the driver does not say how they are joined",
-}
+
+def short(kind: LinkKind) -> str:
+    """`kind` in a cell."""
+    return {
+        "NVLink": "NVL",
+        "PCIe switch": translate("Links", "switch"),
+        "host bridge": translate("Links", "host"),
+        "NUMA node": "NUMA",
+        "system": translate("Links", "system"),
+        "unknown": "?",
+    }[kind]
+
+
+def meaning(kind: LinkKind) -> str:
+    """`kind` as the end of a sentence."""
+    return {
+        "NVLink": translate("Links", "joined by NVLink, the fastest way"),
+        "PCIe switch": translate("Links", "behind the same PCIe switch"),
+        "host bridge": translate("Links", "behind the same host bridge of the CPU"),
+        "NUMA node": translate("Links", "on the same CPU, over its inner connections"),
+        "system": translate(
+            "Links", "on different CPUs, over the connection between their sockets"
+        ),
+        "unknown": translate("Links", "the driver does not say how they are joined"),
+    }[kind]
 
 
 class LinkMatrix(QTableWidget):
@@ -43,7 +53,7 @@ class LinkMatrix(QTableWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setAccessibleName("Links between the GPUs")
+        self.setAccessibleName(self.tr("Links between the GPUs"))
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         self.setSelectionMode(QAbstractItemView.SelectionMode.NoSelection)
         self.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
@@ -58,7 +68,7 @@ class LinkMatrix(QTableWidget):
             return
         self._shown = wanted
         kinds = link_kinds(links)
-        names = [f"GPU {label}" for label in labels.values()]
+        names = [self.tr("GPU {label}").format(label=label) for label in labels.values()]
         self.setRowCount(len(names))
         self.setColumnCount(len(names))
         self.setVerticalHeaderLabels(names)
@@ -69,7 +79,9 @@ class LinkMatrix(QTableWidget):
                     self.setItem(row, column, _cell("–", name))
                     continue
                 kind = kinds.get(frozenset((first, second)), "unknown")
-                item = _cell(SHORT[kind], f"{name} and {other}: {MEANING[kind]}")
+                text = self.tr("{first} and {second}: {meaning}")
+                text = text.format(first=name, second=other, meaning=meaning(kind))
+                item = _cell(short(kind), text)
                 if kind == KINDS[0]:
                     font = item.font()
                     font.setBold(True)
@@ -86,10 +98,10 @@ class LinksDialog(QDialog):
     def __init__(self, snapshot: Snapshot, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setWindowTitle("Links between the GPUs")
+        self.setWindowTitle(self.tr("Links between the GPUs"))
         self.matrix = LinkMatrix()
         self.matrix.show_links(gpu_labels(snapshot), snapshot.links)
-        legend = QLabel("\n".join(f"{SHORT[kind]}: {MEANING[kind]}" for kind in KINDS))
+        legend = QLabel("\n".join(f"{short(kind)}: {meaning(kind)}" for kind in KINDS))
         legend.setObjectName("note")
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         buttons.rejected.connect(self.reject)
@@ -105,9 +117,9 @@ def gpu_labels(snapshot: Snapshot) -> dict[str, str]:
     return {device.id: device.label for device in snapshot.devices if device.kind == "gpu"}
 
 
-def _cell(text: str, meaning: str) -> QTableWidgetItem:
+def _cell(text: str, said: str) -> QTableWidgetItem:
     item = QTableWidgetItem(text)
     item.setTextAlignment(Qt.AlignmentFlag.AlignCenter)
-    item.setToolTip(meaning)
-    item.setData(Qt.ItemDataRole.AccessibleTextRole, meaning)
+    item.setToolTip(said)
+    item.setData(Qt.ItemDataRole.AccessibleTextRole, said)
     return item

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from PySide6.QtCore import QPointF, QRect, QRectF, Qt
+from PySide6.QtCore import QPointF, QRect, QRectF, QSizeF, Qt
 from PySide6.QtGui import (
     QBrush,
     QColor,
@@ -26,6 +26,9 @@ LONGEST_STEP = 8.0
 """Seconds between two samples that are still one curve: nobody looked, so it was asked seldom."""
 
 _ALPHA: dict[SegmentKind, int] = {"tensors": 255, "cache": 150, "context": 85}
+_LEAST_BAR = 4.0
+"""Logical pixels of a bar that is not empty."""
+
 _AMBER, _RED = 0.80, 0.95
 """Parts of the memory in use."""
 
@@ -33,8 +36,9 @@ _AMBER, _RED = 0.80, 0.95
 class Brush:
     """A painter with the inks of one row."""
 
-    def __init__(self, painter: QPainter, theme: Theme, greyed: bool, number: int) -> None:
-        """`number` decides the colour of the device; `greyed`: the figures are no news."""
+    def __init__(self, painter: QPainter, theme: Theme, greyed: bool, number: int | None) -> None:
+        """`number` decides the colour of the device, None: a quiet one; `greyed`: the figures are
+        no news."""
         self._painter = painter
         self._theme = theme
         self._greyed = greyed
@@ -45,8 +49,9 @@ class Brush:
         self.muted = QColor(theme.muted)
         self.plain = QColor(theme.muted if greyed else theme.text)
         self.warn = QColor(theme.muted if greyed else theme.warn)
-        self.colour = QColor(theme.other if greyed else theme.curve(number))
-        self.label = QColor(theme.muted if greyed else theme.curve(number))
+        colour = theme.muted if number is None else theme.curve(number)
+        self.colour = QColor(theme.other if greyed else colour)
+        self.label = QColor(theme.muted if greyed else colour)
 
     def text(
         self, place: QRect, text: str, ink: QColor, *, bold: bool = False, right: bool = False
@@ -75,19 +80,21 @@ class Brush:
         """A track with `segments` side by side. `end` marks how far they reach, unless it is the
         plain ink."""
         painter = self._painter
-        outline = QPainterPath()
-        outline.addRoundedRect(place, place.height() / 2, place.height() / 2)
         painter.save()
-        painter.setClipPath(outline)
+        painter.setClipPath(_pill(place))
         painter.fillRect(place, QColor(self._theme.line))
+        # However little it is, it can be seen, and is round like a full bar.
+        pieces = [
+            (each.kind, max(2.0 if number else _LEAST_BAR, each.part * place.width()))
+            for number, each in enumerate(segments)
+        ]
+        whole = QRectF(place.topLeft(), QSizeF(sum(w for _, w in pieces), place.height()))
+        painter.setClipPath(_pill(whole & place))
         left, in_use = place.left(), place.left()
-        for segment in segments:
-            # However little it is, it can be seen.
-            width = max(2.0, segment.part * place.width())
-            piece = QRectF(left, place.top(), width, place.height())
-            self._fill(piece, segment.kind)
+        for kind, width in pieces:
+            self._fill(QRectF(left, place.top(), width, place.height()), kind)
             left += width
-            if segment.kind != "reserved":
+            if kind != "reserved":
                 in_use = left
         if end != self.plain:
             cap = min(in_use, place.right()) - 3
@@ -151,3 +158,10 @@ class Brush:
         self._painter.setPen(QPen(QColor(self._theme.accent), 1))
         self._painter.setBrush(Qt.BrushStyle.NoBrush)
         self._painter.drawRoundedRect(place.adjusted(0.5, 0.5, -0.5, -0.5), 4, 4)
+
+
+def _pill(place: QRectF) -> QPainterPath:
+    radius = min(place.width(), place.height()) / 2
+    path = QPainterPath()
+    path.addRoundedRect(place, radius, radius)
+    return path

@@ -12,9 +12,10 @@ from PySide6.QtWidgets import QComboBox, QGridLayout, QHBoxLayout, QLabel, QVBox
 from engine.telemetry.history import Array, DeviceHistory, Field
 from engine.telemetry.snapshot import Snapshot
 from gui.theme import theme_of
+from gui.translation import translate
 
-SPANS = {"10 minutes": 600.0, "1 hour": 3600.0, "6 hours": 6 * 3600.0}
-"""Seconds, by what the choice says."""
+TEN_MINUTES, HOUR, SIX_HOURS = 600.0, 3600.0, 6 * 3600.0
+"""Seconds that can be looked back."""
 
 _NO_POINTS = np.empty(0)
 _CAPTION = 16
@@ -32,13 +33,14 @@ class _Figure(NamedTuple):
     """The highest value in sight; None: the highest there is."""
 
 
-_FIGURES = (
-    _Figure("utilisation", "Utilisation", "%", top=100.0),
-    _Figure("memory_used", "Memory", "GiB", 1 / 2**30),
-    _Figure("temperature", "Temperature", "°C"),
-    _Figure("power", "Power", "W"),
-    _Figure("clock", "Clock", "MHz"),
-)
+def _figures() -> tuple[_Figure, ...]:
+    return (
+        _Figure("utilisation", translate("Devices", "Utilisation"), "%", top=100.0),
+        _Figure("memory_used", translate("Devices", "Memory"), "GiB", 1 / 2**30),
+        _Figure("temperature", translate("Devices", "Temperature"), "°C"),
+        _Figure("power", translate("Devices", "Power"), "W"),
+        _Figure("clock", translate("Devices", "Clock"), "MHz"),
+    )
 
 
 class DevicePast(QWidget):
@@ -49,24 +51,27 @@ class DevicePast(QWidget):
         self._histories: dict[str, DeviceHistory] = {}
         self._watched = ""
         self.span = QComboBox()
-        self.span.addItems(list(SPANS))
-        self.span.setAccessibleName("Time span")
+        self.span.addItem(self.tr("10 minutes"), TEN_MINUTES)
+        self.span.addItem(self.tr("1 hour"), HOUR)
+        self.span.addItem(self.tr("6 hours"), SIX_HOURS)
+        self.span.setAccessibleName(self.tr("Time span"))
         self.span.currentTextChanged.connect(self._draw)
-        heading = QLabel("THE LAST")
+        heading = QLabel(self.tr("THE LAST"))
         heading.setObjectName("h")
         top = QHBoxLayout()
         top.addWidget(heading)
         top.addWidget(self.span)
         top.addStretch(1)
-        self.charts = {figure.field: Chart(figure) for figure in _FIGURES}
+        self.charts = {figure.field: Chart(figure, self) for figure in _figures()}
         self._grid = QGridLayout()
         self._grid.setSpacing(10)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addLayout(top)
         layout.addLayout(self._grid)
-        for number, chart in enumerate(self.charts.values()):
-            self._grid.addWidget(chart, number // 2, number % 2)
+        self._shown: list[Chart] = []
+        self._grid.setColumnStretch(0, 1)
+        self._grid.setColumnStretch(1, 1)
 
     def take_snapshot(self, snapshot: Snapshot) -> None:
         """Remember what every device does now."""
@@ -84,17 +89,27 @@ class DevicePast(QWidget):
         history = self._histories.get(self._watched)
         if history is None:
             return
-        seconds = SPANS[self.span.currentText()]
+        seconds = self.span.currentData()
         number = list(self._histories).index(self._watched)
         for field, chart in self.charts.items():
             chart.show_curve(*history.recent(field, seconds), seconds, number)
+        self._arrange([chart for chart in self.charts.values() if not chart.isHidden()])
+
+    def _arrange(self, shown: list[Chart]) -> None:
+        """Two in a line; the last one has a line of its own where they are odd."""
+        if shown == self._shown:
+            return
+        self._shown = shown
+        for number, chart in enumerate(shown):
+            is_alone = number == len(shown) - 1 and number % 2 == 0
+            self._grid.addWidget(chart, number // 2, number % 2, 1, 2 if is_alone else 1)
 
 
 class Chart(QWidget):
     """One figure over time; hidden while nothing is known of it."""
 
-    def __init__(self, figure: _Figure) -> None:
-        super().__init__()
+    def __init__(self, figure: _Figure, parent: QWidget) -> None:
+        super().__init__(parent)
         self._figure = figure
         self._times = self._values = _NO_POINTS
         self._seconds = 1.0
@@ -124,7 +139,9 @@ class Chart(QWidget):
             return self._figure.title
         newest, unit = self._values[-1], self._figure.unit
         now = f"{newest:.0f} {unit}" if np.isfinite(newest) else "n/a"
-        return f"{self._figure.title} {now}, at most {np.nanmax(self._values):.0f} {unit}"
+        text = self.tr("{figure} {now}, at most {most} {unit}")
+        most = f"{np.nanmax(self._values):.0f}"
+        return text.format(figure=self._figure.title, now=now, most=most, unit=unit)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw the caption, and below it the curve from 0 up."""

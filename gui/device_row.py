@@ -37,7 +37,7 @@ class DeviceRow(QWidget):
         """`number` decides the colour: the same as in the plots."""
         super().__init__(parent)
         self._number = number
-        self._flat = False
+        self._flat = self._quiet = False
         self._old: float | None = None
         self._device: DeviceSnapshot | None = None
         self._use: MemoryUse | None = None
@@ -70,6 +70,11 @@ class DeviceRow(QWidget):
         self.setFixedHeight(FLAT_HEIGHT if flat else tall_height(self._device))
         self.update()
 
+    def set_quiet(self, quiet: bool) -> None:
+        """No colour of its own: a CPU beside GPUs is no curve in the plots."""
+        self._quiet = quiet
+        self.update()
+
     def set_stale(self, since: float | None) -> None:
         """Grey the row: the figures are of `since` (seconds since the epoch). None: they are
         new."""
@@ -99,7 +104,8 @@ class DeviceRow(QWidget):
             return
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        brush = Brush(painter, theme_of(self.palette()), self.greyed, self._number)
+        number = None if self._quiet else self._number
+        brush = Brush(painter, theme_of(self.palette()), self.greyed, number)
         paint = paint_flat if self._flat else paint_tall
         paint(brush, self.width(), Face(self._device, self._use, self._history))
         if self.hasFocus():

@@ -9,13 +9,9 @@ from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTreeWidget, QTree
 from engine.attribution import MemoryUse
 from engine.telemetry.snapshot import MigSlice
 from gui import device_words as words
+from gui.translation import translate
 
 Row = tuple[str, ...]
-
-USERS = ("Who", "pid", "user", "Memory", "tensors", "cache", "context")
-SLICES = ("Slice", "In use", "UUID")
-_SHARED = "The driver does not count its memory by process."
-_NOT_SPLIT = "Not available: the worker has not reported yet, or reports the sum of several GPUs."
 
 
 class FactTable(QTreeWidget):
@@ -28,6 +24,7 @@ class FactTable(QTreeWidget):
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.setHeaderLabels(list(captions))
         self.header().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        self.header().setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
         self.header().setStretchLastSection(False)
 
     def show_rows(self, rows: Sequence[Row], tips: Sequence[str] = ()) -> None:
@@ -50,33 +47,74 @@ class FactTable(QTreeWidget):
 
 
 def user_rows(use: MemoryUse) -> tuple[list[Row], list[str]]:
-    """Who uses the memory, as rows for USERS, and their tooltips."""
+    """Who uses the memory, as rows under `users_captions`, and their tooltips."""
     rows: list[Row] = []
     tips = []
     for each in use.ours:
         worker = each.worker
         parts = (each.tensors, each.cache, each.context)
-        who = f"{worker.run}, rank {worker.rank}"
+        who = translate("Devices", "{run}, rank {rank}").format(run=worker.run, rank=worker.rank)
         amounts = [words.gib(amount) for amount in (each.total, *parts)]
-        rows.append((who, str(worker.pid), "own run", *amounts))
-        tips.append(_NOT_SPLIT if each.tensors is None else "")
+        rows.append((who, str(worker.pid), translate("Devices", "own run"), *amounts))
+        tips.append(_not_split() if each.tensors is None else "")
     for process in sorted(use.others, key=lambda process: -(process.memory or 0)):
         name = process.name or words.UNKNOWN
         user, memory = process.user or words.UNKNOWN, words.gib(process.memory)
         rows.append((name, str(process.pid), user, memory, "", "", ""))
-        tips.append(_SHARED if process.memory is None else "")
+        tips.append(_shared() if process.memory is None else "")
     if use.unnamed:
-        rows.append(("nobody we can name", "", "", words.gib(use.unnamed), "", "", ""))
-        tips.append("In use, but neither a listed process nor a run of ours accounts for it.")
+        rows.append(
+            (translate("Devices", "nobody we can name"), "", "", words.gib(use.unnamed), "", "", "")
+        )
+        tips.append(
+            translate(
+                "Devices", "In use, but neither a listed process nor a run of ours accounts for it."
+            )
+        )
     if use.reserved:
-        rows.append(("the driver", "", "", words.gib(use.reserved), "", "", ""))
-        tips.append("What the driver keeps for itself.")
+        rows.append(
+            (translate("Devices", "the driver"), "", "", words.gib(use.reserved), "", "", "")
+        )
+        tips.append(translate("Devices", "What the driver keeps for itself."))
     return rows, tips
 
 
 def slice_rows(slices: Sequence[MigSlice]) -> list[Row]:
-    """The slices as rows for SLICES."""
+    """The slices as rows under `slices_captions`."""
     return [
         (each.name, words.of_total(each.memory_used, each.memory_total), each.uuid)
         for each in slices
     ]
+
+
+def users_captions() -> Row:
+    """Of the table of those who use the memory."""
+    return (
+        translate("Devices", "Who"),
+        translate("Devices", "pid"),
+        translate("Devices", "user"),
+        translate("Devices", "Memory"),
+        translate("Devices", "tensors"),
+        translate("Devices", "cache"),
+        translate("Devices", "context"),
+    )
+
+
+def slices_captions() -> Row:
+    """Of the table of slices."""
+    return (
+        translate("Devices", "Slice"),
+        translate("Devices", "In use"),
+        translate("Devices", "UUID"),
+    )
+
+
+def _shared() -> str:
+    return translate("Devices", "The driver does not count its memory by process.")
+
+
+def _not_split() -> str:
+    return translate(
+        "Devices",
+        "Not available: the worker has not reported yet, or reports the sum of several GPUs.",
+    )

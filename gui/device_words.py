@@ -8,13 +8,13 @@ import time
 from engine.attribution import MemoryUse, RunUse, described
 from engine.telemetry.alarm_text import hardware_reasons
 from engine.telemetry.snapshot import DeviceSnapshot, GpuProcess, MigSlice
+from gui.translation import translate
 
 UNKNOWN = "n/a"
 NEAR_SLOWDOWN = 5.0
 """Degrees Celsius below the slowdown threshold from which on a GPU counts as hot."""
 
 GIB = 2**30
-_ASLEEP = "Powered down. It is left alone, because asking would wake it."
 
 
 def known(value: float | None) -> float | None:
@@ -36,8 +36,11 @@ def of_total(used: float | None, total: float | None, unit: str = "GiB") -> str:
     """`40.0 of 80.0 GiB`; the total only where it is known."""
     if known(used) is None:
         return UNKNOWN
-    text = f"{(used or 0) / GIB:.1f}"
-    return f"{text} of {(total or 0) / GIB:.1f} {unit}" if known(total) else f"{text} {unit}"
+    amount = f"{(used or 0) / GIB:.1f}"
+    if not known(total):
+        return f"{amount} {unit}"
+    text = translate("Devices", "{used} of {total} {unit}")
+    return text.format(used=amount, total=f"{(total or 0) / GIB:.1f}", unit=unit)
 
 
 def clock(seconds: float | None) -> str:
@@ -50,9 +53,17 @@ def clock(seconds: float | None) -> str:
         return ""  # no calendar has that day
 
 
+def no_news(since: float) -> str:
+    """`no news since 14:02:11`."""
+    return translate("Devices", "no news since {time}").format(time=clock(since))
+
+
 def title(device: DeviceSnapshot) -> str:
     """`GPU 1 NVIDIA H100`."""
-    return f"GPU {device.label} {device.name}" if device.kind == "gpu" else device.name
+    if device.kind != "gpu":
+        return device.name
+    text = translate("Devices", "GPU {label} {name}")
+    return text.format(label=device.label, name=device.name)
 
 
 def short_name(device: DeviceSnapshot) -> str:
@@ -84,14 +95,17 @@ def needs_a_look(device: DeviceSnapshot) -> bool:
 def lost_since(device: DeviceSnapshot) -> str:
     """`lost since 14:02:11`."""
     since = clock(device.lost_since)
-    return f"lost since {since}" if since else "lost"
+    if not since:
+        return translate("Devices", "lost")
+    return translate("Devices", "lost since {time}").format(time=since)
 
 
 def state(device: DeviceSnapshot) -> str:
     """Why there are no figures of it, in a sentence; empty while it answers."""
     if device.lost is not None:
         return f"✕ {lost_since(device).capitalize()}: {device.lost}"
-    return f"☾ {_ASLEEP}" if device.asleep else ""
+    why = translate("Devices", "Powered down. It is left alone, because asking would wake it.")
+    return f"☾ {why}" if device.asleep else ""
 
 
 def divided(device: DeviceSnapshot) -> str:
@@ -109,33 +123,39 @@ def busy(use: MemoryUse | None) -> str:
     if use is None or not use.is_busy:
         return ""
     if not use.others:
-        return f"somebody, {gib(use.unnamed)}"
+        return translate("Devices", "somebody, {amount}").format(amount=gib(use.unnamed))
     first = max(use.others, key=lambda process: process.memory or 0)
-    more = f" and {len(use.others) - 1} more" if len(use.others) > 1 else ""
-    amount = use.of_others or use.unnamed or 0
-    return f"{described(first)}{more}, {gib(amount)}"
+    text = translate("Devices", "{process}, {amount}")
+    if len(use.others) > 1:
+        text = translate("Devices", "{process} and {count} more, {amount}")
+    amount = gib(use.of_others or use.unnamed or 0)
+    return text.format(process=described(first), count=len(use.others) - 1, amount=amount)
 
 
 def spoken(device: DeviceSnapshot, use: MemoryUse | None = None, old: float | None = None) -> str:
     """What a screen reader says of a row; `old` is the time of the figures, if they are no news."""
     if device.lost is not None:
-        since = f" since {clock(device.lost_since)}" if clock(device.lost_since) else ""
-        return f"{title(device)}, lost{since}: {device.lost}"
+        return f"{title(device)}, {lost_since(device)}: {device.lost}"
     parts = [title(device)]
     if old is not None:
-        parts.append(f"no news since {clock(old)}")
+        parts.append(no_news(old))
     if device.asleep:
-        return ", ".join([*parts, "asleep"])
-    parts.append(f"utilisation {figure(device.utilisation, '%')}")
-    parts.append(f"memory {of_total(device.memory_used, device.memory_total)}")
+        return ", ".join([*parts, translate("Devices", "asleep")])
+    load, memory = (
+        figure(device.utilisation, "%"),
+        of_total(device.memory_used, device.memory_total),
+    )
+    parts.append(translate("Devices", "utilisation {value}").format(value=load))
+    parts.append(translate("Devices", "memory {value}").format(value=memory))
     if is_hot(device):
-        parts.append(f"hot: {temperature(device)}")
+        parts.append(translate("Devices", "hot: {value}").format(value=temperature(device)))
     if device.throttle_reasons:
-        parts.append(f"slowed down: {', '.join(device.throttle_reasons)}")
+        reasons = ", ".join(device.throttle_reasons)
+        parts.append(translate("Devices", "slowed down: {reasons}").format(reasons=reasons))
     if device.slices:
-        parts.append(f"divided in {len(device.slices)}")
+        parts.append(translate("Devices", "divided in {count}").format(count=len(device.slices)))
     if busy(use):
-        parts.append(f"busy: {busy(use)}")
+        parts.append(translate("Devices", "busy: {who}").format(who=busy(use)))
     return ", ".join(parts)
 
 
@@ -145,25 +165,29 @@ def tip(device: DeviceSnapshot, use: MemoryUse | None = None, old: float | None 
     if device.lost is not None:
         return "\n".join([*lines, state(device)])
     if old is not None:
-        lines.append(f"No news since {clock(old)}: these are the last figures.")
+        text = translate("Devices", "No news since {time}: these are the last figures.")
+        lines.append(text.format(time=clock(old)))
     if device.asleep:
         return "\n".join([*lines, state(device)])
     for caption, text, field in (
-        ("Utilisation", figure(device.utilisation, "%"), "utilisation"),
-        ("Temperature", temperature(device), "temperature"),
-        ("Power", power(device), "power"),
+        (translate("Devices", "Utilisation"), figure(device.utilisation, "%"), "utilisation"),
+        (translate("Devices", "Temperature"), temperature(device), "temperature"),
+        (translate("Devices", "Power"), power(device), "power"),
     ):
         if device.kind == "gpu" or text != UNKNOWN:
             lines.append(f"{caption} {with_reason(device, text, field)}")
     if device.throttle_reasons:
-        lines.append(f"Slowed down: {', '.join(device.throttle_reasons)}")
+        text = translate("Devices", "Slowed down: {reasons}")
+        lines.append(text.format(reasons=", ".join(device.throttle_reasons)))
     memory = of_total(device.memory_used, device.memory_total)
     memory = with_reason(device, memory, "memory_used")
-    lines.append(f"Memory {memory}, by everybody on this machine")
+    text = translate("Devices", "Memory {amount}, by everybody on this machine")
+    lines.append(text.format(amount=memory))
     if use is not None:
         lines += memory_lines(use)
         if not use.others_known:
-            lines.append(f"Processes {with_reason(device, UNKNOWN, 'processes')}")
+            text = translate("Devices", "Processes {unknown}")
+            lines.append(text.format(unknown=with_reason(device, UNKNOWN, "processes")))
     lines += [slice_line(slice) for slice in device.slices]
     return "\n".join(lines)
 
@@ -180,11 +204,13 @@ def memory_lines(use: MemoryUse) -> list[str]:
     by_size = sorted(use.others, key=lambda process: -(process.memory or 0))
     lines += [f"– {process_line(process)}" for process in by_size]
     if use.unnamed and use.unnamed >= 0.05 * GIB:
-        lines.append(f"– nobody we can name: {gib(use.unnamed)}")
+        text = translate("Devices", "– nobody we can name: {amount}")
+        lines.append(text.format(amount=gib(use.unnamed)))
     if use.reserved:
-        lines.append(f"– kept by the driver: {gib(use.reserved)}")
+        text = translate("Devices", "– kept by the driver: {amount}")
+        lines.append(text.format(amount=gib(use.reserved)))
     if use.free is not None:
-        lines.append(f"– free: {gib(use.free)}")
+        lines.append(translate("Devices", "– free: {amount}").format(amount=gib(use.free)))
     return lines
 
 
@@ -194,22 +220,29 @@ def run_line(use: RunUse) -> str:
     parts = [
         f"{name} {amount / GIB:.1f}"
         for name, amount in (
-            ("tensors", use.tensors),
-            ("cache", use.cache),
-            ("context", use.context),
+            (translate("Devices", "tensors"), use.tensors),
+            (translate("Devices", "cache"), use.cache),
+            (translate("Devices", "context"), use.context),
         )
         if amount is not None
     ]
-    amount = gib(use.total) if use.total is not None else "amount not available"
     split = f" ({', '.join(parts)})" if parts else ""
-    return f"{worker.run}, rank {worker.rank} (pid {worker.pid}): {amount}{split}"
+    text = translate("Devices", "{run}, rank {rank} (pid {pid}): {amount}")
+    who = text.format(run=worker.run, rank=worker.rank, pid=worker.pid, amount=_amount(use.total))
+    return who + split
 
 
 def process_line(process: GpuProcess) -> str:
     """`python of mia (pid 4242): 12.3 GiB`."""
-    amount = gib(process.memory) if process.memory is not None else "amount not available"
-    name = described(process)
-    return f"{name}: {amount}" if not process.name else f"{name} (pid {process.pid}): {amount}"
+    name, amount = described(process), _amount(process.memory)
+    if not process.name:
+        return f"{name}: {amount}"
+    text = translate("Devices", "{process} (pid {pid}): {amount}")
+    return text.format(process=name, pid=process.pid, amount=amount)
+
+
+def _amount(value: float | None) -> str:
+    return translate("Devices", "amount not available") if value is None else gib(value)
 
 
 def _against(now: float | None, limit: float | None, unit: str) -> str:

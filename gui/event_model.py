@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 from PySide6.QtCore import (
     QAbstractTableModel,
-    QCoreApplication,
     QModelIndex,
     QObject,
     QPersistentModelIndex,
@@ -20,15 +19,17 @@ from engine.store_reader import StoredEvent
 from gui import wording
 from gui.event_text import Level, event_name, event_text
 from gui.theme import theme_of
+from gui.translation import translate
 
 MOST_ROWS = 10_000
 """Of a run that has more, the newest are shown: the store and the log files have them all."""
 
-COLUMNS = ("Time", "What", "Step", "Rank", "Level", "Text")
+COLUMNS = 6
+_STEP_COLUMN, _RANK_COLUMN, _LEVEL_COLUMN = 2, 3, 4
 LEVEL = Qt.ItemDataRole.UserRole
 _RANK = Qt.ItemDataRole.UserRole + 1
 _SEARCHED = Qt.ItemDataRole.UserRole + 2
-_NUMBERS = (COLUMNS.index("Step"), COLUMNS.index("Rank"))
+_NUMBERS = (_STEP_COLUMN, _RANK_COLUMN)
 _RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 _Index = QModelIndex | QPersistentModelIndex
 _NOWHERE = QModelIndex()
@@ -72,8 +73,8 @@ class EventModel(QAbstractTableModel):
         return 0 if parent.isValid() else len(self._rows)
 
     def columnCount(self, parent: _Index = _NOWHERE) -> int:
-        """Those of COLUMNS."""
-        return 0 if parent.isValid() else len(COLUMNS)
+        """Those of `captions`."""
+        return 0 if parent.isValid() else COLUMNS
 
     def data(self, index: _Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         """The text of a cell, and again as its tooltip, because it may be cut off."""
@@ -84,7 +85,7 @@ class EventModel(QAbstractTableModel):
             return wording.moment(row.time) if column == 0 else row.cells[column]
         if role == Qt.ItemDataRole.TextAlignmentRole and column in _NUMBERS:
             return _RIGHT
-        if role == Qt.ItemDataRole.ForegroundRole and column == COLUMNS.index("Level"):
+        if role == Qt.ItemDataRole.ForegroundRole and column == _LEVEL_COLUMN:
             theme = theme_of(QGuiApplication.palette())
             colours = {Level.WARN: theme.warn, Level.ERROR: theme.bad}
             return QColor(colours.get(row.level, theme.muted))
@@ -106,7 +107,7 @@ class EventModel(QAbstractTableModel):
         if role == Qt.ItemDataRole.TextAlignmentRole and section in _NUMBERS:
             return _RIGHT
         if role == Qt.ItemDataRole.DisplayRole:
-            return QCoreApplication.translate("events", COLUMNS[section])
+            return captions()[section]
         return None
 
     def _make_room(self, count: int) -> None:
@@ -157,6 +158,18 @@ class WantedEvents(QSortFilterProxyModel):
         if self._rank is not None and index.data(_RANK) != self._rank:
             return False
         return not self._hides or not self.text or self.text in index.data(_SEARCHED)
+
+
+def captions() -> tuple[str, ...]:
+    """The names of the columns."""
+    return (
+        translate("Events", "Time"),
+        translate("Events", "What"),
+        translate("Events", "Step"),
+        translate("Events", "Rank"),
+        translate("Events", "Level"),
+        translate("Events", "Text"),
+    )
 
 
 def _row(stored: StoredEvent) -> _Row:

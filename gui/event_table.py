@@ -7,7 +7,7 @@ from PySide6.QtGui import QAction, QGuiApplication, QKeySequence, QShowEvent
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidget
 
 from engine.store_reader import StoredEvent
-from gui.event_model import COLUMNS, LEVEL, EventModel, WantedEvents
+from gui.event_model import COLUMNS, LEVEL, EventModel, WantedEvents, captions
 from gui.event_text import Level
 
 _WIDTHS = (100, 140, 76, 50, 60)
@@ -113,7 +113,7 @@ class EventTable(QTableView):
         rows = sorted(index.row() for index in self.selectionModel().selectedRows())
         rows = rows or list(range(self._shown.rowCount()))
         lines = [[str(self._shown.index(row, each).data()) for each in _ALL] for row in rows]
-        QGuiApplication.clipboard().setText("\n".join(map("\t".join, [list(COLUMNS), *lines])))
+        QGuiApplication.clipboard().setText("\n".join(map("\t".join, [list(captions()), *lines])))
 
     def count(self) -> None:
         """Say in `matches` how many rows that are shown have the text looked for."""
@@ -132,4 +132,4 @@ class EventTable(QTableView):
         self.scrollTo(index, QAbstractItemView.ScrollHint.PositionAtCenter)
 
 
-_ALL = range(len(COLUMNS))
+_ALL = range(COLUMNS)

@@ -36,6 +36,7 @@ from engine.events import (
 )
 from engine.telemetry.alarms import AlarmKind
 from gui import wording
+from gui.translation import translate
 
 FROM_SUPERVISOR = -1
 
@@ -56,11 +57,6 @@ class EventText(NamedTuple):
     rank: int = FROM_SUPERVISOR
 
 
-_STAGES = {
-    "ask": "Stop: the workers are asked to save and leave.",
-    "terminate": "Stop: the workers are told to terminate.",
-    "kill": "Stop: the workers are killed.",
-}
 _ERRORS = [kind.value for kind in AlarmKind if kind.severity == "error"]
 """Alarms that say that work is lost, or may be."""
 
@@ -72,38 +68,70 @@ def event_text(event: Event) -> EventText:
     match event:
         case WorkerReady(rank, devices, versions):
             packages = ", ".join(f"{name} {version}" for name, version in versions.items())
-            return _info(f"Ready on {', '.join(devices)} with {packages}.", rank)
+            text = translate("Events", "Ready on {devices} with {packages}.")
+            return _info(text.format(devices=", ".join(devices), packages=packages), rank)
         case TrainingStarted(step, per_epoch, epochs, replicas, parameters):
+            if replicas == 1:
+                text = translate(
+                    "Events",
+                    "Training starts at step {step}: {epochs} epochs of {per_epoch} steps, "
+                    "1 replica, {parameters:,} parameters.",
+                )
+            else:
+                text = translate(
+                    "Events",
+                    "Training starts at step {step}: {epochs} epochs of {per_epoch} steps, "
+                    "{replicas} replicas, {parameters:,} parameters.",
+                )
             return _info(
-                f"Training starts at step {step}: {epochs} epochs of {per_epoch} steps, "
-                f"{replicas} replica{'s' * (replicas != 1)}, {parameters:,} parameters."
+                text.format(
+                    step=step,
+                    epochs=epochs,
+                    per_epoch=per_epoch,
+                    replicas=replicas,
+                    parameters=parameters,
+                )
             )
         case Metrics(points=points):
-            return _info(f"New points of {', '.join(each.series for each in points)}.")
+            text = translate("Events", "New points of {series}.")
+            return _info(text.format(series=", ".join(each.series for each in points)))
         case Progress(epoch, step, speed):
-            return _info(f"Epoch {epoch}, step {step}, {speed:,.0f} samples/s.")
+            text = translate("Events", "Epoch {epoch}, step {step}, {speed:,.0f} samples/s.")
+            return _info(text.format(epoch=epoch, step=step, speed=speed))
         case EpochEnded(epoch, step, metrics):
             values = "  ".join(
                 f"{name} {wording.metric(name, value)}" for name, value in metrics.items()
             )
-            return _info(f"Epoch {epoch} done at step {step}.  {values}")
+            text = translate("Events", "Epoch {epoch} done at step {step}.  {values}")
+            return _info(text.format(epoch=epoch, step=step, values=values))
         case CheckpointSaved(path, step, epoch, bytes, seconds):
-            return _info(
-                f"Checkpoint of step {step} (epoch {epoch}) saved as {Path(path).name} "
-                f"({wording.size(bytes)}, {seconds:.2f} s)."
+            text = translate(
+                "Events",
+                "Checkpoint of step {step} (epoch {epoch}) saved as {name} "
+                "({size}, {seconds:.2f} s).",
             )
+            name, size = Path(path).name, wording.size(bytes)
+            return _info(text.format(step=step, epoch=epoch, name=name, size=size, seconds=seconds))
         case CheckpointFailed(text=text):
             return EventText(Level.ERROR, text)
         case CacheEmptied(rank, device, freed):
-            return _info(f"Cache of {device} emptied: {wording.size(freed)} given back.", rank)
+            text = translate("Events", "Cache of {device} emptied: {size} given back.")
+            return _info(text.format(device=device, size=wording.size(freed)), rank)
         case Paused(step, freed_devices):
-            where = "; model and optimizer lie in the host's memory" if freed_devices else ""
-            return _info(f"Paused after step {step}{where}.")
+            text = translate("Events", "Paused after step {step}.")
+            if freed_devices:
+                text = translate(
+                    "Events",
+                    "Paused after step {step}; model and optimizer lie in the host's memory.",
+                )
+            return _info(text.format(step=step))
         case Resumed(step):
-            return _info(f"Goes on after step {step}.")
+            return _info(translate("Events", "Goes on after step {step}.").format(step=step))
         case TrainingEnded(step, completed):
-            how = "all epochs done" if completed else "stopped by command"
-            return _info(f"Training ends at step {step}: {how}.")
+            text = translate("Events", "Training ends at step {step}: stopped by command.")
+            if completed:
+                text = translate("Events", "Training ends at step {step}: all epochs done.")
+            return _info(text.format(step=step))
         case Notice(text, rank):
             return EventText(Level.WARN, text, rank)
         case Alarm(kind=kind, text=text, raised=raised):
@@ -112,35 +140,57 @@ def event_text(event: Event) -> EventText:
         case Trouble(text=text, raised=raised):
             return EventText(Level.ERROR if raised else Level.INFO, text)
         case WorkerFailed(rank, message, where, _, lost_peer):
-            place = f" in {where}" if where else ""
+            text = translate("Events", "Failed: {message}")
+            if where:
+                text = translate("Events", "Failed in {where}: {message}")
             level = Level.WARN if lost_peer else Level.ERROR
-            return EventText(level, f"Failed{place}: {message}", rank)
+            return EventText(level, text.format(where=where, message=message), rank)
         case AttemptStarted(attempt, pid):
-            return _info(f"Attempt {attempt} starts under supervisor process {pid}.")
+            text = translate("Events", "Attempt {attempt} starts under supervisor process {pid}.")
+            return _info(text.format(attempt=attempt, pid=pid))
         case Queued(_, reason):
-            return _info(reason or "Its turn in the queue has come.")
+            return _info(reason or translate("Events", "Its turn in the queue has come."))
         case WorkerStarted(rank, pid, devices):
-            return _info(f"Worker process {pid} started for {', '.join(devices)}.", rank)
+            text = translate("Events", "Worker process {pid} started for {devices}.")
+            return _info(text.format(pid=pid, devices=", ".join(devices)), rank)
         case CommandReceived(command):
-            return _info(f"Command received: {_words(command)}.")
+            text = translate("Events", "Command received: {command}.")
+            return _info(text.format(command=_words(command)))
         case CommandRefused(command, reason):
-            return EventText(Level.WARN, f"Command refused: {_words(command)}. {reason}")
+            text = translate("Events", "Command refused: {command}. {reason}")
+            return EventText(Level.WARN, text.format(command=_words(command), reason=reason))
         case StopStage(stage):
-            return EventText(Level.WARN, _STAGES.get(stage, f"Stop: {stage}."))
+            return EventText(Level.WARN, _stop(stage))
         case Rewound(step, checkpoint):
             if not checkpoint:
-                return _info("Begins anew: there is no checkpoint to go on from.")
-            return _info(f"Goes on from checkpoint {checkpoint}, after step {step}.")
+                return _info(
+                    translate("Events", "Begins anew: there is no checkpoint to go on from.")
+                )
+            text = translate("Events", "Goes on from checkpoint {checkpoint}, after step {step}.")
+            return _info(text.format(checkpoint=checkpoint, step=step))
         case Restarting(failure, number, most):
-            return EventText(
-                Level.WARN, f"Restart {number} of {most}: {failure.message}", failure.rank
-            )
+            text = translate("Events", "Restart {number} of {most}: {message}")
+            text = text.format(number=number, most=most, message=failure.message)
+            return EventText(Level.WARN, text, failure.rank)
         case RunEnded(state, reason, failure):
             rank = failure.rank if failure else FROM_SUPERVISOR
             level = _END_LEVELS.get(state, Level.ERROR)
-            return EventText(level, reason or f"Run {state}.", rank)
+            text = translate("Events", "Run {state}.").format(state=state)
+            return EventText(level, reason or text, rank)
         case _:
             assert_never(event)
+
+
+def _stop(stage: str) -> str:
+    match stage:
+        case "ask":
+            return translate("Events", "Stop: the workers are asked to save and leave.")
+        case "terminate":
+            return translate("Events", "Stop: the workers are told to terminate.")
+        case "kill":
+            return translate("Events", "Stop: the workers are killed.")
+        case _:
+            return translate("Events", "Stop: {stage}.").format(stage=stage)
 
 
 def event_name(event: Event) -> str:

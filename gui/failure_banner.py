@@ -20,7 +20,9 @@ from engine.events import AttemptStarted, Failure, RunEnded
 from engine.run_state import RunState
 from engine.store_reader import StoredEvent
 from gui.log_tail import as_shown
+from gui.state_look import state_sentence
 from gui.theme import monospace_font
+from gui.translation import translate
 
 _MOST_LINES = 7
 """Lines of the log in sight; the others are scrolled to."""
@@ -46,9 +48,9 @@ class FailureBanner(QFrame):
         self.log.setReadOnly(True)
         self.log.setFont(monospace_font())
         self.log.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
-        self.log.setAccessibleName("Last lines of the log")
-        self.stop = QPushButton("Stop the run")
-        self.dismiss = QPushButton("Dismiss")
+        self.log.setAccessibleName(self.tr("Last lines of the log"))
+        self.stop = QPushButton(self.tr("Stop the run"))
+        self.dismiss = QPushButton(self.tr("Dismiss"))
         self.dismiss.clicked.connect(self.hide)
         top = QHBoxLayout()
         top.addWidget(self.sentence, 1)
@@ -67,7 +69,7 @@ class FailureBanner(QFrame):
         if labels != self._labels:
             self._labels = dict(labels)
             for label in (self.sentence, self.facts):
-                label.setText(self._spoken(label.text()))
+                label.setText(self.spoken(label.text()))
 
     def clear(self) -> None:
         """Another run is shown, or this one goes on: nothing has failed."""
@@ -91,15 +93,17 @@ class FailureBanner(QFrame):
         if info.state not in (RunState.FAILED, RunState.INTERRUPTED):
             self._show_troubles(info)
             return
-        sentence = info.reason or f"The run {info.state}."
+        sentence = info.reason or state_sentence(info.state)
         if sentence == self._said:
             return
         self._said = sentence
         failure = self._failure if info.state is RunState.FAILED else None
-        said = f"⚠ Run {info.id} {_SPOKEN[info.state]}: {sentence}"
-        self.sentence.setText(self._spoken(said))
+        said = self.tr("⚠ Run {run} was interrupted: {why}")
+        if info.state is RunState.FAILED:
+            said = self.tr("⚠ Run {run} failed: {why}")
+        self.sentence.setText(self.spoken(said.format(run=info.id, why=sentence)))
         facts = failure_facts(failure) if failure else ""
-        self.facts.setText(self._spoken(facts))
+        self.facts.setText(self.spoken(facts))
         self.facts.setVisible(bool(facts))
         tail = as_shown(failure.log_tail).rstrip() if failure else ""
         self.log.setPlainText(tail)
@@ -109,7 +113,8 @@ class FailureBanner(QFrame):
         self.stop.hide()
         self.show()
 
-    def _spoken(self, text: str) -> str:
+    def spoken(self, text: str) -> str:
+        """`text` of the engine with the devices as people call them."""
         for id, label in self._labels.items():
             if id.startswith("GPU-"):
                 text = text.replace(id, label)
@@ -127,27 +132,25 @@ class FailureBanner(QFrame):
         if sentences == self._said:
             return
         self._said = sentences
-        self.sentence.setText(f"⚠ Run {info.id}: {sentences}")
+        said = self.tr("⚠ Run {run}: {sentences}").format(run=info.id, sentences=sentences)
+        self.sentence.setText(said)
         self.facts.hide()
         self.log.hide()
         self.stop.show()
         self.setVisible(bool(sentences))
 
 
-_SPOKEN = {RunState.FAILED: "failed", RunState.INTERRUPTED: "was interrupted"}
-
-
 def failure_facts(failure: Failure) -> str:
     """Rank, device, signal or exit code, and where: `rank 1 · cpu:1 · SIGKILL`."""
     parts = []
     if failure.rank >= 0:
-        parts.append(f"rank {failure.rank}")
+        parts.append(translate("Failure", "rank {rank}").format(rank=failure.rank))
     if failure.device:
         parts.append(failure.device)
     if failure.signal:
         parts.append(failure.signal)
     elif failure.exit_code:
-        parts.append(f"exit code {failure.exit_code}")
+        parts.append(translate("Failure", "exit code {code}").format(code=failure.exit_code))
     if failure.where:
-        parts.append(f"in {failure.where}")
+        parts.append(translate("Failure", "in {place}").format(place=failure.where))
     return " · ".join(parts)

@@ -38,11 +38,15 @@ class Combo(QComboBox):
         room = self.style().subControlRect(
             QStyle.ComplexControl.CC_ComboBox, option, QStyle.SubControl.SC_ComboBoxEditField, self
         )
-        text, right = option.currentText, Qt.TextElideMode.ElideRight
-        option.currentText = self.fontMetrics().elidedText(text, right, room.width())
+        option.currentText = self.shown_text(room.width())
         painter = QStylePainter(self)
         painter.drawComplexControl(QStyle.ComplexControl.CC_ComboBox, option)
         painter.drawControl(QStyle.ControlElement.CE_ComboBoxLabel, option)
+
+    def shown_text(self, room: int) -> str:
+        """What is written while the list is closed, at most `room` logical pixels wide."""
+        right = Qt.TextElideMode.ElideRight
+        return self.fontMetrics().elidedText(self.currentText(), right, room)
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         """Leave the choice as it is: whoever turns the wheel means the panel behind."""
@@ -135,6 +139,11 @@ class Field(QWidget):
     def widget(self) -> QWidget:
         """The widget that takes the keys."""
         return self._editor.widget
+
+    @property
+    def below_label(self) -> Below:
+        """The line below the field, for whoever lays it out somewhere else."""
+        return self._below
 
     @property
     def problem(self) -> str:

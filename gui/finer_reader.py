@@ -69,8 +69,8 @@ class FinerReader(QObject):
         if not isinstance(error, sqlite3.Error):
             raise error
         if self._go_on(wish):
-            text = f"Finer points of {wish.series} in run {wish.run_id} cannot be read: {error}."
-            self.trouble.emit(text)
+            text = self.tr("Finer points of {series} in run {run} cannot be read: {error}.")
+            self.trouble.emit(text.format(series=wish.series, run=wish.run_id, error=error))
 
     def _go_on(self, wish: _Wish) -> bool:
         """Read what was wished for meanwhile; whether `wish` still matters."""

@@ -32,7 +32,8 @@ class FirstRunDesk(QObject):
     def show_snapshot(self, snapshot: Snapshot) -> None:
         """Take the first empty GPU, or the CPU, as the one to try."""
         device = self._devices.first_empty()
-        names = {each.id: f"GPU {each.label} ({each.name})" for each in snapshot.devices}
+        gpu = self.tr("GPU {label} ({name})")
+        names = {each.id: gpu.format(label=each.label, name=each.name) for each in snapshot.devices}
         self._page.set_device(device, names.get(device, self.tr("the CPU")))
 
     def _try(self) -> None:

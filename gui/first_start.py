@@ -95,10 +95,10 @@ class FirstStart(QWidget):
 
     def _describe(self) -> None:
         text = self.tr(
-            "Trains a small network on handwritten digits, on {}. Nothing is downloaded."
+            "Trains a small network on handwritten digits, on {device}. Nothing is downloaded."
         )
         failure = f"⚠ {self._failure}" if self._failure else ""
-        self._note.setText(failure or text.format(self._spoken))
+        self._note.setText(failure or text.format(device=self._spoken))
         self._note.setObjectName("problem" if failure else "mut")
         self._note.style().polish(self._note)  # the style sheet goes by the name
 

@@ -18,6 +18,7 @@ from gui.compare.chosen import ChosenRuns
 from gui.history_panel import HistoryPanel
 from gui.notes_dialog import NotesDialog
 from gui.run_history import RunHistory
+from gui.state_look import state_name
 
 
 class CannotWrite(Exception):
@@ -85,7 +86,8 @@ class HistoryDesk(QObject):
         self.delete.setEnabled(bool(self._history.selected_ids()))
         text = self.tr("Delete (to the trash)")
         if active := self._active():
-            text = self.tr("Delete: run {} is {}, stop it first").format(active.id, active.state)
+            text = self.tr("Delete: run {run} is {state}, stop it first")
+            text = text.format(run=active.id, state=state_name(active.state))
         self.delete.setText(text)
 
     def _active(self) -> RunInfo | None:
@@ -95,7 +97,11 @@ class HistoryDesk(QObject):
     def _offer_trash(self) -> None:
         count = len(trash.trashed())
         self._panel.empty_trash.setEnabled(bool(count))
-        self._panel.empty_trash.setText(f"Empty trash ({count})…" if count else "Empty trash")
+        self._panel.empty_trash.setText(
+            self.tr("Empty trash ({count})…").format(count=count)
+            if count
+            else self.tr("Empty trash")
+        )
 
     def _run_again(self) -> None:
         for info in self._history.selected():
@@ -116,15 +122,16 @@ class HistoryDesk(QObject):
                 try:
                     write_notes(paths.run_folder(run_id), each)
                 except OSError as error:
-                    sentence = self.tr("The notes on run {} cannot be written: {}.")
-                    raise CannotWrite(sentence.format(run_id, error.strerror)) from error
+                    sentence = self.tr("The notes on run {run} cannot be written: {why}.")
+                    why = sentence.format(run=run_id, why=error.strerror)
+                    raise CannotWrite(why) from error
 
         self._background.run(work, lambda _: self.changed.emit(), self._fail)
 
     def _delete(self) -> None:
         if active := self._active():
-            sentence = self.tr("Run {} is {}: stop it before you delete it.")
-            self.failed.emit(sentence.format(active.id, active.state))
+            sentence = self.tr("Run {run} is {state}: stop it before you delete it.")
+            self.failed.emit(sentence.format(run=active.id, state=state_name(active.state)))
             return
         run_ids = self._history.selected_ids()
         self.leaving.emit(run_ids)
@@ -143,9 +150,9 @@ class HistoryDesk(QObject):
             case []:
                 said = ""
             case [run_id]:
-                said = self.tr("Run {} is in the trash.").format(run_id)
+                said = self.tr("Run {run} is in the trash.").format(run=run_id)
             case several:
-                said = self.tr("{} runs are in the trash.").format(len(several))
+                said = self.tr("{count} runs are in the trash.").format(count=len(several))
         self._panel.undo_bar.say(said)
 
     def _undo(self) -> None:
@@ -161,13 +168,18 @@ class HistoryDesk(QObject):
 
     def _ask_to_empty(self) -> None:
         count = len(trash.trashed())
-        what = self.tr("1 run") if count == 1 else self.tr("{} runs").format(count)
         box = QMessageBox(self._window)
         box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         box.setIcon(QMessageBox.Icon.Warning)
         box.setWindowTitle(self.tr("Empty trash"))
-        question = self.tr("Delete {} for good, with checkpoints and logs? There is no way back.")
-        box.setText(question.format(what))
+        question = self.tr(
+            "Delete {count} runs for good, with checkpoints and logs? There is no way back."
+        )
+        if count == 1:
+            question = self.tr(
+                "Delete 1 run for good, with checkpoints and logs? There is no way back."
+            )
+        box.setText(question.format(count=count))
         box.setStandardButtons(QMessageBox.StandardButton.Cancel)
         empty = box.addButton(self.tr("Empty trash"), QMessageBox.ButtonRole.DestructiveRole)
         box.setDefaultButton(QMessageBox.StandardButton.Cancel)

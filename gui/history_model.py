@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import (
     QAbstractListModel,
-    QCoreApplication,
     QModelIndex,
     QObject,
     QPersistentModelIndex,
@@ -16,8 +15,9 @@ from PySide6.QtCore import (
 from engine.best_figures import merit
 from engine.client import RunInfo, UnreadableRun
 from gui import wording
-from gui.state_look import state_colour, state_words
+from gui.state_look import state_colour, state_sentence, state_words
 from gui.theme import Theme
+from gui.translation import translate
 
 ID = Qt.ItemDataRole.UserRole
 DETAIL = Qt.ItemDataRole.UserRole + 1
@@ -115,7 +115,7 @@ def title(run: ListedRun) -> str:
 def detail(run: ListedRun) -> str:
     """The second line of a run: state, a figure of merit, when it ended."""
     if not isinstance(run, RunInfo):
-        return _tr("unreadable · {}").format(run.reason)
+        return translate("RunModel", "unreadable · {why}").format(why=run.reason)
     parts = [state_words(run)]
     metrics = run.status.metrics
     if name := merit(metrics):
@@ -130,13 +130,13 @@ def tip(run: ListedRun) -> str:
     """What there is no room for in the list."""
     if not isinstance(run, RunInfo):
         return run.reason
-    lines = [run.title, run.reason or f"{run.state.capitalize()}."]
+    lines = [run.title, run.reason or state_sentence(run.state)]
     if run.state.is_over and run.status.updated:
-        lines.append(_tr("Ended {}.").format(wording.day(run.status.updated)))
-    lines += [_tr("Tags: {}").format(", ".join(run.notes.tags))] if run.notes.tags else []
+        lines.append(
+            translate("RunModel", "Ended {when}.").format(when=wording.day(run.status.updated))
+        )
+    if run.notes.tags:
+        text = translate("RunModel", "Tags: {tags}")
+        lines.append(text.format(tags=", ".join(run.notes.tags)))
     lines += [run.notes.note] if run.notes.note else []
     return "\n".join(lines)
-
-
-def _tr(text: str) -> str:
-    return QCoreApplication.translate("RunModel", text)

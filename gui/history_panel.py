@@ -18,11 +18,14 @@ from PySide6.QtWidgets import (
 
 from engine.client import RunInfo, UnreadableRun
 from gui.compare.chosen import ChosenRuns
+from gui.icon_button import IconButton
 from gui.run_history import RunHistory
-from gui.run_order import Order, arranged, damaged_matching, matching
+from gui.run_order import Order, arranged, damaged_matching, matching, order_names
+from gui.run_row import ROW_HEIGHT
 from gui.theme import Theme, icon
 
-_MIN_HEIGHT = 230
+_LEAST_ROWS = 3
+"""Runs in sight, however little room there is."""
 
 
 class HistoryPanel(QWidget):
@@ -39,33 +42,41 @@ class HistoryPanel(QWidget):
         self._chosen = chosen
         self._infos: list[RunInfo] = []
         self._unreadable: list[UnreadableRun] = []
-        self.setMinimumHeight(_MIN_HEIGHT)
+        history.setMinimumHeight(_LEAST_ROWS * ROW_HEIGHT)
+        self.search_button = IconButton(
+            "magnifying-glass",
+            self.tr("Search and sort"),
+            self.tr("Search the runs, or sort them otherwise"),
+        )
+        self.search_button.setCheckable(True)
         self.search = QLineEdit()
-        self.search.setPlaceholderText("Search runs…")
-        self.search.setAccessibleName("Search runs")
-        self.search.setToolTip("Words of the name, recipe, strategy, state, tags or note")
+        self.search.setPlaceholderText(self.tr("Search runs…"))
+        self.search.setAccessibleName(self.tr("Search runs"))
+        self.search.setToolTip(self.tr("Words of the name, recipe, strategy, state, tags or note"))
         self.search.setClearButtonEnabled(True)
         self.order = QComboBox()
-        self.order.addItems([str(order) for order in Order])
-        self.order.setAccessibleName("Order of the runs")
-        self.order.setToolTip("Sort by")
+        for order, text in order_names().items():
+            self.order.addItem(text, order)
+        self.order.setAccessibleName(self.tr("Order of the runs"))
+        self.order.setToolTip(self.tr("Sort by"))
         self._is_listed = False
         self.empty = QLabel(self.tr("Reading the runs…"))
         self.empty.setObjectName("mut")
         self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self.compare = QPushButton("Compare")
+        self.compare = QPushButton(self.tr("Compare"))
+        self.compare.setObjectName("low")
         self.compare.setCheckable(True)
-        self.compare.setToolTip("Choose two or more runs by the boxes in the list")
+        self.compare.setToolTip(self.tr("Choose two or more runs by the boxes in the list"))
         self.count = QLabel()
         self.count.setObjectName("note")
         self.more = QToolButton()
         self.more.setObjectName("more")
-        self.more.setAccessibleName("More on the runs")
+        self.more.setAccessibleName(self.tr("More on the runs"))
         self.more.setIconSize(QSize(16, 16))
         self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        self.clear_choice = QAction("Choose none for the comparison", self)
+        self.clear_choice = QAction(self.tr("Choose none for the comparison"), self)
         self.clear_choice.triggered.connect(lambda: chosen.keep(()))
-        self.empty_trash = QAction("Empty trash…", self)
+        self.empty_trash = QAction(self.tr("Empty trash…"), self)
         menu = QMenu(self.more)
         menu.addActions([self.clear_choice, self.empty_trash])
         self.more.setMenu(menu)
@@ -74,7 +85,9 @@ class HistoryPanel(QWidget):
         self._lay_out()
         self.setFocusProxy(history)
         self.search.textChanged.connect(self._arrange)
-        self.order.currentTextChanged.connect(self._arrange)
+        self.order.currentIndexChanged.connect(self._arrange)
+        self.search_button.toggled.connect(self._show_search)
+        self._show_search(False)
         history.toggled.connect(chosen.toggle)
         history.search_wanted.connect(self._focus_search)
         chosen.changed.connect(self._show_choice)
@@ -110,48 +123,64 @@ class HistoryPanel(QWidget):
         """Draw the icon for `theme`."""
         self.more.setIcon(icon("dots-three-vertical", theme.muted))
 
+    def _show_search(self, shown: bool) -> None:
+        """The line of search and order; without it all runs are shown, the newest first."""
+        self._search_line.setVisible(shown)
+        if not shown:
+            self.search.clear()
+            self.order.setCurrentIndex(0)
+
     def _focus_search(self) -> None:
+        self.search_button.setChecked(True)
         self.search.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self.search.selectAll()
 
     def _arrange(self) -> None:
         words = self.search.text()
         found, damaged = matching(self._infos, words), damaged_matching(self._unreadable, words)
-        self._history.show_runs(arranged(found, Order(self.order.currentText())))
+        self._history.show_runs(arranged(found, Order(self.order.currentData())))
         self._history.show_unreadable(damaged)
         whole, count = len(self._infos) + len(self._unreadable), len(found) + len(damaged)
         self.empty.setVisible(bool(whole) and not count)
-        text = f"{whole:,}" if count == whole else self.tr("{} of {}").format(count, whole)
+        text = (
+            f"{whole:,}"
+            if count == whole
+            else self.tr("{count} of {whole}").format(count=count, whole=whole)
+        )
         self.count.setText(text)
 
     def _show_choice(self) -> None:
         colours = self._chosen.colours()
         self._history.show_chosen(colours, self._chosen.baseline)
         enough = len(colours) > 1
-        self.compare.setText(f"Compare {len(colours)}" if colours else "Compare")
+        count = self.tr("Compare {count}").format(count=len(colours))
+        self.compare.setText(count if colours else self.tr("Compare"))
         self.compare.setEnabled(enough)
         self.clear_choice.setEnabled(bool(colours))
         if not enough:
             self.compare.setChecked(False)
 
     def _lay_out(self) -> None:
-        title = QLabel("RUNS")
+        title = QLabel(self.tr("RUNS"))
         title.setObjectName("h")
         top = QHBoxLayout()
-        top.setSpacing(8)
+        top.setSpacing(6)
         top.addWidget(title)
         top.addWidget(self.count, 1)
+        top.addWidget(self.search_button)
         top.addWidget(self.compare)
         top.addWidget(self.more)
-        search = QHBoxLayout()
+        self._search_line = QWidget()
+        search = QHBoxLayout(self._search_line)
+        search.setContentsMargins(0, 0, 4, 0)
         search.setSpacing(6)
         search.addWidget(self.search, 1)
         search.addWidget(self.order)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(6)
+        layout.setSpacing(4)
         layout.addLayout(top)
-        layout.addLayout(search)
+        layout.addWidget(self._search_line)
         layout.addWidget(self.undo_bar)
         layout.addWidget(self.empty)
         layout.addWidget(self._history, 1)
@@ -165,7 +194,7 @@ class _UndoBar(QWidget):
         self.text = QLabel()
         self.text.setObjectName("note")
         self.text.setWordWrap(True)
-        self.undo = QPushButton("Undo")
+        self.undo = QPushButton(self.tr("Undo"))
         layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self.text, 1)

@@ -49,6 +49,7 @@ class HistoryRoom(QObject):
     ) -> None:
         """Connect everything."""
         self._form, self._controller = form, controller
+        self.comparison.furnish(background)
         self.desk = HistoryDesk(self._history, self.panel, self.chosen, background, window)
         self.desk.changed.connect(controller.refresh_runs)
         self.desk.failed.connect(self.said)

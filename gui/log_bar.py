@@ -56,11 +56,14 @@ class LogBar(QWidget):
         self.previous = _arrow(Qt.ArrowType.UpArrow, self.tr("Previous match (Shift+F3)"))
         self.next = _arrow(Qt.ArrowType.DownArrow, self.tr("Next match (F3, or Return)"))
         layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 1, 3, 3)
+        layout.setContentsMargins(0, 1, 3, 0)  # the corner of the tabs is no higher
         layout.setSpacing(8)
         left = (self.ranks, self.first_error, self.only_matches)
         for widget in (*left, self.matches, self.previous, self.next, self.filter):
-            layout.addWidget(widget)
+            layout.addWidget(widget, 0, Qt.AlignmentFlag.AlignVCenter)
+            policy = widget.sizePolicy()
+            policy.setRetainSizeWhenHidden(True)  # the others stay where they are
+            widget.setSizePolicy(policy)
         self.show_matches(0, 0)
         self.forget()
         self.ranks.currentIndexChanged.connect(
@@ -98,9 +101,12 @@ class LogBar(QWidget):
         else:
             text = f"{count:,}" if count else self.tr("nothing")
         self.matches.setText(text)
-        self.matches.setAccessibleName(self.tr("Matches: {}").format(text) if text else "")
+        self.matches.setAccessibleName(
+            self.tr("Matches: {count}").format(count=text) if text else ""
+        )
         for button in (self.previous, self.next):
             button.setEnabled(count > 0)
+            button.setVisible(bool(self.filter.text()))
 
     def show_everything(self) -> None:
         """Neither a rank nor a text is looked for."""
@@ -112,7 +118,7 @@ class LogBar(QWidget):
             return
         known = [self.ranks.itemData(row) for row in range(1, self.ranks.count())]
         place = 1 + sum(each < rank for each in known)
-        self.ranks.insertItem(place, self.tr("Rank {}").format(rank), rank)
+        self.ranks.insertItem(place, self.tr("Rank {rank}").format(rank=rank), rank)
 
 
 def _arrow(arrow: Qt.ArrowType, tip: str) -> QToolButton:

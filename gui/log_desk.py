@@ -89,7 +89,7 @@ class LogDesk(QObject):
         if not view.find_again(backwards=backwards):
             wanted, where = self._bar.filter.text(), view.accessibleName()
             self.said.emit(
-                self.tr("“{}” is not there: {}.").format(wanted, where)
+                self.tr("“{text}” is not there: {where}.").format(text=wanted, where=where)
                 if wanted
                 else self.tr("Say in the filter what to look for.")
             )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from gui.translation import translate
+
 MOST_BYTES = 256 * 1024
 """So far before its end a long log begins. Who is further behind goes there, too: nobody can read
 what passes by so fast."""
@@ -51,7 +53,8 @@ class LogTail:
             new = file.read(MOST_BYTES if is_first or whole else PIECE)
         said = []
         if passed_over and not is_first:
-            said.append(f"[{self._offset - begin:,} bytes passed over: see {self._path}]")
+            text = translate("LogTail", "[{count:,} bytes passed over: see {path}]")
+            said.append(text.format(count=self._offset - begin, path=self._path))
         self._offset = max(self._offset, 0) + len(new)
         *lines, self._rest = (self._rest + new).split(b"\n")
         if passed_over or self._is_cut:  # it began in the middle of a line
@@ -73,7 +76,8 @@ class LogTail:
         text = _seen(line)
         if len(text) <= LONGEST_LINE:
             return text.decode(errors="replace")
-        return text[:LONGEST_LINE].decode(errors="replace") + f" … [the rest: {self._path}]"
+        rest = translate("LogTail", "[the rest: {path}]").format(path=self._path)
+        return text[:LONGEST_LINE].decode(errors="replace") + f" … {rest}"
 
 
 def as_shown(text: str) -> str:

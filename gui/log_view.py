@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import deque
 
 from PySide6.QtCore import QTimer, Signal
-from PySide6.QtGui import QResizeEvent, QShowEvent, QTextBlock, QTextCursor
+from PySide6.QtGui import QRawFont, QResizeEvent, QShowEvent, QTextBlock, QTextCursor
 from PySide6.QtWidgets import QPlainTextEdit, QWidget
 
 from engine.store_reader import StoredEvent
 from gui.log_highlighter import LogHighlighter
 from gui.log_lines import Line, event_line, is_error, output_line
+from gui.log_signs import Signs
 from gui.theme import Theme, monospace_font
 
 MOST_LINES = 10_000
@@ -33,6 +34,7 @@ class LogView(QPlainTextEdit):
         self._hides = True
         self.setAccessibleName(self.tr("Log"))
         self.setReadOnly(True)
+        self._signs = Signs(QRawFont.fromFont(monospace_font()))
         self.setMaximumBlockCount(MOST_LINES)
         self.setFont(monospace_font())
         self.setPlaceholderText(self.tr("What the workers print appears here."))
@@ -49,7 +51,7 @@ class LogView(QPlainTextEdit):
 
     def append_output(self, rank: int, lines: list[str]) -> None:
         """Add lines that worker `rank` printed; when it did is not known."""
-        self._append([output_line(rank, line) for line in lines])
+        self._append([output_line(rank, self._signs.drawable(line)) for line in lines])
 
     def append_events(self, events: list[StoredEvent]) -> None:
         """Add events, oldest first."""

@@ -61,35 +61,38 @@ class MainWindow(QMainWindow):
         self._is_first, self._had_bottom = False, True
         self.setWindowTitle("Traindeck")
         self.setObjectName("window")
-        self.open_recipe = self._action("Open recipe…", "Ctrl+O")
-        self.quit = self._action("Quit", QKeySequence.StandardKey.Quit)
-        self.start = self._action("Start run", "Ctrl+R")
-        self.stop = self._action("Stop", "Ctrl+.")
-        self.checkpoint = self._action("Save checkpoint", "Ctrl+S")
-        self.filter_action = self._action("Filter", "Ctrl+F")
-        self.toggle_theme = self._action("Dark or light", "Ctrl+Shift+L")
-        self.fit = self._action("Fit plots", "F")
-        self.reset_layout = self._action("Reset layout", "")
-        self._add_menu("&File", self.open_recipe, self.quit)
-        self.pause = self._action("Pause or resume", "Ctrl+P")
-        self.empty_cache = self._action("Empty cache", "Ctrl+E")
-        self.copy_command = self._action("Copy command", "Ctrl+Shift+C")
+        self.open_recipe = self._action(self.tr("Open recipe…"), "Ctrl+O")
+        self.quit = self._action(self.tr("Quit"), QKeySequence.StandardKey.Quit)
+        self.start = self._action(self.tr("Start run"), "Ctrl+R")
+        self.stop = self._action(self.tr("Stop"), "Ctrl+.")
+        self.checkpoint = self._action(self.tr("Save checkpoint"), "Ctrl+S")
+        self.filter_action = self._action(self.tr("Filter"), "Ctrl+F")
+        self.toggle_theme = self._action(self.tr("Dark or light"), "Ctrl+Shift+L")
+        self.fit = self._action(self.tr("Fit plots"), "F")
+        self.reset_layout = self._action(self.tr("Reset layout"), "")
+        self._add_menu(self.tr("&File"), self.open_recipe, self.quit)
+        self.pause = self._action(self.tr("Pause or resume"), "Ctrl+P")
+        self.empty_cache = self._action(self.tr("Empty cache"), "Ctrl+E")
+        self.copy_command = self._action(self.tr("Copy command"), "Ctrl+Shift+C")
         self._add_menu(
-            "&Run",
+            self.tr("&Run"),
             *(self.start, self.pause, self.stop, self.checkpoint, self.empty_cache),
             self.copy_command,
         )
         self.theme_choices: dict[Choice, QAction] = {
-            "system": self._action("As the system", ""),
-            "dark": self._action("Dark", ""),
-            "light": self._action("Light", ""),
+            "system": self._action(self.tr("As the system"), ""),
+            "dark": self._action(self.tr("Dark"), ""),
+            "light": self._action(self.tr("Light"), ""),
         }
-        self.view_menu = self._add_menu("&View", self.fit, self.toggle_theme, self.reset_layout)
-        self.view_menu.addMenu("Theme").addActions(list(self.theme_choices.values()))
+        self.view_menu = self._add_menu(
+            self.tr("&View"), self.fit, self.toggle_theme, self.reset_layout
+        )
+        self.view_menu.addMenu(self.tr("Theme")).addActions(list(self.theme_choices.values()))
         self._add_search()
         self._add_help()
-        centre = (parts.first_start, parts.plots)
-        self._panes = (parts.devices, parts.form, parts.history, *centre, parts.log, parts.events)
+        side = (parts.alarms, parts.devices, parts.form, parts.history)
+        centre = (parts.banner, parts.first_start, parts.plots, parts.comparison)
+        self._panes = (parts.controls, *side, *centre, parts.log, parts.events)
         self.filter = parts.log_bar.filter
         self.status = QLabel()
         self.helper_status = QLabel()
@@ -190,27 +193,29 @@ class MainWindow(QMainWindow):
         return menu
 
     def _add_search(self) -> None:
-        self.first_error = self._action("First error", "F8")
-        self.find_next = self._action("Find next", QKeySequence.StandardKey.FindNext)
-        self.find_previous = self._action("Find previous", QKeySequence.StandardKey.FindPrevious)
-        next_pane = self._action("Next pane", "F6")
-        previous_pane = self._action("Previous pane", "Shift+F6")
+        self.first_error = self._action(self.tr("First error"), "F8")
+        self.find_next = self._action(self.tr("Find next"), QKeySequence.StandardKey.FindNext)
+        self.find_previous = self._action(
+            self.tr("Find previous"), QKeySequence.StandardKey.FindPrevious
+        )
+        next_pane = self._action(self.tr("Next pane"), "F6")
+        previous_pane = self._action(self.tr("Previous pane"), "Shift+F6")
         next_pane.triggered.connect(lambda: go_to_pane(self._panes, 1))
         previous_pane.triggered.connect(lambda: go_to_pane(self._panes, -1))
         self._add_menu(
-            "&Go",
+            self.tr("&Go"),
             *(self.filter_action, self.find_next, self.find_previous, self.first_error),
             *(next_pane, previous_pane),
         )
 
     def _add_help(self) -> None:
-        help_action = self._action("Keyboard shortcuts", "")
+        help_action = self._action(self.tr("Keyboard shortcuts"), "")
         help_action.setShortcuts([QKeySequence("?"), QKeySequence("F1")])
         help_action.triggered.connect(self.show_shortcuts)
-        self._add_menu("&Help", help_action)
+        self._add_menu(self.tr("&Help"), help_action)
 
     def _add_bar(self, controls: QWidget) -> None:
-        bar = QToolBar("Run")
+        bar = QToolBar(self.tr("Run"))
         bar.setObjectName("run bar")
         bar.setMovable(False)
         bar.toggleViewAction().setEnabled(False)
@@ -226,10 +231,9 @@ class MainWindow(QMainWindow):
         column.addWidget(parts.alarms)
         column.addWidget(parts.devices)
         column.addWidget(parts.form)
-        runs = QFrame()
-        runs.setObjectName("card")
+        runs = _Card()
         inside = QVBoxLayout(runs)
-        inside.setContentsMargins(10, 8, 6, 8)
+        inside.setContentsMargins(10, 5, 6, 5)
         inside.addWidget(parts.history)
         column.addWidget(runs, 1)
         scroll = QScrollArea()
@@ -238,7 +242,7 @@ class MainWindow(QMainWindow):
         scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         scroll.setWidget(content)
         scroll.setFixedWidth(SIDE_WIDTH)
-        dock = self._dock("Devices and runs", "side", scroll)
+        dock = self._dock(self.tr("Devices and runs"), "side", scroll)
         self.addDockWidget(Qt.DockWidgetArea.LeftDockWidgetArea, dock)
         self.setCorner(Qt.Corner.BottomLeftCorner, Qt.DockWidgetArea.LeftDockWidgetArea)
 
@@ -258,8 +262,8 @@ class MainWindow(QMainWindow):
 
     def _add_bottom(self, parts: Parts) -> QDockWidget:
         tabs = QTabWidget()
-        tabs.addTab(parts.log, "Log")
-        tabs.addTab(parts.events, "Events")
+        tabs.addTab(parts.log, self.tr("Log"))
+        tabs.addTab(parts.events, self.tr("Events"))
         tabs.setCornerWidget(parts.log_bar)
         self._tabs = tabs
         card = QFrame()
@@ -271,7 +275,7 @@ class MainWindow(QMainWindow):
         around = QVBoxLayout(content)
         around.setContentsMargins(2, 2, 10, 6)
         around.addWidget(card)
-        dock = self._dock("Log and events", "bottom", content)
+        dock = self._dock(self.tr("Log and events"), "bottom", content)
         self.addDockWidget(Qt.DockWidgetArea.BottomDockWidgetArea, dock)
         return dock
 
@@ -283,3 +287,14 @@ class MainWindow(QMainWindow):
         dock.setWidget(content)
         self.view_menu.addAction(dock.toggleViewAction())
         return dock
+
+
+class _Card(QFrame):
+    """A card that takes what room there is: what is wrapped inside may not ask for more."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("card")
+
+    def hasHeightForWidth(self) -> bool:
+        return False

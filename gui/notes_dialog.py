@@ -39,23 +39,27 @@ class NotesDialog(QDialog):
         self.name = QLineEdit(first.notes.name)
         self.name.setPlaceholderText(first._replace(notes=RunNotes()).name)
         self.tags = QLineEdit()
-        self.tags.setPlaceholderText("baseline, sweep")
+        self.tags.setPlaceholderText(self.tr("baseline, sweep"))
         self.tags.setCompleter(_TagCompleter(known_tags, self.tags))
         self.note = QPlainTextEdit(first.notes.note)
         self.note.setTabChangesFocus(True)
         form = QFormLayout()
         if len(infos) == 1:
-            self.setWindowTitle(f"Name, tags and note of run {first.id}")
+            self.setWindowTitle(self.tr("Name, tags and note of run {run}").format(run=first.id))
             self.resize(*_SIZE)
             self.tags.setText(", ".join(first.notes.tags))
-            form.addRow("&Name", self.name)
-            form.addRow("&Tags", self.tags)
-            form.addRow("N&ote", self.note)
+            form.addRow(self.tr("&Name"), self.name)
+            form.addRow(self.tr("&Tags"), self.tags)
+            form.addRow(self.tr("N&ote"), self.note)
         else:
-            self.setWindowTitle(f"Tag {len(infos)} runs")
-            form.addRow("Add &tags", self.tags)
+            self.setWindowTitle(self.tr("Tag {count} runs").format(count=len(infos)))
+            form.addRow(self.tr("Add &tags"), self.tags)
             self.tags.setMinimumWidth(280)
-        for field, title in ((self.name, "Name"), (self.tags, "Tags"), (self.note, "Note")):
+        for field, title in (
+            (self.name, self.tr("Name")),
+            (self.tags, self.tr("Tags")),
+            (self.note, self.tr("Note")),
+        ):
             field.setAccessibleName(title)
         roles = QDialogButtonBox.StandardButton
         self.buttons = QDialogButtonBox(roles.Save | roles.Cancel)

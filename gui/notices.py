@@ -15,12 +15,6 @@ Notify = Callable[[str, str, bool], None]
 """Shows a title and a text; the last is whether something went wrong."""
 
 _BAD = frozenset({RunState.FAILED, RunState.INTERRUPTED})
-_WORDS = {
-    RunState.FINISHED: "finished",
-    RunState.STOPPED: "stopped",
-    RunState.FAILED: "failed",
-    RunState.INTERRUPTED: "was interrupted",
-}
 
 
 class Notices(QObject):
@@ -46,7 +40,13 @@ class Notices(QObject):
         self._active = {info.id for info in infos if not info.state.is_over}
 
     def _tell(self, info: RunInfo) -> None:
-        title = f"{info.title} {_WORDS[info.state]}"
+        sentences = {
+            RunState.FINISHED: self.tr("{run} finished"),
+            RunState.STOPPED: self.tr("{run} stopped"),
+            RunState.FAILED: self.tr("{run} failed"),
+            RunState.INTERRUPTED: self.tr("{run} was interrupted"),
+        }
+        title = sentences[info.state].format(run=info.title)
         self.ended.emit(f"{title}. {info.reason}".strip())
         if self._window.isActiveWindow():
             return
@@ -60,7 +60,7 @@ def desktop_notify(icon: QIcon, parent: QObject) -> Notify | None:
     if not QSystemTrayIcon.isSystemTrayAvailable() or not QSystemTrayIcon.supportsMessages():
         return None
     tray = QSystemTrayIcon(icon, parent)
-    tray.setToolTip("Traindeck")
+    tray.setToolTip(QApplication.applicationName())
     tray.show()
 
     def notify(title: str, text: str, bad: bool) -> None:

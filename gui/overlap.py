@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from engine import queue
 from engine.client import RunInfo
 from engine.spec import RunSpec
+from gui.translation import translate
 
 
 def overlap(spec: RunSpec, runs: Iterable[RunInfo], spoken: Callable[[str], str]) -> str:
@@ -25,15 +26,20 @@ def overlap(spec: RunSpec, runs: Iterable[RunInfo], spoken: Callable[[str], str]
                 (ahead if device in alone else shared).setdefault(spoken(device), []).append(
                     info.id
                 )
-    lines = [
-        f"The run will queue behind {_runs(ids)} on {device}." for device, ids in ahead.items()
-    ]
-    lines += [f"⚠ The run will share {device} with {_runs(ids)}." for device, ids in shared.items()]
+    lines = [_behind(device, ids) for device, ids in ahead.items()]
+    lines += [_beside(device, ids) for device, ids in shared.items()]
     return "\n".join(lines)
 
 
-def _runs(ids: list[str]) -> str:
-    """`run 3`, or `runs 3, 4 and 5`."""
+def _behind(device: str, ids: list[str]) -> str:
+    text = translate("Overlap", "The run will queue behind runs {runs} and {last} on {device}.")
     if len(ids) == 1:
-        return f"run {ids[0]}"
-    return f"runs {', '.join(ids[:-1])} and {ids[-1]}"
+        text = translate("Overlap", "The run will queue behind run {last} on {device}.")
+    return text.format(runs=", ".join(ids[:-1]), last=ids[-1], device=device)
+
+
+def _beside(device: str, ids: list[str]) -> str:
+    text = translate("Overlap", "⚠ The run will share {device} with runs {runs} and {last}.")
+    if len(ids) == 1:
+        text = translate("Overlap", "⚠ The run will share {device} with run {last}.")
+    return text.format(runs=", ".join(ids[:-1]), last=ids[-1], device=device)

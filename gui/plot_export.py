@@ -17,6 +17,7 @@ from gui.csv_export import Document, OneRun, SeveralRuns
 from gui.plots import picture
 from gui.plots.curve_plot import CurvePlot
 from gui.plots.plot_menu import PlotAction
+from gui.plots.routes import spoken
 
 MOST_COPIED = 200_000
 """More points than these are not for a clipboard."""
@@ -66,15 +67,17 @@ class PlotExport(QObject):
         match action:
             case PlotAction.COPY_PICTURE:
                 QApplication.clipboard().setMimeData(picture.for_clipboard(plot))
-                self.said.emit(f"The plot of {plot.title} is in the clipboard.")
+                text = self.tr("The plot of {title} is in the clipboard.")
+                self.said.emit(text.format(title=spoken(plot.title)))
             case PlotAction.SAVE_PNG:
                 self._save(plot, prefix, "png", partial(picture.save_png, plot))
             case PlotAction.SAVE_SVG:
                 self._save(plot, prefix, "svg", lambda file: _write(file, picture.svg(plot)))
             case PlotAction.COPY_CSV | PlotAction.SAVE_CSV if document is None:
-                self.said.emit(f"The plot of {plot.title} has no data yet.")
+                text = self.tr("The plot of {title} has no data yet.")
+                self.said.emit(text.format(title=spoken(plot.title)))
             case PlotAction.COPY_CSV if document is not None:
-                self._copy_data(plot.title, document)
+                self._copy_data(spoken(plot.title), document)
             case PlotAction.SAVE_CSV if document is not None:
                 self._save(plot, prefix, "csv", partial(self._save_data, document))
 
@@ -82,7 +85,7 @@ class PlotExport(QObject):
         self, plot: CurvePlot, prefix: str, ending: str, write: Callable[[Path], None]
     ) -> None:
         name = f"{prefix}{plot.title.lower().replace(' ', '-').replace('/', '-')}.{ending}"
-        title = f"Save the plot of {plot.title}"
+        title = self.tr("Save the plot of {title}").format(title=spoken(plot.title))
         chosen = self._ask(plot, title, str(self._folder / name), f"*.{ending}")
         if not chosen:
             return
@@ -94,13 +97,14 @@ class PlotExport(QObject):
             self._failed(file, error)
         else:
             if ending != "csv":
-                self.said.emit(f"Saved as {file}.")
+                self.said.emit(self.tr("Saved as {file}.").format(file=file))
 
     def _save_data(self, document: Document, file: Path) -> None:
-        self.said.emit(f"Writing {file}…")
+        self.said.emit(self.tr("Writing {file}…").format(file=file))
+        text = self.tr("{points:,} points saved as {file}.")
         self._background.run(
             lambda: csv_export.write(document, file),
-            lambda points: self.said.emit(f"{points:,} points saved as {file}."),
+            lambda points: self.said.emit(text.format(points=points, file=file)),
             partial(self._failed, file),
         )
 
@@ -110,23 +114,26 @@ class PlotExport(QObject):
             return points, csv_export.text(document) if points <= MOST_COPIED else ""
 
         self._background.run(
-            read, partial(self._copied, title), partial(self._failed, "the clipboard")
+            read, partial(self._copied, title), partial(self._failed, self.tr("the clipboard"))
         )
 
     def _copied(self, title: str, found: tuple[int, str]) -> None:
         points, text = found
         if not text:
-            self.said.emit(
-                f"{title} has {points:,} points, too many for the clipboard: save them as a file."
+            said = self.tr(
+                "{title} has {points:,} points, too many for the clipboard: save them as a file."
             )
+            self.said.emit(said.format(title=title, points=points))
             return
         QApplication.clipboard().setText(text)
-        self.said.emit(f"{points:,} points of {title} are in the clipboard.")
+        said = self.tr("{points:,} points of {title} are in the clipboard.")
+        self.said.emit(said.format(title=title, points=points))
 
     def _failed(self, where: Path | str, error: Exception) -> None:
         if not isinstance(error, OSError | sqlite3.Error):
             raise error
-        self.said.emit(f"The plot could not be brought to {where}: {error}.")
+        text = self.tr("The plot could not be brought to {where}: {error}.")
+        self.said.emit(text.format(where=where, error=error))
 
 
 def _write(file: Path, data: bytes) -> None:

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace
-from PySide6.QtCore import QCoreApplication, Qt, Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QFileDialog,
     QInputDialog,
@@ -22,6 +22,7 @@ from engine.device_names import is_logical_cpu
 from engine.presets import UnreadablePreset
 from engine.spec import RunSpec
 from gui.fields import wrapped
+from gui.translation import translate
 
 _FILTER = "TOML (*.toml)"
 
@@ -90,22 +91,22 @@ class PresetMenu(QPushButton):
         name = name.strip()
         if not wanted or self._spec is None:
             return
-        question = self.tr("There is a preset “{}” already. Replace it?").format(name)
+        question = self.tr("There is a preset “{name}” already. Replace it?").format(name=name)
         exists = not presets.name_problem(name) and presets.path_of(name).exists()
         if exists and not self._agreed(title, question):
             return
         try:
             presets.save(name, self._spec)
         except ValueError as error:
-            self.failed.emit(self.tr("The preset was not saved. {}").format(error))
+            self.failed.emit(self.tr("The preset was not saved. {why}").format(why=error))
         except OSError as error:
             self.failed.emit(
-                self.tr("The preset was not saved: {} cannot be written ({}).").format(
-                    presets.path_of(name), error.strerror
+                self.tr("The preset was not saved: {file} cannot be written ({why}).").format(
+                    file=presets.path_of(name), why=error.strerror
                 )
             )
         else:
-            self.done.emit(self.tr("Saved as the preset “{}”.").format(name))
+            self.done.emit(self.tr("Saved as the preset “{name}”.").format(name=name))
 
     def load_file(self) -> None:
         """Let the user choose a file: a preset, or the spec.toml of a run."""
@@ -123,28 +124,30 @@ class PresetMenu(QPushButton):
         try:
             presets.write(Path(path), self._spec)
         except OSError as error:
-            self.failed.emit(self.tr("{} was not written: {}.").format(path, error.strerror))
+            text = self.tr("{file} was not written: {why}.")
+            self.failed.emit(text.format(file=path, why=error.strerror))
         else:
-            self.done.emit(self.tr("Saved to {}.").format(path))
+            self.done.emit(self.tr("Saved to {file}.").format(file=path))
 
     def delete(self, name: str) -> None:
         """Delete the preset `name`, if the user means it."""
         title = self.tr("Delete a preset")
-        if not self._agreed(title, self.tr("Delete the preset “{}”?").format(name)):
+        if not self._agreed(title, self.tr("Delete the preset “{name}”?").format(name=name)):
             return
         try:
             presets.delete(name)
         except OSError as error:
-            self.failed.emit(self.tr("“{}” was not deleted: {}.").format(name, error.strerror))
+            text = self.tr("“{name}” was not deleted: {why}.")
+            self.failed.emit(text.format(name=name, why=error.strerror))
         else:
-            self.done.emit(self.tr("The preset “{}” is deleted.").format(name))
+            self.done.emit(self.tr("The preset “{name}” is deleted.").format(name=name))
 
     def _add_preset(self, menu: QMenu, name: str) -> None:
         file = presets.path_of(name)
         try:
             spec = presets.read(file)
         except UnreadablePreset as error:
-            action = menu.addAction(self.tr("⚠ {} (cannot be read)").format(_shown(name)))
+            action = menu.addAction(self.tr("⚠ {name} (cannot be read)").format(name=_shown(name)))
             action.setToolTip(wrapped(str(error)))
         else:
             action = menu.addAction(_shown(name))
@@ -171,20 +174,25 @@ def suited(
     notes = []
     if any(not is_logical_cpu(device) and device not in gpus for device in spec.devices):
         spec = replace(spec, devices=chosen)
-        notes.append(_tr("The GPUs of the preset are not on this machine: yours stay chosen."))
+        notes.append(
+            translate(
+                "Presets", "The GPUs of the preset are not on this machine: yours stay chosen."
+            )
+        )
     if spec.strategy not in strategies:
-        notes.append(_tr("There is no strategy {}: yours stays chosen.").format(spec.strategy))
+        notes.append(
+            translate("Presets", "There is no strategy {strategy}: yours stays chosen.").format(
+                strategy=spec.strategy
+            )
+        )
     return spec, " ".join(notes)
 
 
 def left_out(settings: Collection[str]) -> str:
     """The sentence about settings of a preset that its recipe does not have; or empty."""
     names = ", ".join(settings)
-    return _tr("The recipe has no setting {}: left out.").format(names) if names else ""
-
-
-def _tr(text: str) -> str:
-    return QCoreApplication.translate("presets", text)
+    text = translate("Presets", "The recipe has no setting {names}: left out.")
+    return text.format(names=names) if names else ""
 
 
 def _shown(name: str) -> str:

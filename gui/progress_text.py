@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QCoreApplication
-
 from engine.client import RunInfo
 from engine.run_state import RunState, RunStatus
 from gui import wording
 from gui.liveness import Silence
+from gui.state_look import state_name
+from gui.translation import translate
 
 APPLICATION = "Traindeck"
 
@@ -16,8 +16,13 @@ def progress_text(status: RunStatus) -> str:
     """`Epoch 2 / 5 · step 120 / 600`; empty before the data has been counted."""
     if not status.total_steps:
         return ""
-    epoch = _tr("Epoch {} / {}").format(max(status.epoch, 1), status.epochs)
-    return f"{epoch} · " + _tr("step {:,} / {:,}").format(status.step, status.total_steps)
+    text = translate("Progress", "Epoch {epoch} / {epochs} · step {step:,} / {steps:,}")
+    return text.format(
+        epoch=max(status.epoch, 1),
+        epochs=status.epochs,
+        step=status.step,
+        steps=status.total_steps,
+    )
 
 
 def time_left(info: RunInfo) -> str:
@@ -26,9 +31,9 @@ def time_left(info: RunInfo) -> str:
     if seconds <= 0:
         return ""
     if info.state is RunState.RUNNING:
-        return _tr("ETA {}").format(wording.duration(seconds))
+        return translate("Progress", "ETA {time}").format(time=wording.duration(seconds))
     if info.state is RunState.PAUSED:
-        return _tr("{} to go").format(wording.duration(seconds))
+        return translate("Progress", "{time} to go").format(time=wording.duration(seconds))
     return ""
 
 
@@ -36,8 +41,10 @@ def silence_text(silence: Silence) -> str:
     """`⚠ no word for 12 s`, of the workers alone `⚠ no step for 12 s`: what is shown is so old."""
     seconds = silence.seconds
     age = wording.duration(seconds) if seconds >= 60 else f"{seconds:.0f} s"
-    text = _tr("no step for {}") if silence.workers_only else _tr("no word for {}")
-    return f"⚠ {text.format(age)}"
+    text = translate("Progress", "⚠ no word for {age}")
+    if silence.workers_only:
+        text = translate("Progress", "⚠ no step for {age}")
+    return text.format(age=age)
 
 
 def percent(status: RunStatus) -> int | None:
@@ -54,13 +61,10 @@ def window_title(info: RunInfo | None, silence: Silence) -> str:
     parts = [info.spec.name or info.title, APPLICATION]
     done = percent(info.status)
     if silence.seconds:
-        parts.insert(0, _tr("no step") if silence.workers_only else _tr("no word"))
+        no_word = translate("Progress", "no word")
+        parts.insert(0, translate("Progress", "no step") if silence.workers_only else no_word)
     elif info.state is RunState.RUNNING and done is not None:
         parts.insert(0, f"{done} %")
     else:
-        parts.insert(0, str(info.state))
+        parts.insert(0, state_name(info.state))
     return " · ".join(parts)
-
-
-def _tr(text: str) -> str:
-    return QCoreApplication.translate("progress", text)

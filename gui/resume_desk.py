@@ -46,7 +46,9 @@ class ResumeDesk(QObject):
     def _offer_checkpoints(self, run_id: str, checkpoints: list[CheckpointInfo]) -> None:
         wish, self._wish = self._wish, None
         if not checkpoints:
-            self._say_why_not(run_id, f"Run {run_id} has no checkpoint to resume from.")
+            self._say_why_not(
+                run_id, self.tr("Run {run} has no checkpoint to resume from.").format(run=run_id)
+            )
             return
         request = wish if wish and wish.run_id == run_id else ResumeRequest(run_id)
         dialog = CheckpointDialog(run_id, checkpoints, self._window, self._changes(request))
@@ -61,19 +63,19 @@ class ResumeDesk(QObject):
             return ""
         devices = ", ".join(map(self._form.devices.spoken, request.devices))
         sentence = self.tr(
-            "The run goes on with {} on {}, as the form says. Every other setting stays as it was: "
-            "to change one, start a new run (“Use these settings for a new run”)."
+            "The run goes on with {strategy} on {devices}, as the form says. Every other setting "
+            "stays as it was: to change one, start a new run (“Use these settings for a new run”)."
         )
-        return sentence.format(request.strategy, devices or self.tr("no device"))
+        return sentence.format(strategy=request.strategy, devices=devices or self.tr("no device"))
 
     def _ask_for_previous(self, request: ResumeRequest, damaged: str, previous: Path) -> None:
         buttons = QMessageBox.StandardButton
-        box = self._box(
-            QMessageBox.Icon.Question,
-            request.run_id,
-            f"The checkpoint {damaged} of run {request.run_id} is damaged: its files are not what "
-            f"was saved.\n\nResume from the intact checkpoint before it, {previous.name}?",
+        text = self.tr(
+            "The checkpoint {damaged} of run {run} is damaged: its files are not what was saved."
+            "\n\nResume from the intact checkpoint before it, {previous}?"
         )
+        text = text.format(damaged=damaged, run=request.run_id, previous=previous.name)
+        box = self._box(QMessageBox.Icon.Question, request.run_id, text)
         box.setStandardButtons(buttons.Yes | buttons.No)
         box.setDefaultButton(buttons.Yes)
         again = request._replace(checkpoint=previous)
@@ -87,7 +89,7 @@ class ResumeDesk(QObject):
         box = QMessageBox(self._window)
         box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         box.setIcon(icon)
-        box.setWindowTitle(f"Resume run {run_id}")
+        box.setWindowTitle(self.tr("Resume run {run}").format(run=run_id))
         box.setTextFormat(Qt.TextFormat.PlainText)
         box.setText(text)
         return box

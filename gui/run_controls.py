@@ -26,6 +26,7 @@ from gui.fields import wrapped
 from gui.liveness import Silence
 from gui.run_headline import RunHeadline
 from gui.theme import Theme, icon
+from gui.translation import translate
 
 
 class Offer(NamedTuple):
@@ -215,9 +216,10 @@ class RunControls(QFrame):
 def _why_not_free(spec: RunSpec) -> str:
     """Why a pause of this run cannot free its devices, in a sentence; empty when it can."""
     if all(is_logical_cpu(device) for device in spec.devices):
-        return "This run trains on the CPU: there is no GPU to free."
+        return translate("RunControls", "This run trains on the CPU: there is no GPU to free.")
     try:
         can_free = catalog.strategy(spec.strategy).can_free_devices
     except catalog.UnknownName as error:
         return str(error)
-    return "" if can_free else f"{spec.strategy} keeps its model on the GPUs during a pause."
+    text = translate("RunControls", "{strategy} keeps its model on the GPUs during a pause.")
+    return "" if can_free else text.format(strategy=spec.strategy)

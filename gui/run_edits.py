@@ -10,6 +10,7 @@ import msgspec
 from engine import presets, spec_file
 from engine.presets import UnreadablePreset
 from engine.spec import FIELDS, RunSpec
+from gui.translation import translate
 
 _OLDER = "spec.before-*.toml"
 
@@ -64,7 +65,7 @@ def _said(value: object) -> str:
         case None:
             return "–"
         case bool():
-            return "yes" if value else "no"
+            return translate("RunEdits", "yes") if value else translate("RunEdits", "no")
         case tuple() | list():
             return " + ".join(str(each)[:12] for each in value)
         case float():

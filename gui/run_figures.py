@@ -12,9 +12,14 @@ from engine.client import RunInfo
 from engine.events import EpochEnded, Rewound, TrainingStarted
 from engine.store_reader import StoredEvent
 from gui import wording
+from gui.plots.routes import spoken
+from gui.translation import QT_TRANSLATE_NOOP
 
 TRAIN_LOSS = "train/loss"
-_SHARES = {"rank/0/data_share": "data", "rank/0/communication_share": "comm."}
+_SHARES = {
+    "rank/0/data_share": QT_TRANSLATE_NOOP("Plots", "data"),
+    "rank/0/communication_share": QT_TRANSLATE_NOOP("Plots", "comm."),
+}
 """What a step should spend little time on; the rest is computing."""
 
 MOST_LOSSES = 40_000
@@ -46,7 +51,7 @@ class RunFigures(QObject):
         self._epochs: dict[int, dict[str, float]] = {}
         self._memory: dict[str, float] = {}
         self._shares: dict[str, float] = {}
-        self.metric_named.emit("VALIDATION")
+        self.metric_named.emit(self.tr("VALIDATION"))
         for key in ("loss", "metric", "throughput", "step_time", "memory"):
             self.figure.emit(key, _UNKNOWN, "", "")
 
@@ -66,17 +71,19 @@ class RunFigures(QObject):
             self.figure.emit("loss", f"{loss:.4g}", note, tone)
         if status.samples_per_second:
             count = status.replicas
-            note = f"{count} replica{'s' * (count != 1)}" if count else ""
-            speed = f"{status.samples_per_second:,.0f} samples/s"
+            note = self.tr("{count} replicas").format(count=count) if count else ""
+            if count == 1:
+                note = self.tr("1 replica")
+            speed = self.tr("{speed:,.0f} samples/s").format(speed=status.samples_per_second)
             self.figure.emit("throughput", speed, note, "")
         if status.step_seconds:
             spent = " · ".join(
-                f"{name} {100 * self._shares[series]:.0f} %"
+                f"{spoken(name)} {100 * self._shares[series]:.0f} %"
                 for series, name in _SHARES.items()
                 if series in self._shares
             )
             step_time = f"{status.step_seconds * 1000:.3g} ms"
-            self.figure.emit("step_time", step_time, spent or "per step", "")
+            self.figure.emit("step_time", step_time, spent or self.tr("per step"), "")
 
     def take_events(self, events: list[StoredEvent]) -> None:
         """Take the results of epochs; a rewound run has lost the later ones."""
@@ -152,7 +159,8 @@ class RunFigures(QObject):
             return "", ""
         change = new / old - 1
         sign, tone = ("▼", "good") if change <= 0 else ("▲", "warning")
-        return f"{sign} {100 * abs(change):.1f} % / epoch", tone
+        text = self.tr("{sign} {percent:.1f} % / epoch")
+        return text.format(sign=sign, percent=100 * abs(change)), tone
 
     def _show_best(self) -> None:
         name = _merit([name for metrics in self._epochs.values() for name in metrics])
@@ -166,8 +174,10 @@ class RunFigures(QObject):
         pick = min if _less_is_better(name) else max
         best = pick(results, key=lambda epoch: results[epoch])
         newest = results[max(results)]
-        note = f"★ best {wording.metric(name, results[best])} @ epoch {best}"
-        self.metric_named.emit(f"VAL {wording.metric_name(name).upper()}")
+        note = self.tr("★ best {value} @ epoch {epoch}")
+        note = note.format(value=wording.metric(name, results[best]), epoch=best)
+        caption = self.tr("VAL {metric}").format(metric=wording.metric_name(name).upper())
+        self.metric_named.emit(caption)
         self.figure.emit("metric", wording.metric(name, newest), note, "best")
 
 

@@ -7,10 +7,17 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
 
 from engine.client import RunInfo
-from engine.field_info import Setting
 from engine.headless.command_line import train_command
 from engine.problems import Problem, problems
 from engine.recipe_file import RecipeInfo
@@ -20,12 +27,18 @@ from engine.telemetry.snapshot import Snapshot
 from gui.advanced_fields import AdvancedFields, form_rows
 from gui.choices import RecipeChoice, StrategyChoice
 from gui.device_choice import DeviceChoice
-from gui.fields import Below, Field, wrapped
+from gui.fields import Below, Field
+from gui.fitting_scroll import FittingScroll
+from gui.form_parts import align, side_by_side, stack, values
+from gui.icon_button import IconButton
 from gui.overlap import overlap
 from gui.preset_menu import PresetMenu, left_out, suited
 
 _ON_TOP = ("batch_size", "epochs", "learning_rate")
 """The fields of a spec that every run is about; a recipe brings defaults for them."""
+
+_LEAST_HEIGHT = 120
+"""Logical pixels of the fields, while the part Advanced is open."""
 
 
 class RunForm(QFrame):
@@ -40,6 +53,7 @@ class RunForm(QFrame):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("card")
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
         self.recipe = RecipeChoice()
         self._recipe_below = Below()
         self.strategy = StrategyChoice()
@@ -48,14 +62,19 @@ class RunForm(QFrame):
         self.advanced = AdvancedFields(info for name, info in FIELDS.items() if name not in _ON_TOP)
         self._on_top = {name: Field(FIELDS[name]) for name in _ON_TOP}
         self._below = Below()
-        self.start_button = QPushButton("Start run")
+        self.start_button = QPushButton(self.tr("Start run"))
         self.start_button.setObjectName("go")
-        self._advanced_button = QPushButton("Advanced")
-        self._advanced_button.setCheckable(True)
+        self.start_button.setProperty("pictured", True)
+        self.advanced_button = QPushButton(self.tr("Advanced"))
+        self.advanced_button.setCheckable(True)
         self.advanced.setVisible(False)
         self.presets = PresetMenu()
-        self.copy_button = QPushButton(self.tr("Copy command"))
-        self.copy_button.setToolTip(self.tr("The command line that starts the same run"))
+        self.presets.setObjectName("quiet")
+        self.copy_button = IconButton(
+            "copy",
+            self.tr("Copy command"),
+            self.tr("Copy the command line that starts the same run"),
+        )
         self._spec: RunSpec | None = None
         self._active: list[RunInfo] = []
         self._lay_out()
@@ -66,7 +85,7 @@ class RunForm(QFrame):
             field.changed.connect(self._check)
         self.advanced.changed.connect(self._check)
         self.start_button.clicked.connect(self.start)
-        self._advanced_button.toggled.connect(self.advanced.setVisible)
+        self.advanced_button.toggled.connect(self._show_advanced)
         self.presets.loaded.connect(self.load_preset)
         self.presets.done.connect(self.said)
         self.presets.failed.connect(lambda sentence: self._below.set_note(f"⚠ {sentence}"))
@@ -84,7 +103,7 @@ class RunForm(QFrame):
 
     @property
     def strategy_note(self) -> str:
-        """The line below the strategy: what is wrong with it, or what it needs."""
+        """The line below the strategy: what is wrong with it."""
         return self._strategy_below.text()
 
     @property
@@ -154,7 +173,7 @@ class RunForm(QFrame):
         rest = [text for group in texts.values() for text in group]
         self._below.set_problem("\n".join(rest))
         if self.advanced.open_problems():
-            self._advanced_button.setChecked(True)
+            self.advanced_button.setChecked(True)
 
     def start(self) -> None:
         """Ask for the run to be started, if nothing is wrong with it."""
@@ -197,8 +216,6 @@ class RunForm(QFrame):
         replicas = strategy.replicas(spec.slots) if devices else 0
         arithmetic = batch_arithmetic(spec.batch_size, replicas, spec.accumulation)
         self._on_top["batch_size"].set_note(arithmetic)
-        self._strategy_below.set_note(f"Needs {strategy.needs}.")
-        self._strategy_below.setToolTip(wrapped(strategy.summary))
         self._spec = None if found else spec
         self._show_overlap()
         self.start_button.setEnabled(not found)
@@ -227,7 +244,7 @@ class RunForm(QFrame):
 
     def _read(self, recipe: RecipeInfo, strategy: Strategy, found: list[Problem]) -> RunSpec:
         """What is entered; a field that holds no value has its default and is added to `found`."""
-        settings = _values(self.advanced.settings, "settings.", found)
+        settings = values(self.advanced.settings, "settings.", found)
         return RunSpec(
             recipe=recipe.reference,
             strategy=strategy.name,
@@ -237,54 +254,46 @@ class RunForm(QFrame):
                 for info in recipe.fields
                 if settings.get(info.name, info.default) != info.default
             },
-            **_values(self._fields(), "", found),  # type: ignore[arg-type]  # each to its own type
+            **values(self._fields(), "", found),  # type: ignore[arg-type]  # each to its own type
         )
 
     def _lay_out(self) -> None:
-        heading = QLabel("NEW RUN")
+        heading = QLabel(self.tr("NEW RUN"))
         heading.setObjectName("h")
+        top = QHBoxLayout()
+        top.setSpacing(2)
+        top.addWidget(heading, 1)
+        top.addWidget(self.presets)
+        top.addWidget(self.copy_button)
         rows = form_rows()
-        rows.addRow("&Recipe", _stack(self.recipe, self._recipe_below))
-        rows.addRow("&Strategy", _stack(self.strategy, self._strategy_below))
-        rows.addRow("De&vices", self.devices)
-        for field in self._on_top.values():
-            field.label.setText(f"&{field.info.title}")
-            rows.addRow(field.label, field)
+        recipe, strategy = QLabel(self.tr("&Recipe")), QLabel(self.tr("&Strategy"))
+        recipe.setBuddy(self.recipe)
+        strategy.setBuddy(self.strategy)
+        align([recipe, strategy, self.devices.label])
+        rows.addRow(recipe, stack(self.recipe, self._recipe_below))
+        rows.addRow(strategy, stack(self.strategy, self._strategy_below))
+        rows.addRow(self.devices)
         buttons = QHBoxLayout()
         buttons.addWidget(self.start_button, 1)
-        buttons.addWidget(self._advanced_button)
-        more = QHBoxLayout()
-        more.addWidget(self.presets)
-        more.addWidget(self.copy_button)
+        buttons.addWidget(self.advanced_button)
+        content = QWidget()
+        self._inside = inside = QVBoxLayout(content)
+        inside.setContentsMargins(0, 0, 0, 0)
+        inside.setSpacing(4)
+        inside.addLayout(rows)
+        inside.addLayout(side_by_side(self._on_top.values()))
+        inside.addWidget(self._below)
+        inside.addWidget(self.advanced)
+        self._scroll = FittingScroll(content)
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(10, 8, 10, 10)
-        layout.setSpacing(6)
-        layout.addWidget(heading)
-        layout.addLayout(rows)
-        layout.addWidget(self._below)
+        layout.setContentsMargins(10, 4, 10, 7)
+        layout.setSpacing(4)
+        layout.addLayout(top)
+        layout.addWidget(self._scroll, 1)
         layout.addLayout(buttons)
-        layout.addLayout(more)
-        layout.addWidget(self.advanced)
 
-
-def _values(fields: Mapping[str, Field], prefix: str, found: list[Problem]) -> dict[str, Setting]:
-    """What stands in `fields`; where that is no value, a problem instead."""
-    values = {}
-    for name, field in fields.items():
-        try:
-            values[name] = field.value()
-        except ValueError as error:
-            found.append(Problem(prefix + name, str(error)))
-    return values
-
-
-def _stack(*widgets: QWidget) -> QWidget:
-    """Widgets above each other, as one; the first takes the keys."""
-    stack = QWidget()
-    stack.setFocusProxy(widgets[0])
-    layout = QVBoxLayout(stack)
-    layout.setContentsMargins(0, 0, 0, 0)
-    layout.setSpacing(2)
-    for widget in widgets:
-        layout.addWidget(widget)
-    return stack
+    def _show_advanced(self, shown: bool) -> None:
+        """The part Advanced may be long: with it the form scrolls."""
+        self.advanced.setVisible(shown)
+        self._inside.setContentsMargins(0, 0, 4 if shown else 0, 0)  # beside the scroll bar
+        self._scroll.set_least(_LEAST_HEIGHT if shown else None)

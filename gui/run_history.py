@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from PySide6.QtCore import (
-    QCoreApplication,
     QEvent,
     QItemSelection,
     QItemSelectionModel,
@@ -25,6 +24,7 @@ from engine.run_state import RunState
 from gui.history_model import ListedRun, RunModel
 from gui.run_row import ROW_HEIGHT, RunDelegate, box_rect
 from gui.theme import Theme
+from gui.translation import translate
 
 
 class RunHistory(QListView):
@@ -74,7 +74,7 @@ class RunHistory(QListView):
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.verticalScrollBar().setSingleStep(ROW_HEIGHT // 2)
         self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
-        self.setAccessibleName("Runs")
+        self.setAccessibleName(self.tr("Runs"))
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.selectionModel().selectionChanged.connect(self._selection_changed)
         self.resume = self._ask(resume_text(None), self.resume_requested)
@@ -283,13 +283,13 @@ class RunHistory(QListView):
 
 def resume_text(info: RunInfo | None) -> str:
     """The entry that lets a run go on; where it cannot, why not."""
-    text = _tr("Resume from the newest checkpoint")
+    text = translate("RunHistory", "Resume from the newest checkpoint")
     if info is None or not info.state.is_over:
         return text
     if not info.state.can_resume:
-        return _tr("Resume: all epochs are done")
-    return text if info.status.checkpoint else _tr("Resume: there is no checkpoint")
-
-
-def _tr(text: str) -> str:
-    return QCoreApplication.translate("RunHistory", text)
+        return translate("RunHistory", "Resume: all epochs are done")
+    return (
+        text
+        if info.status.checkpoint
+        else translate("RunHistory", "Resume: there is no checkpoint")
+    )

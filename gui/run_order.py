@@ -1,4 +1,4 @@
-"""Which runs the list shows for a search, and in which order; no Qt."""
+"""Which runs the list shows for a search, and in which order; no widgets."""
 
 from __future__ import annotations
 
@@ -9,19 +9,31 @@ from enum import StrEnum
 
 from engine.best_figures import less_is_better, merit
 from engine.client import RunInfo, UnreadableRun
+from gui.translation import translate
 
 _LOSS = "validation/loss"
 _TRAIN_LOSS = "train/loss"
 
 
 class Order(StrEnum):
-    """How the list of runs can be sorted; the values are what people read."""
+    """How the list of runs can be sorted."""
 
-    NEWEST = "Newest"
-    METRIC = "Best metric"
-    LOSS = "Lowest loss"
-    DURATION = "Longest"
-    NAME = "Name"
+    NEWEST = "newest"
+    METRIC = "metric"
+    LOSS = "loss"
+    DURATION = "duration"
+    NAME = "name"
+
+
+def order_names() -> dict[Order, str]:
+    """What people read for each order."""
+    return {
+        Order.NEWEST: translate("Order", "Newest"),
+        Order.METRIC: translate("Order", "Best metric"),
+        Order.LOSS: translate("Order", "Lowest loss"),
+        Order.DURATION: translate("Order", "Longest"),
+        Order.NAME: translate("Order", "Name"),
+    }
 
 
 def matching(infos: Iterable[RunInfo], text: str) -> list[RunInfo]:

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
     QGridLayout,
+    QHBoxLayout,
     QLabel,
     QMainWindow,
     QMenu,
@@ -18,13 +19,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-_MOVES = (
-    ("Tab", "From field to field"),
-    ("Space", "Press the button, or tick the box, that has the focus"),
-    ("Alt", "Underlined letters: to that field or menu"),
-)
-"""What Qt does by itself, and nobody guesses."""
-
+from gui.translation import translate
 
 Group = tuple[str, list[tuple[str, str]]]
 """A heading, and keys with what they do: `("Run", [("Ctrl+R", "Start run")])`."""
@@ -38,7 +33,7 @@ def shortcuts(window: QMainWindow) -> list[Group]:
         if isinstance(menu, QMenu):
             groups[_plain(entry.text())] = menu.actions()
     listed = {action for actions in groups.values() for action in actions}
-    for action in window.findChildren(QAction):
+    for action in every_action(window):
         if action.shortcuts() and action not in listed:
             groups.setdefault(_owner(action), []).append(action)
     rows = {
@@ -46,6 +41,12 @@ def shortcuts(window: QMainWindow) -> list[Group]:
         for title, actions in groups.items()
     }
     return [(title, found) for title, found in rows.items() if found]
+
+
+def every_action(window: QMainWindow) -> list[QAction]:
+    """The actions of the window and of its parts, whoever made them, each once."""
+    parts = [window, *window.findChildren(QWidget)]
+    return list(dict.fromkeys(action for part in parts for action in part.actions()))
 
 
 def _owner(action: QAction) -> str:
@@ -62,30 +63,56 @@ def _plain(text: str) -> str:
     return text.replace("&", "").rstrip("…")
 
 
+def _moves() -> list[tuple[str, str]]:
+    """What Qt does by itself, and nobody guesses."""
+    return [
+        (translate("Shortcuts", "Tab"), translate("Shortcuts", "From field to field")),
+        (
+            translate("Shortcuts", "Space"),
+            translate("Shortcuts", "Press the button, or tick the box, that has the focus"),
+        ),
+        (
+            translate("Shortcuts", "Alt"),
+            translate("Shortcuts", "Underlined letters: to that field or menu"),
+        ),
+    ]
+
+
 class ShortcutsDialog(QDialog):
     """The list under "?"."""
 
     def __init__(self, window: QMainWindow) -> None:
         super().__init__(window)
         self.setWindowTitle(self.tr("Keyboard shortcuts"))
-        grid = QGridLayout()
-        grid.setHorizontalSpacing(24)
-        grid.setVerticalSpacing(5)
-        for title, rows in [*shortcuts(window), (self.tr("Everywhere"), list(_MOVES))]:
-            self._add_group(grid, title, rows)
+        columns = QHBoxLayout()
+        columns.setSpacing(40)
+        for groups in _in_columns([*shortcuts(window), (self.tr("Everywhere"), _moves())]):
+            columns.addLayout(_column(groups))
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         buttons.rejected.connect(self.reject)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(20, 16, 20, 14)
         layout.setSpacing(14)
-        layout.addLayout(grid)
+        layout.addLayout(columns)
         layout.addWidget(buttons)
 
     def text(self) -> str:
         """Everything that is listed."""
         return "\n".join(label.text() for label in self.findChildren(QLabel))
 
-    def _add_group(self, grid: QGridLayout, title: str, rows: list[tuple[str, str]]) -> None:
+
+def _in_columns(groups: list[Group]) -> list[list[Group]]:
+    """Two columns of about the same height, in the order of `groups`."""
+    heights = [len(rows) + 2 for _, rows in groups]
+    left = next(n for n in range(len(groups) + 1) if 2 * sum(heights[:n]) >= sum(heights))
+    return [groups[:left], groups[left:]]
+
+
+def _column(groups: list[Group]) -> QGridLayout:
+    grid = QGridLayout()
+    grid.setHorizontalSpacing(24)
+    grid.setVerticalSpacing(5)
+    for title, rows in groups:
         heading = QLabel(title.upper())
         heading.setObjectName("h")
         if grid.count():
@@ -97,6 +124,8 @@ class ShortcutsDialog(QDialog):
             key.setObjectName("key")
             grid.addWidget(key, row, 0, Qt.AlignmentFlag.AlignLeft)
             grid.addWidget(QLabel(what), row, 1)
+    grid.setRowStretch(grid.rowCount(), 1)
+    return grid
 
 
 def go_to_pane(panes: Sequence[QWidget], step: int) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QCoreApplication, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QIcon, QPainter, QPixmap
 
 from engine.client import RunInfo
 from engine.run_state import RunState
 from gui.theme import Theme
+from gui.translation import translate
 
 _SHARP = 3
 """Pixels drawn per logical pixel, enough for every screen scale."""
@@ -33,9 +34,30 @@ def state_words(info: RunInfo) -> str:
     if info.state is RunState.QUEUED and info.reason:
         return info.reason[0].lower() + info.reason[1:].rstrip(".")
     if info.state is RunState.STARTING and info.status.attempt > 1:
-        text = QCoreApplication.translate("state", "starting again, attempt {}")
-        return text.format(info.status.attempt)
-    return str(info.state)
+        text = translate("RunState", "starting again, attempt {attempt}")
+        return text.format(attempt=info.status.attempt)
+    return state_name(info.state)
+
+
+def state_name(state: RunState) -> str:
+    """The state in a word, within a sentence."""
+    return {
+        RunState.QUEUED: translate("RunState", "queued"),
+        RunState.STARTING: translate("RunState", "starting"),
+        RunState.RUNNING: translate("RunState", "running"),
+        RunState.PAUSED: translate("RunState", "paused"),
+        RunState.STOPPING: translate("RunState", "stopping"),
+        RunState.FINISHED: translate("RunState", "finished"),
+        RunState.STOPPED: translate("RunState", "stopped"),
+        RunState.FAILED: translate("RunState", "failed"),
+        RunState.INTERRUPTED: translate("RunState", "interrupted"),
+    }[state]
+
+
+def state_sentence(state: RunState) -> str:
+    """The same, for itself: `Finished.`"""
+    name = state_name(state)
+    return f"{name[:1].upper()}{name[1:]}."
 
 
 def dot(colour: str, size: int = 10) -> QPixmap:
@@ -65,5 +87,13 @@ def ring(colour: str, size: int = 10) -> QPixmap:
 
 
 def dot_icon(colour: str) -> QIcon:
-    """The same as an icon."""
+    """A filled circle as an icon."""
     return QIcon(dot(colour))
+
+
+def switch_icon(colour: str) -> QIcon:
+    """For a button that is checked or not: filled, or an empty circle."""
+    found = QIcon()
+    found.addPixmap(dot(colour), QIcon.Mode.Normal, QIcon.State.On)
+    found.addPixmap(ring(colour), QIcon.Mode.Normal, QIcon.State.Off)
+    return found

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import sqlite3
 import time
+from bisect import bisect_right
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 from PySide6.QtCore import QObject, QTimer, Signal
@@ -15,7 +17,7 @@ from engine.client import NoSuchRun, RunInfo
 from engine.pyramid import FACTOR
 from engine.run_state import RunStatus
 from engine.store import FILE_NAME
-from engine.store_reader import RunReader
+from engine.store_reader import RunReader, StoredEvent
 from gui.log_tail import LogTail
 
 LIVE_MS = 100
@@ -29,14 +31,23 @@ frame of the window does not wait for them."""
 LONGEST_ADDITION = 50_000
 """With more new points than this, the whole curve is read anew as one of coarser blocks."""
 
-MOST_SHOWN = 200_000
+MOST_SHOWN = 50_000
 """Points of a series that were added one by one; then it is read as a curve of blocks once more, so
-that a window that watches for days holds no more than that of each."""
+that a window that watches for days holds no more than that of each: some 2 to 4 MiB. One series at
+a look, because reading takes milliseconds."""
 
 ALIVE_EVERY = 1.0
 """Seconds between two questions to the operating system whether the supervisor lives."""
 
 _LOG_NAME = re.compile(r"rank(\d+)\.log")
+
+
+class _Output(NamedTuple):
+    time: float
+    """When the file was last written, in seconds since the epoch."""
+
+    rank: int
+    lines: list[str]
 
 
 class StoreReader(QObject):
@@ -95,35 +106,55 @@ class StoreReader(QObject):
         """Read what is new now; the timer calls this."""
         if self._run_id is None:
             return
-        folder = paths.run_folder(self._run_id)
+        folder, changed = paths.run_folder(self._run_id), False
+        events: list[StoredEvent] = []
         try:
-            self._poll_store(self._run_id, folder)
+            # The state is read first and said last: who hears that a run is over has heard all.
+            changed = self._poll_store(self._run_id, folder)
+            events = self._new_events()
         except (sqlite3.Error, msgspec.DecodeError, msgspec.ValidationError) as error:
             self._close()
-            self._say(f"The store of run {self._run_id} cannot be read: {error}. See {folder}.")
+            text = self.tr("The store of run {run} cannot be read: {error}. See {folder}.")
+            self._say(text.format(run=self._run_id, error=error, folder=folder))
         except NoSuchRun as error:
             self._say(str(error))
         else:
             self._said = ""
-        self._poll_logs(folder)
+        self._tell(events, self._new_output(folder))
+        if changed:
+            self.status_changed.emit(self._info)
         over = self._said or (self._info is not None and self._info.state.is_over)
         interval = OVER_MS if over else LIVE_MS
         if self._run_id is not None and self._timer.interval() != interval:
             self._timer.start(interval)
 
-    def _poll_store(self, run_id: str, folder: Path) -> None:
+    def _poll_store(self, run_id: str, folder: Path) -> bool:
+        """Read the curves; whether something changed about the run."""
         if self._reader is None and (folder / FILE_NAME).exists():
             self._reader = RunReader(folder)
-        # The state is read first and said last: who hears that a run is over has heard the rest.
         changed = self._look(run_id, self._reader.status() if self._reader else None)
         if self._reader is not None:
             self._read_curves(self._reader)
-            events = self._reader.events_after(self._seq)
-            if events:
-                self._seq = events[-1].seq
-                self.events.emit(events)
-        if changed:
-            self.status_changed.emit(self._info)
+        return changed
+
+    def _new_events(self) -> list[StoredEvent]:
+        events = self._reader.events_after(self._seq) if self._reader else []
+        self._seq = events[-1].seq if events else self._seq
+        return events
+
+    def _tell(self, events: list[StoredEvent], output: list[_Output]) -> None:
+        """Tell both in their order, as far as it is known: lines have no times, but none of a file
+        is younger than the file. So what was printed before the window came stands behind all that
+        had happened when its rank last printed, and before what happened after that."""
+        told = 0
+        for printed in sorted(output, key=lambda each: each.time):
+            first = told
+            told = bisect_right(events, printed.time, lo=first, key=lambda each: each.time)
+            if told > first:
+                self.events.emit(events[first:told])
+            self.log_lines.emit(printed.rank, printed.lines)
+        if events[told:]:
+            self.events.emit(events[told:])
 
     def _read_curves(self, reader: RunReader) -> None:
         generation = reader.generation()
@@ -131,10 +162,13 @@ class StoreReader(QObject):
         self._generation = generation
         counts = reader.counts()
         floods = sum(counts.values()) - sum(self._counts.values()) > MOST_AT_ONCE
+        shortened = False
         for series, count in counts.items():
             known = self._counts.get(series, 0)
             new, shown = count - known, self._shown.get(series, 0)
-            if rewound or not known or new > LONGEST_ADDITION or shown + new > MOST_SHOWN:
+            is_new = rewound or not known or new > LONGEST_ADDITION
+            if is_new or (new and shown + new > MOST_SHOWN and not shortened):
+                shortened = shortened or not is_new
                 curve, shown = reader.history(series), 0
                 coarse = curve.count > len(curve.step)
                 self.curve.emit(series, curve.step, curve.value, curve.time, coarse)
@@ -163,7 +197,8 @@ class StoreReader(QObject):
         self._info = client.look(run_id)
         return self._info != before
 
-    def _poll_logs(self, folder: Path) -> None:
+    def _new_output(self, folder: Path) -> list[_Output]:
+        found = []
         over = self._info is not None and self._info.state.is_over
         for path in sorted((folder / "logs").glob("rank*.log")):
             match = _LOG_NAME.fullmatch(path.name)
@@ -172,11 +207,14 @@ class StoreReader(QObject):
             rank = int(match[1])
             try:
                 lines = self._tails.setdefault(rank, LogTail(path)).read(whole=over)
+                written = path.stat().st_mtime
             except OSError as error:
-                self._say(f"The log {path} cannot be read: {error}.")
+                text = self.tr("The log {path} cannot be read: {error}.")
+                self._say(text.format(path=path, error=error))
                 continue
             if lines:
-                self.log_lines.emit(rank, lines)
+                found.append(_Output(written, rank, lines))
+        return found
 
     def _say(self, sentence: str) -> None:
         if sentence != self._said:

@@ -109,7 +109,7 @@ class TelemetryReader(QObject):
         while self._process.canReadLine():
             try:
                 snapshot = _decode(self._process.readLine().data())
-            except msgspec.DecodeError:
+            except ValueError:
                 continue  # a line of some library; that nothing else comes, the watchdog notices
             self._heard = time.monotonic()
             self._heard_at = snapshot.time

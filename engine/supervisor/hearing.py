@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from engine.channel import Alive, Message
+from engine.channel import Alive, Message, Settle
 from engine.events import Metrics, Points, WorkerEvent
 
 _LARGEST = 2**63 - 1
@@ -13,7 +13,7 @@ _LARGEST = 2**63 - 1
 
 def is_sound(message: Message, rank: int, ranks: int) -> bool:
     """Whether rank `rank` of `ranks` may say `message`, and it makes enough sense to be kept."""
-    if not 0 <= rank < ranks or not isinstance(message, Alive | WorkerEvent):
+    if not 0 <= rank < ranks or not isinstance(message, Alive | Settle | WorkerEvent):
         return False
     if isinstance(message, Metrics):
         times = math.isfinite(message.begin) and math.isfinite(message.end)

@@ -6,13 +6,14 @@ sees to it that the run ends with exactly one terminal event and no process left
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from pathlib import Path
 from typing import assert_never
 
 from engine import catalog, process
-from engine.channel import CLOSED, Channel, CommandAccepted, Message
+from engine.channel import CLOSED, Channel, CommandAccepted, Message, Settle, Settled
 from engine.commands import Command, EmptyCache, Pause, Resume, SaveCheckpoint, Stop
 from engine.events import (
     AttemptStarted,
@@ -172,7 +173,7 @@ class Supervisor:
                     self._take_request(channel, message)
                 elif is_sound(message, rank, len(self._work.plans)):
                     attempt.heard(rank, message)
-                    self._take_event(message)
+                    self._take_word(channel, message)
             case Left(rank):
                 attempt.left(rank)
             case WorkerExited(rank, code):
@@ -186,8 +187,15 @@ class Supervisor:
             case _:
                 assert_never(news)
 
-    def _take_event(self, message: Message) -> None:
-        self._attempt.take(message)
+    def _take_word(self, channel: Channel, message: Message) -> None:
+        """Take what a worker says."""
+        if not isinstance(message, Settle):
+            self._attempt.take(message)
+            return
+        self._ledger.commit()
+        if not self._ledger.why_short:
+            with contextlib.suppress(*CLOSED):  # its end is on the way to the inbox
+                channel.send(Settled(message.number))
 
     def _take_request(self, channel: Channel, message: Message) -> None:
         if not isinstance(message, Command):

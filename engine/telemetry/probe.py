@@ -37,7 +37,7 @@ def snapshot_once(timeout: float = 10.0) -> Snapshot:
         return _without_gpus(f"The NVIDIA driver does not answer (asked for {timeout:g} s).")
     try:
         return msgspec.json.decode(output, type=Snapshot)
-    except msgspec.DecodeError:
+    except ValueError:
         return _without_gpus(
             f"The NVIDIA driver cannot be asked: the telemetry helper ended with exit code "
             f"{helper.returncode}."

@@ -42,7 +42,7 @@ class Requests:
         for line in lines:
             try:
                 request = msgspec.json.decode(line, type=Request)
-            except msgspec.DecodeError as error:
+            except ValueError as error:
                 print(
                     f"The telemetry helper does not understand {line!r}: {error}", file=sys.stderr
                 )

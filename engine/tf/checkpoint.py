@@ -78,7 +78,7 @@ def restore_own(folder: Path, rank: int, streams: Streams) -> None:
         return
     try:
         state = msgspec.json.decode(path.read_bytes(), type=RandomState)
-    except msgspec.DecodeError as error:
+    except ValueError as error:
         raise CheckpointMisfit(
             f"{path.name} in the checkpoint {folder.name} is not what Traindeck saves: {error}. "
             "Resume from another checkpoint."

@@ -6,7 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from engine.channel import CLOSED, Alive, Channel, Message
+from engine.channel import CLOSED, Alive, Channel, Message, Settle
 from engine.events import Event, Metrics, Notice
 
 BEAT_SECONDS = 1.0
@@ -30,9 +30,10 @@ class Outbox:
         self._sign_of_life = sign_of_life
         self._rank = rank
         self._changed = threading.Condition()
-        self._waiting: deque[Event] = deque()
+        self._waiting: deque[Event | Settle] = deque()
         self._points = 0
         self._dropped = 0
+        self._asked = self._settled = 0
         self._closing = False
         self._thread = threading.Thread(target=self._send_all, daemon=True, name="outbox")
         self._thread.start()
@@ -46,13 +47,27 @@ class Outbox:
             while self._points > MOST_POINTS and self._drop_oldest():
                 pass
             self._waiting.append(event)
-            self._changed.notify()
+            self._changed.notify_all()
+
+    def settle(self, seconds: float) -> None:
+        """Wait until all that was put so far is on disk, for at most `seconds`."""
+        with self._changed:
+            self._asked = number = self._asked + 1
+            self._waiting.append(Settle(number))
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._settled >= number, seconds)
+
+    def settled(self, number: int) -> None:
+        """All that was put before the `number`th `settle` is on disk."""
+        with self._changed:
+            self._settled = max(self._settled, number)
+            self._changed.notify_all()
 
     def close(self, seconds: float) -> None:
         """Send what waits, for at most `seconds`."""
         with self._changed:
             self._closing = True
-            self._changed.notify()
+            self._changed.notify_all()
         self._thread.join(seconds)
 
     def _drop_oldest(self) -> bool:
@@ -86,5 +101,5 @@ class Outbox:
                 return  # the thread that reads commands ends this process
 
 
-def _points(event: Event) -> int:
+def _points(event: Event | Settle) -> int:
     return sum(len(points.steps) for points in event.points) if isinstance(event, Metrics) else 0

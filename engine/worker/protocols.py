@@ -81,3 +81,6 @@ class Session(Protocol):
 
     def emit(self, event: WorkerEvent) -> None:
         """Send an event to the supervisor; never blocks."""
+
+    def settle(self) -> None:
+        """Wait until all that was sent so far is on disk."""

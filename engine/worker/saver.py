@@ -93,6 +93,8 @@ class Saver:
 
     def _publish(self, position: Position) -> None:
         if self._leads:
+            # Who goes on from here does not do the steps before again: their points must be there.
+            self._session.settle()
             checkpoint.publish(
                 self._session.folder,
                 position,

@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from engine import catalog
-from engine.channel import CLOSED, Alive, Channel, Hello, connect
-from engine.commands import Command, Stop
+from engine.channel import CLOSED, Alive, Hello, Settled, connect
+from engine.commands import EmptyCache, Pause, Resume, SaveCheckpoint, Stop
 from engine.events import Event
 from engine.field_info import Setting
 from engine.recipe_file import RecipeInfo
@@ -27,6 +27,9 @@ from engine.worker.outbox import Outbox
 
 ORPHANED = 77
 """Exit code of a worker whose supervisor is gone."""
+
+SETTLE_SECONDS = 2.0
+"""For so long a checkpoint waits for what came before it to be recorded."""
 
 
 class WorkerSession:
@@ -44,20 +47,19 @@ class WorkerSession:
         self.strategy = catalog.strategy(self.spec.strategy, self.recipe)
         self.devices = self.strategy.pool(self.spec.slots)[self.rank].devices
         self.mailbox = Mailbox()
-        self._channel = channel = connect(folder, Hello(self.rank))
+        self._channel = connect(folder, Hello(self.rank))
         self._leaving = threading.Event()
-        threading.Thread(
-            target=_read_commands,
-            args=(channel, self.mailbox, self._leaving),
-            daemon=True,
-            name="commands",
-        ).start()
         self.alive = Alive()
-        self._outbox = Outbox(channel, self.rank, lambda: self.alive)
+        self._outbox = Outbox(self._channel, self.rank, lambda: self.alive)
+        threading.Thread(target=self._read, daemon=True, name="commands").start()
 
     def emit(self, event: Event) -> None:
         """Send an event to the supervisor; never blocks."""
         self._outbox.put(event)
+
+    def settle(self) -> None:
+        """Wait until all that was sent so far is on disk; not for ever: a disk may be full."""
+        self._outbox.settle(SETTLE_SECONDS)
 
     def close(self) -> None:
         """Have everything sent; called last."""
@@ -83,23 +85,25 @@ class WorkerSession:
         names = inspect.signature(function).parameters
         return {name: value for name, value in self.spec.settings.items() if name in names}
 
+    def _read(self) -> None:
+        """Pass on what the supervisor says until it is gone; then this process has no reason to
+        live, unless it is leaving anyway.
 
-def _read_commands(channel: Channel, mailbox: Mailbox, leaving: threading.Event) -> None:
-    """Pass commands on until the supervisor is gone; then this process has no reason to live,
-    unless it is `leaving` anyway.
-
-    `os._exit`, because the main thread may be stuck in a collective for ever.
-    """
-    while True:
-        try:
-            message = channel.receive()
-        except CLOSED:
-            if leaving.is_set():
-                return
-            os._exit(ORPHANED)
-        except msgspec.DecodeError:
-            continue  # not a message of ours
-        if isinstance(message, Stop) and message.now:
-            signals.terminate()
-        elif isinstance(message, Command):
-            mailbox.post(message)
+        `os._exit`, because the main thread may be stuck in a collective for ever.
+        """
+        while True:
+            try:
+                message = self._channel.receive()
+            except CLOSED:
+                if self._leaving.is_set():
+                    return
+                os._exit(ORPHANED)
+            except msgspec.DecodeError:
+                continue  # not a message of ours
+            match message:
+                case Stop(now=True):
+                    signals.terminate()
+                case Settled(number):
+                    self._outbox.settled(number)
+                case SaveCheckpoint() | EmptyCache() | Pause() | Resume() | Stop():
+                    self.mailbox.post(message)

@@ -76,9 +76,10 @@ class ChosenRuns(QObject):
             if run_id in self._colours:
                 continue
             if not free:
-                self.refused.emit(
-                    f"{MOST} runs can be compared at once: take one out to add run {run_id}."
+                text = self.tr(
+                    "{most} runs can be compared at once: take one out to add run {run}."
                 )
+                self.refused.emit(text.format(most=MOST, run=run_id))
                 break
             had = self._had.get(run_id)
             fresh = [index for index in free if index not in self._had.values()]

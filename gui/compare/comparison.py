@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
+
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSplitter, QVBoxLayout, QWidget
 
 from engine.client import RunInfo
+from gui.background import Background
 from gui.compare.chosen import ChosenRuns
 from gui.compare.curve_tail import CurveTail
 from gui.compare.differences import figure_rows, setting_rows
 from gui.compare.plots import ComparisonPlots
 from gui.compare.run_chips import RunChips
 from gui.compare.table import ComparisonTable
+from gui.finer_reader import FinerReader
 from gui.plots.frames import Frames
+from gui.plots.pyramid import Array
 from gui.theme import Theme
 
 LIVE_MS = 500
@@ -37,6 +43,9 @@ class Comparison(QWidget):
         self._theme = theme
         self._known: dict[str, RunInfo] = {}
         self._tails: dict[str, CurveTail] = {}
+        self._finer: dict[str, FinerReader] = {}
+        self._device_labels: dict[str, str] = {}
+        self._background: Background | None = None
         self._said: set[str] = set()
         self.chips = RunChips(theme)
         self.plots = ComparisonPlots(theme)
@@ -52,6 +61,14 @@ class Comparison(QWidget):
         self.chips.remove_clicked.connect(chosen.toggle)
         self.chips.close_clicked.connect(self.closed)
         chosen.changed.connect(self._choice_changed)
+
+    def furnish(self, background: Background) -> None:
+        """Read finer points in `background`; before that there are none."""
+        self._background = background
+
+    def set_device_labels(self, labels: Mapping[str, str]) -> None:
+        """Call the devices of this machine so from now on."""
+        self._device_labels = dict(labels)
 
     def show_runs(self, infos: list[RunInfo]) -> None:
         """Take the newest state of every run."""
@@ -107,6 +124,10 @@ class Comparison(QWidget):
         for tail in self._tails.values():
             tail.close()
         self._tails.clear()
+        for reader in self._finer.values():
+            reader.watch(None)
+            reader.deleteLater()
+        self._finer.clear()
         self._said.clear()
         self.plots.clear()
 
@@ -117,10 +138,19 @@ class Comparison(QWidget):
         )
 
     def _read_finer(self, run_id: str, series: str, first: float, last: float) -> None:
-        found = self._tails[run_id].finer(series, first, last) if run_id in self._tails else None
-        if found is not None:
-            curve, exact = found
-            self.plots.set_finer(run_id, series, curve, exact=exact)
+        if run_id not in self._tails or self._background is None:
+            return
+        if run_id not in self._finer:
+            reader = self._finer[run_id] = FinerReader(self._background, self)
+            reader.watch(run_id)
+            reader.finer.connect(partial(self._take_finer, run_id))
+            reader.trouble.connect(partial(self._say, run_id))
+        self._finer[run_id].request(series, first, last)
+
+    def _take_finer(
+        self, run_id: str, series: str, steps: Array, values: Array, times: Array, exact: bool
+    ) -> None:
+        self.plots.set_finer(run_id, series, steps, values, times, exact=exact)
 
     def _say(self, run_id: str, sentence: str) -> None:
         if run_id not in self._said:
@@ -144,7 +174,7 @@ class Comparison(QWidget):
             [self._theme.curve(colours[info.id]) for info in infos],
             self._chosen.baseline,
             figure_rows(infos, best),
-            setting_rows(infos),
+            setting_rows(infos, self._device_labels),
         )
 
     def _lay_out(self) -> None:
@@ -160,10 +190,11 @@ class Comparison(QWidget):
         for place, share in enumerate(_SHARES):
             splitter.setStretchFactor(place, share)
         splitter.setSizes([share * 100 for share in _SHARES])
-        title = QLabel("COMPARISON")
+        title = QLabel(self.tr("COMPARISON"))
         title.setObjectName("h")
         above = QHBoxLayout()
-        above.addWidget(title)
+        title.setFixedHeight(self.chips.close_button.sizeHint().height())  # beside the first line
+        above.addWidget(title, 0, Qt.AlignmentFlag.AlignTop)
         above.addWidget(self.chips, 1)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 6)

@@ -10,6 +10,7 @@ from engine.best_figures import BestFigure, best_figures
 from engine.store import FILE_NAME
 from engine.store_reader import Curve, RunReader
 from gui.plots.run_course import RunCourse
+from gui.translation import translate
 
 LONGEST_ADDITION = 8000
 """More new points than this are read as a curve of blocks instead, point by point no more."""
@@ -56,16 +57,6 @@ class CurveTail:
             self._give_up(error)
             return []
 
-    def finer(self, series: str, first: float, last: float) -> tuple[Curve, bool] | None:
-        """Points between two steps, and whether they are exact; None where nothing is read."""
-        if self._reader is None:
-            return None
-        try:
-            return self._reader.window(series, first, last)
-        except sqlite3.Error as error:
-            self._give_up(error)
-            return None
-
     def close(self) -> None:
         """Let go of the file."""
         if self._reader is not None:
@@ -74,7 +65,8 @@ class CurveTail:
 
     def _give_up(self, error: sqlite3.Error) -> None:
         self.close()
-        self.trouble = f"The curves of run {self._run_id} cannot be read: {error}."
+        text = translate("CurveTail", "The curves of run {run} cannot be read: {error}.")
+        self.trouble = text.format(run=self._run_id, error=error)
 
     def _read(self, reader: RunReader) -> list[News]:
         generation = reader.generation()

@@ -1,4 +1,4 @@
-"""What differs between the settings of runs, and between their figures, as rows of text; no Qt."""
+"""What differs between the settings of runs, and their figures, as rows of text; no widgets."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from engine.device_names import is_logical_cpu
 from engine.spec import FIELDS
 from gui import wording
 from gui.run_order import duration
+from gui.state_look import state_name
+from gui.translation import translate
 
 NOTHING = "–"
 
@@ -29,12 +31,16 @@ class Row(NamedTuple):
     tip: str = ""
 
 
-def setting_rows(infos: Sequence[RunInfo]) -> list[Row]:
-    """The settings in which the runs differ, in the order of the form; recipe settings last."""
+def setting_rows(
+    infos: Sequence[RunInfo], device_labels: Mapping[str, str] | None = None
+) -> list[Row]:
+    """The settings in which the runs differ, in the order of the form; recipe settings last.
+    `device_labels`: what the devices of this machine are called, by their ids."""
+    labels = device_labels or {}
     rows = [
-        _texts("Recipe", infos, lambda info: info.spec.recipe),
-        _texts("Strategy", infos, lambda info: info.spec.strategy),
-        _texts("Devices", infos, _devices),
+        _texts(translate("Differences", "Recipe"), infos, lambda info: info.spec.recipe),
+        _texts(translate("Differences", "Strategy"), infos, lambda info: info.spec.strategy),
+        _texts(translate("Differences", "Devices"), infos, lambda info: _devices(info, labels)),
     ]
     for name, field in FIELDS.items():
         values = [getattr(info.spec, name) for info in infos]
@@ -50,17 +56,25 @@ def figure_rows(
     """State, time and speed of the runs, and of each metric the last and the `best` figure (by
     run, then by metric)."""
     rows = [
-        _texts("State", infos, lambda info: str(info.state)),
-        _texts("Epoch", infos, lambda info: f"{info.status.epoch} of {info.spec.epochs}"),
-        _texts("Step", infos, lambda info: f"{info.status.step:,}"),
-        _texts("Duration", infos, lambda info: wording.duration(duration(info))),
+        _texts(translate("Differences", "State"), infos, lambda info: state_name(info.state)),
+        _texts(translate("Differences", "Epoch"), infos, _epochs),
+        _texts(translate("Differences", "Step"), infos, lambda info: f"{info.status.step:,}"),
+        _texts(
+            translate("Differences", "Duration"),
+            infos,
+            lambda info: wording.duration(duration(info)),
+        ),
         _numbers(
-            "Samples/s",
+            translate("Differences", "Samples/s"),
             [info.status.samples_per_second or math.nan for info in infos],
             lambda value: f"{value:,.0f}",
             less=False,
         ),
-        _texts("Parameters", infos, lambda info: f"{info.status.parameters:,}"),
+        _texts(
+            translate("Differences", "Parameters"),
+            infos,
+            lambda info: f"{info.status.parameters:,}",
+        ),
     ]
     if len(set(rows[-1].values)) == 1:
         rows.pop()
@@ -74,24 +88,37 @@ def _metric_rows(
     metric: str, infos: Sequence[RunInfo], best: Mapping[str, Mapping[str, BestFigure]]
 ) -> list[Row]:
     less = less_is_better(metric)
-    where = "train" if metric.startswith("train/") else "val"
-    label = f"{wording.metric_name(metric)} ({where})"
+    name = wording.metric_name(metric)
+    if metric.startswith("train/"):
+        label = translate("Differences", "{metric} (train)").format(metric=name)
+    else:
+        label = translate("Differences", "{metric} (val)").format(metric=name)
     label = label[0].upper() + label[1:]
     last = [info.status.metrics.get(metric, math.nan) for info in infos]
 
     def said(value: float) -> str:
         return wording.metric(metric, value)
 
-    rows = [_numbers(f"{label}, last", last, said, less=less)]
+    rows = [
+        _numbers(
+            translate("Differences", "{metric}, last").format(metric=label), last, said, less=less
+        )
+    ]
     figures = [best.get(info.id, {}).get(metric) for info in infos]
     if any(figures):
         values = [figure.value if figure else math.nan for figure in figures]
-        row = _numbers(f"{label}, best", values, said, less=less)
+        row = _numbers(
+            translate("Differences", "{metric}, best").format(metric=label), values, said, less=less
+        )
         texts = [
             f"{text} @ {figure.step:,}" if figure else text
             for text, figure in zip(row.values, figures, strict=True)
         ]
-        rows.append(row._replace(values=tuple(texts), tip="The best figure, and its step"))
+        rows.append(
+            row._replace(
+                values=tuple(texts), tip=translate("Differences", "The best figure, and its step")
+            )
+        )
     return rows
 
 
@@ -116,15 +143,24 @@ def _said(value: object) -> str:
         case None:
             return NOTHING
         case bool():
-            return "yes" if value else "no"
+            return translate("Differences", "yes") if value else translate("Differences", "no")
         case float():
             return f"{value:g}"
         case _:
             return str(value)
 
 
-def _devices(info: RunInfo) -> str:
+def _epochs(info: RunInfo) -> str:
+    text = translate("Differences", "{epoch} of {epochs}")
+    return text.format(epoch=info.status.epoch, epochs=info.spec.epochs)
+
+
+def _devices(info: RunInfo, labels: Mapping[str, str]) -> str:
     devices = info.spec.devices
     if all(is_logical_cpu(device) for device in devices):
-        return f"{len(devices)} CPU worker{'s' * (len(devices) != 1)}"
-    return ", ".join(device if is_logical_cpu(device) else device[:12] for device in devices)
+        if len(devices) == 1:
+            return translate("Differences", "1 CPU worker")
+        return translate("Differences", "{count} CPU workers").format(count=len(devices))
+    return ", ".join(
+        device if is_logical_cpu(device) else labels.get(device, device[:12]) for device in devices
+    )

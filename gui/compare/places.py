@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from gui.plots.routes import LOSS, PlotKind, Route, route
+from gui.plots.routes import LOSS, PlotKind, Route, route, spoken
+from gui.translation import QT_TRANSLATE_NOOP, translate
 
-TRAIN_LOSS = PlotKind("Training loss", 0)
-VALIDATION_LOSS = PlotKind("Validation loss", 1)
+TRAIN_LOSS = PlotKind(QT_TRANSLATE_NOOP("Plots", "Training loss"), 0)
+VALIDATION_LOSS = PlotKind(QT_TRANSLATE_NOOP("Plots", "Validation loss"), 1)
 
 
 def place(series: str) -> Route | None:
@@ -20,6 +21,6 @@ def place(series: str) -> Route | None:
     title = (
         kind.title
         if validates or kind.is_detail or kind.unit == "samples/s"
-        else (f"{kind.title} (training)")
+        else translate("Plots", "{metric} (training)").format(metric=spoken(kind.title))
     )
     return found._replace(plot=kind._replace(title=title, rank=kind.rank + 1, is_detail=False))

@@ -10,12 +10,12 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QWidget
 
 from engine.client import RunInfo
-from engine.store_reader import Curve
 from gui.compare.curve_tail import News
 from gui.compare.places import place
 from gui.plots.curve_plot import CurvePlot
 from gui.plots.plot_menu import PlotAction
 from gui.plots.plot_panel import PlotPanel
+from gui.plots.pyramid import Array
 from gui.plots.routes import PlotKind
 from gui.plots.x_scale import XScale
 from gui.theme import Theme
@@ -71,13 +71,14 @@ class ComparisonPlots(PlotPanel):
             plot.add_points(run_id, steps, values, times)
         plot.set_headline(" ")
 
-    def set_finer(self, run_id: str, series: str, curve: Curve, *, exact: bool) -> None:
+    def set_finer(
+        self, run_id: str, series: str, steps: Array, values: Array, times: Array, *, exact: bool
+    ) -> None:
         """Take finer points of a part of a curve: the answer to `finer_wanted`."""
         where = place(series)
         if where is not None and where.plot in self._plots:
-            values = np.asarray(curve.value, dtype=np.float64) * where.factor
             plot = self._plots[where.plot]
-            plot.set_finer(run_id, curve.step, values, curve.time, exact=exact)
+            plot.set_finer(run_id, steps, values * where.factor, times, exact=exact)
 
     def set_x_scales(self, scales: Mapping[str, XScale]) -> None:
         """Place the curves of each run on its own horizontal axis: time and epochs are counted

@@ -10,16 +10,16 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QLabel,
     QPushButton,
-    QScrollArea,
     QToolButton,
     QWidget,
 )
 
 from engine.client import RunInfo
+from gui.flow_layout import FlowLayout
 from gui.state_look import dot_icon
 from gui.theme import Theme, icon
 
-_HEIGHT = 34
+_HEIGHT = 28
 _CROSS_WIDTH = 20
 _LONGEST_NAME = 24
 
@@ -37,25 +37,15 @@ class RunChips(QWidget):
         self._shown: object = None
         self._pins: dict[str, QToolButton] = {}
         self._crosses: dict[str, QToolButton] = {}
-        self._row = QHBoxLayout()
-        self._row.setContentsMargins(0, 0, 0, 0)
-        self._row.setSpacing(4)
-        content = QWidget()
-        content.setObjectName("content")
-        content.setLayout(self._row)
-        scroll = QScrollArea()
-        scroll.setWidget(content)
-        scroll.setWidgetResizable(True)
-        scroll.setFrameShape(QFrame.Shape.NoFrame)
-        scroll.setFixedHeight(_HEIGHT)
-        scroll.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.close_button = QPushButton("Close")
-        self.close_button.setToolTip("Back to the single run")
+        chips = QWidget()
+        self._row = FlowLayout(chips)
+        self.close_button = QPushButton(self.tr("Close"))
+        self.close_button.setToolTip(self.tr("Back to the single run"))
         self.close_button.clicked.connect(self.close_clicked)
         layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(scroll, 1)
-        layout.addWidget(self.close_button)
+        layout.addWidget(chips, 1)
+        layout.addWidget(self.close_button, 0, Qt.AlignmentFlag.AlignTop)
 
     def pin(self, run_id: str) -> QToolButton:
         """The button that makes a run the baseline."""
@@ -73,6 +63,7 @@ class RunChips(QWidget):
         if shown == self._shown:
             return
         self._shown = shown
+        pinned_by_key = [run_id for run_id, pin in self._pins.items() if pin.hasFocus()]
         while item := self._row.takeAt(0):
             if widget := item.widget():
                 widget.hide()
@@ -80,10 +71,14 @@ class RunChips(QWidget):
         self._pins, self._crosses = {}, {}
         for info in infos:
             self._add(info, self._theme.curve(colours[info.id]), pinned=info.id == baseline)
-        hint = QLabel("" if baseline else "Click a run to pin it as the dashed baseline")
-        hint.setObjectName("note")
-        self._row.addWidget(hint)
-        self._row.addStretch(1)
+        for run_id in pinned_by_key:
+            if run_id in self._pins:
+                self._pins[run_id].setFocus()
+        if baseline is None:
+            hint = QLabel(self.tr("Click a run to pin it as the dashed baseline"))
+            hint.setObjectName("note")
+            hint.setFixedHeight(_HEIGHT)
+            self._row.addWidget(hint)
 
     def set_theme(self, theme: Theme) -> None:
         """Take the colours of `theme` at the next `show_runs`."""
@@ -97,20 +92,25 @@ class RunChips(QWidget):
         pin.setIcon(icon("push-pin", colour) if pinned else dot_icon(colour))
         pin.setIconSize(QSize(12, 12))
         pin.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
-        pin.setToolTip(
-            f"{info.title}: " + ("the baseline" if pinned else "click: make it the baseline")
+        tip = (
+            self.tr("{run}: the baseline")
+            if pinned
+            else self.tr("{run}: click: make it the baseline")
         )
-        pin.setAccessibleName(f"Baseline: {info.title}")
+        pin.setToolTip(tip.format(run=info.title))
+        pin.setAccessibleName(self.tr("Baseline: {run}").format(run=info.title))
         pin.clicked.connect(lambda: self.pin_clicked.emit(info.id))
         cross = QToolButton()
         cross.setText("×")
         cross.setFixedWidth(_CROSS_WIDTH)
-        cross.setToolTip(f"Take run {info.id} out of the comparison")
-        cross.setAccessibleName(f"Take run {info.id} out of the comparison")
+        out = self.tr("Take run {run} out of the comparison").format(run=info.id)
+        cross.setToolTip(out)
+        cross.setAccessibleName(out)
         cross.clicked.connect(lambda: self.remove_clicked.emit(info.id))
         self._pins[info.id], self._crosses[info.id] = pin, cross
         chip = QFrame()
         chip.setObjectName("card")
+        chip.setFixedHeight(_HEIGHT)
         inside = QHBoxLayout(chip)
         inside.setContentsMargins(1, 1, 1, 1)
         inside.setSpacing(0)

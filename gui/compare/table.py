@@ -16,7 +16,6 @@ from gui.theme import Theme, icon
 _ROW_HEIGHT = 24
 _LABEL_WIDTH = 170
 _LEAST_WIDTH = 140
-_MOST_WIDTH = 260
 _BAR_WIDTH = 20
 
 
@@ -122,7 +121,7 @@ class ComparisonTable(QTableWidget):
         runs = self.columnCount() - 1
         room = max(self.width() - _LABEL_WIDTH - _BAR_WIDTH, 0) // max(runs, 1)
         for column in range(runs + 1):
-            wide = max(_LEAST_WIDTH, min(room, _MOST_WIDTH)) if column else _LABEL_WIDTH
+            wide = max(_LEAST_WIDTH, room) if column else _LABEL_WIDTH
             self.setColumnWidth(column, wide)
 
     def _fill(self, number: int, row: Row) -> None:
@@ -144,8 +143,8 @@ class ComparisonTable(QTableWidget):
         self._columns = list(titles)
         for column, (info, title, colour) in enumerate(zip(infos, titles, colours, strict=True), 1):
             item = QTableWidgetItem(_mark(colour, pinned=info.id == baseline), title)
-            said = self.tr("{}: the baseline") if info.id == baseline else "{}"
-            item.setToolTip(said.format(info.title))
+            said = self.tr("{run}: the baseline") if info.id == baseline else "{run}"
+            item.setToolTip(said.format(run=info.title))
             self.setHorizontalHeaderItem(column, item)
 
 

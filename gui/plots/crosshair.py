@@ -11,6 +11,7 @@ from PySide6.QtCore import QPointF, Qt
 from PySide6.QtWidgets import QLabel
 
 from gui.theme import Theme
+from gui.translation import translate
 
 _GAP = 10
 """Logical pixels between the line and the box."""
@@ -60,8 +61,9 @@ class Crosshair:
         cells = [_cell(reading) for reading in readings]
         if len(cells) > _MOST_READINGS:
             rest = len(cells) - _MOST_READINGS + 1
+            text = translate("Crosshair", "and {count} more").format(count=rest)
             cells[_MOST_READINGS - 1 :] = [
-                f'<td colspan="2" style="color:{self._muted}">and {rest} more</td>'
+                f'<td colspan="2" style="color:{self._muted}">{escape(text)}</td>'
             ]
         self.box.setVisible(bool(cells))
         if not cells:

@@ -12,6 +12,7 @@ from gui.plots.curve_set import CurveSet
 from gui.plots.plot_header import PlotHeader
 from gui.plots.pyramid import Array
 from gui.plots.ranges import Range
+from gui.plots.routes import spoken
 from gui.plots.sight import Sight
 from gui.plots.x_scale import XScale
 from gui.theme import Theme
@@ -44,7 +45,7 @@ class CurvePlot(QFrame):
         `wide_legend` has a line of its own."""
         super().__init__(parent)
         self.setObjectName("card")
-        self.setAccessibleName(self.tr("Plot of {title}").format(title=title))
+        self.setAccessibleName(self.tr("Plot of {title}").format(title=spoken(title)))
         self.setMinimumHeight(MIN_HEIGHT)
         self.title = title
         self._theme = theme

@@ -15,9 +15,12 @@ from gui.plots.routes import (
     PlotKind,
     Route,
 )
+from gui.translation import translate
 
-_NEWEST = {DEVICE_UTILISATION: "mean", DEVICE_POWER: "mean", STEP_TIME: "compute"}
-"""Plots that say the mean of the newest values, and what that is called."""
+_NEWEST = (DEVICE_UTILISATION, DEVICE_POWER, STEP_TIME)
+"""Plots that say the mean of the newest values; the last one that of computing alone."""
+
+_COMPUTE = "compute"
 
 _HIGHEST = (DEVICE_MEMORY, DEVICE_TEMPERATURE, WORKER_MEMORY)
 """Plots that say the highest value of all."""
@@ -44,14 +47,19 @@ class Headlines:
         if kind in _HIGHEST:
             if len(known):
                 figures[name] = max(float(known.max()), figures.get(name, 0.0))
-            return (
-                f"{max(figures.values()):{kind.value_format}} {kind.unit} peak" if figures else ""
-            )
+            if not figures:
+                return ""
+            peak = f"{max(figures.values()):{kind.value_format}} {kind.unit}"
+            return translate("Headlines", "{figure} peak").format(figure=peak)
         if kind not in _NEWEST:
             return ""
-        if len(known) and (kind is not STEP_TIME or place.label == _NEWEST[STEP_TIME]):
+        if len(known) and (kind is not STEP_TIME or place.label == _COMPUTE):
             figures[name] = float(known[-1])
         if not figures:
             return ""
         mean = f"{sum(figures.values()) / len(figures):{kind.value_format}} {kind.unit}"
-        return f"{mean} {_NEWEST[kind]}" if len(figures) > 1 or kind is STEP_TIME else mean
+        if kind is STEP_TIME:
+            return translate("Headlines", "{figure} compute").format(figure=mean)
+        if len(figures) > 1:
+            return translate("Headlines", "{figure} mean").format(figure=mean)
+        return mean

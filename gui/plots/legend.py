@@ -8,7 +8,7 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QToolButton, QWidget
 
-from gui.state_look import dot_icon
+from gui.state_look import switch_icon
 
 MOST_NAMED = 4
 """More chips than these show their dots only; the names are in the tooltips."""
@@ -81,11 +81,12 @@ class Legend(QWidget):
             self._add(name)
         chip = self._chips[name]
         chip.setText(label)
-        chip.setToolTip(
-            f"{label}: click to hide or show, Alt+click to see it alone (Enter, Alt+Enter)"
+        tip = self.tr(
+            "{curve}: click to hide or show, Alt+click to see it alone (Enter, Alt+Enter)"
         )
+        chip.setToolTip(tip.format(curve=label))
         chip.setAccessibleName(label)
-        chip.setIcon(dot_icon(colour))
+        chip.setIcon(switch_icon(colour))
 
     def arrange(self, names: Sequence[str]) -> None:
         """Put the chips in this order; every curve must be named."""
@@ -112,6 +113,7 @@ class Legend(QWidget):
         """Drop every chip."""
         for chip in self._chips.values():
             self._row.removeWidget(chip)
+            chip.hide()  # a chip that had the focus passes it on; one that is deleted would not
             chip.deleteLater()
         self._chips.clear()
 

@@ -86,7 +86,8 @@ class Markers(QGraphicsObject):
             if abs(place - pixel) <= _NEAR
         ]
         more = len(near) - _MOST_TOLD
-        return "\n".join(near[:_MOST_TOLD] + ([f"and {more} more"] if more > 0 else []))
+        rest = [self.tr("and {count} more").format(count=more)] if more > 0 else []
+        return "\n".join(near[:_MOST_TOLD] + rest)
 
     def boundingRect(self) -> QRectF:
         """The whole view."""

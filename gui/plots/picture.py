@@ -11,6 +11,8 @@ from PySide6.QtGui import QImage, QPainter
 from PySide6.QtSvg import QSvgGenerator
 
 from gui.plots.curve_plot import CurvePlot
+from gui.plots.routes import spoken
+from gui.translation import translate
 
 _SHARP = 2.0
 """Pixels of a PNG per logical pixel."""
@@ -30,7 +32,8 @@ def image(plot: CurvePlot) -> QImage:
 def save_png(plot: CurvePlot, file: Path) -> None:
     """Write the picture to `file`, which ends in .png. Raises OSError."""
     if not image(plot).save(str(file)):
-        raise OSError(f"The picture {file} could not be written.")
+        text = translate("Picture", "The picture {file} could not be written.")
+        raise OSError(text.format(file=file))
 
 
 def svg(plot: CurvePlot) -> bytes:
@@ -42,7 +45,7 @@ def svg(plot: CurvePlot) -> bytes:
     generator.setOutputDevice(buffer)
     generator.setSize(plot.size())
     generator.setViewBox(QRect(QPoint(), plot.size()))
-    generator.setTitle(plot.title)
+    generator.setTitle(spoken(plot.title))
     with _ready(plot):
         painter = QPainter(generator)
         plot.render(painter, QPoint())

@@ -12,7 +12,7 @@ from gui.plots.arrangement import Arrangement
 from gui.plots.curve_plot import CurvePlot
 from gui.plots.plot_layout import PlotLayout
 from gui.plots.plot_menu import PlotAction
-from gui.plots.routes import PlotKind
+from gui.plots.routes import PlotKind, spoken
 
 
 class Placement(QObject):
@@ -84,12 +84,12 @@ class Placement(QObject):
         """List the plots in `menu`, checked where they are shown."""
         menu.clear()
         for kind in self.kinds():
-            entry = menu.addAction(kind.title)
+            entry = menu.addAction(spoken(kind.title))
             entry.setCheckable(True)
             entry.setChecked(not self._layout.is_hidden(kind.title))
             entry.toggled.connect(self._hider(kind.title))
         menu.addSeparator()
-        menu.addAction("Show all in their first order", self.reset)
+        menu.addAction(self.tr("Show all in their first order"), self.reset)
 
     def _hider(self, title: str) -> Callable[[bool], None]:
         return lambda shown: self.hide(title, not shown)

@@ -10,25 +10,12 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QMenu, QSlider, QToolButton, 
 
 from gui.plots.x_scale import XKind
 from gui.theme import Theme, icon
+from gui.translation import translate
 
 _FINEST = 1000
 FIRST_SMOOTHING = 0.9
 
 _WORDED = Qt.ToolButtonStyle.ToolButtonTextBesideIcon
-
-_X_CHOICES = {
-    XKind.STEP: ("Step", "Optimizer steps along the horizontal axis"),
-    XKind.EPOCH: ("Epoch", "Passes over the training data along the horizontal axis"),
-    XKind.RELATIVE: (
-        "Time",
-        "Time of training along the horizontal axis: pauses count, the time in which the run was "
-        "down between two attempts does not",
-    ),
-    XKind.WALL: (
-        "Clock",
-        "Date and time of day along the horizontal axis, with a gap where the run was down",
-    ),
-}
 
 
 class PlotBar(QWidget):
@@ -45,24 +32,31 @@ class PlotBar(QWidget):
         self.slider = QSlider(Qt.Orientation.Horizontal)
         self.slider.setRange(0, _FINEST - 1)
         self.slider.setFixedWidth(80)
-        self.slider.setAccessibleName("Smoothing")
-        self.slider.setToolTip("How much of the past each point of a smoothed line keeps")
+        self.slider.setAccessibleName(self.tr("Smoothing"))
+        self.slider.setToolTip(self.tr("How much of the past each point of a smoothed line keeps"))
         self._value = QLabel()
         self._value.setMinimumWidth(36)
-        self.x_buttons = {kind: _segment(*words) for kind, words in _X_CHOICES.items()}
-        self.log_y = _toggle("Log y", "Logarithmic values")
-        self.raw = _toggle("Raw", "Show the values behind the smoothed lines")
+        self.x_buttons = {kind: _segment(*words) for kind, words in _x_choices().items()}
+        self.log_y = _toggle(self.tr("Log y"), self.tr("Logarithmic values"))
+        self.raw = _toggle(self.tr("Raw"), self.tr("Show the values behind the smoothed lines"))
         self.markers = _toggle(
-            "Marks", "Show checkpoints, restarts, changes, pauses and alarms in the plots"
+            self.tr("Marks"),
+            self.tr("Show checkpoints, restarts, changes, pauses and alarms in the plots"),
         )
-        self.link_x = _toggle("Link x", "All plots show the same part of the horizontal axis")
+        self.link_x = _toggle(
+            self.tr("Link x"), self.tr("All plots show the same part of the horizontal axis")
+        )
         self.follow = _toggle(
-            "Follow",
-            "Go on showing everything; a zoom by hand (a drag, or Ctrl and the wheel) ends it",
+            self.tr("Follow"),
+            self.tr(
+                "Go on showing everything; a zoom by hand (a drag, or Ctrl and the wheel) ends it"
+            ),
         )
-        self.fit = _toggle("Fit", "Show everything now (F, or a double click in a plot)")
+        self.fit = _toggle(
+            self.tr("Fit"), self.tr("Show everything now (F, or a double click in a plot)")
+        )
         self.fit.setCheckable(False)
-        self.plots = _toggle("Plots", "Choose which plots are shown")
+        self.plots = _toggle(self.tr("Plots"), self.tr("Choose which plots are shown"))
         self.plots.setCheckable(False)
         self.plots_menu = QMenu(self)
         self.plots.setMenu(self.plots_menu)
@@ -146,10 +140,10 @@ class PlotBar(QWidget):
         self.smoothing_changed.emit(self.smoothing)
 
     def _lay_out(self) -> None:
-        caption = QLabel("S&mooth")
+        caption = QLabel(self.tr("S&mooth"))
         caption.setObjectName("mut")
         caption.setBuddy(self.slider)
-        x_caption = QLabel("&X")
+        x_caption = QLabel(self.tr("&X"))
         x_caption.setObjectName("mut")
         x_caption.setBuddy(self.x_buttons[XKind.STEP])
         segments = QHBoxLayout()
@@ -171,12 +165,41 @@ class PlotBar(QWidget):
             layout.addWidget(button)
 
 
+def _x_choices() -> dict[XKind, tuple[str, str]]:
+    """What the buttons of the horizontal axis say, and what that means."""
+    return {
+        XKind.STEP: (
+            translate("PlotBar", "Step"),
+            translate("PlotBar", "Optimizer steps along the horizontal axis"),
+        ),
+        XKind.EPOCH: (
+            translate("PlotBar", "Epoch"),
+            translate("PlotBar", "Passes over the training data along the horizontal axis"),
+        ),
+        XKind.RELATIVE: (
+            translate("PlotBar", "Time"),
+            translate(
+                "PlotBar",
+                "Time of training along the horizontal axis: pauses count, the time in which the "
+                "run was down between two attempts does not",
+            ),
+        ),
+        XKind.WALL: (
+            translate("PlotBar", "Clock"),
+            translate(
+                "PlotBar",
+                "Date and time of day along the horizontal axis, with a gap where the run was down",
+            ),
+        ),
+    }
+
+
 def _segment(text: str, tip: str) -> QToolButton:
     button = QToolButton()
     button.setObjectName("segment")
     button.setText(text)
     button.setToolTip(tip)
-    button.setAccessibleName(f"Horizontal axis: {text}")
+    button.setAccessibleName(translate("PlotBar", "Horizontal axis: {choice}").format(choice=text))
     button.setCheckable(True)
     button.setAutoExclusive(True)
     return button

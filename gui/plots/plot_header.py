@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QApplication, QHBoxLayout, QLabel, QToolButton, QV
 
 from gui.plots.legend import MOST_NAMED, MOST_NAMED_ALONE, Legend
 from gui.plots.plot_menu import PlotMenu
+from gui.plots.routes import spoken
 from gui.theme import Theme, icon
 
 DRAGGED = "application/x-traindeck-plot"
@@ -24,7 +25,8 @@ class PlotHeader(QWidget):
     def __init__(self, title: str, *, wide_legend: bool) -> None:
         super().__init__()
         self._pressed_at: QPoint | None = None
-        self.title = QLabel(title)
+        self._name = title
+        self.title = QLabel(spoken(title))
         self.headline = QLabel()
         for label in (self.title, self.headline):
             label.setObjectName("ttl")
@@ -40,8 +42,10 @@ class PlotHeader(QWidget):
         self.more = QToolButton()
         self.more.setObjectName("dots")
         self.more.setIconSize(QSize(16, 16))
-        self.more.setToolTip("Move, hide, copy or save this plot")
-        self.more.setAccessibleName(f"What can be done with the plot of {title}")
+        self.more.setToolTip(self.tr("Move, hide, copy or save this plot"))
+        self.more.setAccessibleName(
+            self.tr("What can be done with the plot of {title}").format(title=spoken(title))
+        )
         self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.more.setMenu(self.menu)
         top = QHBoxLayout()
@@ -85,7 +89,7 @@ class PlotHeader(QWidget):
 
     def _drag(self) -> None:
         data = QMimeData()
-        data.setData(DRAGGED, self.title.text().encode())
+        data.setData(DRAGGED, self._name.encode())
         drag = QDrag(self)
         drag.setMimeData(data)
         card = (self.parentWidget() or self).grab()

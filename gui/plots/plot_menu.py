@@ -8,19 +8,21 @@ from functools import partial
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QMenu, QWidget
 
+from gui.translation import QT_TRANSLATE_NOOP
+
 
 class PlotAction(Enum):
-    """Something asked of a plot; the text is what the menu says."""
+    """Something asked of a plot; the text is what the menu says, in English."""
 
-    ENLARGE = "Enlarge"
-    EARLIER = "Move to the left"
-    LATER = "Move to the right"
-    HIDE = "Hide"
-    COPY_PICTURE = "Copy as picture"
-    COPY_CSV = "Copy data as CSV"
-    SAVE_PNG = "Save as PNG…"
-    SAVE_SVG = "Save as SVG…"
-    SAVE_CSV = "Save data as CSV…"
+    ENLARGE = QT_TRANSLATE_NOOP("PlotMenu", "Enlarge")
+    EARLIER = QT_TRANSLATE_NOOP("PlotMenu", "Move to the left")
+    LATER = QT_TRANSLATE_NOOP("PlotMenu", "Move to the right")
+    HIDE = QT_TRANSLATE_NOOP("PlotMenu", "Hide")
+    COPY_PICTURE = QT_TRANSLATE_NOOP("PlotMenu", "Copy as picture")
+    COPY_CSV = QT_TRANSLATE_NOOP("PlotMenu", "Copy data as CSV")
+    SAVE_PNG = QT_TRANSLATE_NOOP("PlotMenu", "Save as PNG…")
+    SAVE_SVG = QT_TRANSLATE_NOOP("PlotMenu", "Save as SVG…")
+    SAVE_CSV = QT_TRANSLATE_NOOP("PlotMenu", "Save data as CSV…")
 
     @property
     def is_export(self) -> bool:
@@ -48,7 +50,7 @@ class PlotMenu(QMenu):
         super().__init__(parent)
         self.entries = {}
         for action in PlotAction:
-            entry = self.addAction(action.value)
+            entry = self.addAction(self.tr(action.value))
             entry.triggered.connect(partial(self.chosen.emit, action))
             self.entries[action] = entry
             if action in _AFTER_WHICH_A_LINE:
@@ -57,7 +59,7 @@ class PlotMenu(QMenu):
     def set_enlarged(self, enlarged: bool) -> None:
         """Offer the way back, and nothing that needs neighbours, while the plot stands alone."""
         self.entries[PlotAction.ENLARGE].setText(
-            "Back to all plots\tEsc" if enlarged else PlotAction.ENLARGE.value
+            self.tr("Back to all plots\tEsc") if enlarged else self.tr(PlotAction.ENLARGE.value)
         )
         for action in (PlotAction.EARLIER, PlotAction.LATER, PlotAction.HIDE):
             self.entries[action].setEnabled(not enlarged)

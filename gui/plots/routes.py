@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from gui.translation import QT_TRANSLATE_NOOP, translate
+
 THROUGHPUT = "train/samples_per_second"
 _GIB = 2.0**30
 
@@ -63,30 +65,57 @@ class Route(NamedTuple):
         return self.label if self.rank is None else f"{self.label} {self.rank}"
 
 
-LOSS = PlotKind("Loss", 0)
-DEVICE_UTILISATION = PlotKind("Device utilisation", 3, "%", ".0f", (0.0, 100.0))
-DEVICE_MEMORY = PlotKind("Device memory", 4, "GiB", ".1f", (0.0, None))
+LOSS = PlotKind(QT_TRANSLATE_NOOP("Plots", "Loss"), 0)
+DEVICE_UTILISATION = PlotKind(
+    QT_TRANSLATE_NOOP("Plots", "Device utilisation"), 3, "%", ".0f", (0.0, 100.0)
+)
+DEVICE_MEMORY = PlotKind(QT_TRANSLATE_NOOP("Plots", "Device memory"), 4, "GiB", ".1f", (0.0, None))
 
-DEVICE_TEMPERATURE = PlotKind("Device temperature", 5, "°C", ".0f", is_detail=True)
-DEVICE_POWER = PlotKind("Device power", 6, "W", ".0f", (0.0, None), is_detail=True)
+DEVICE_TEMPERATURE = PlotKind(
+    QT_TRANSLATE_NOOP("Plots", "Device temperature"), 5, "°C", ".0f", is_detail=True
+)
+DEVICE_POWER = PlotKind(
+    QT_TRANSLATE_NOOP("Plots", "Device power"), 6, "W", ".0f", (0.0, None), is_detail=True
+)
 DEVICE_PLOTS = (DEVICE_UTILISATION, DEVICE_MEMORY, DEVICE_TEMPERATURE, DEVICE_POWER)
 """Plots with a curve per device, in the colours of the list of devices."""
 
-LEARNING_RATE = PlotKind("Learning rate", 7, is_detail=True)
-GRADIENT_NORM = PlotKind("Gradient norm", 8, is_detail=True)
-STEP_TIME = PlotKind("Step time", 9, "%", ".0f", (0.0, 100.0), is_detail=True, per_rank=True)
+LEARNING_RATE = PlotKind(QT_TRANSLATE_NOOP("Plots", "Learning rate"), 7, is_detail=True)
+GRADIENT_NORM = PlotKind(QT_TRANSLATE_NOOP("Plots", "Gradient norm"), 8, is_detail=True)
+STEP_TIME = PlotKind(
+    QT_TRANSLATE_NOOP("Plots", "Step time"),
+    9,
+    "%",
+    ".0f",
+    (0.0, 100.0),
+    is_detail=True,
+    per_rank=True,
+)
 WORKER_MEMORY = PlotKind(
-    "Worker memory", 10, "GiB", ".2f", (0.0, None), is_detail=True, per_rank=True
+    QT_TRANSLATE_NOOP("Plots", "Worker memory"),
+    10,
+    "GiB",
+    ".2f",
+    (0.0, None),
+    is_detail=True,
+    per_rank=True,
 )
 
 _RANK_ROUTES = {
-    "data_share": Route(STEP_TIME, "data", 0, 100.0),
-    "compute_share": Route(STEP_TIME, "compute", 1, 100.0),
-    "communication_share": Route(STEP_TIME, "comm.", 2, 100.0),
-    "memory_allocated": Route(WORKER_MEMORY, "alloc.", 0, 1 / _GIB, smooth=False),
-    "memory_reserved": Route(WORKER_MEMORY, "reserved", 1, 1 / _GIB, smooth=False),
-    "memory_resident": Route(WORKER_MEMORY, "resident", 2, 1 / _GIB, smooth=False),
+    "data_share": Route(STEP_TIME, QT_TRANSLATE_NOOP("Plots", "data"), 0, 100.0),
+    "compute_share": Route(STEP_TIME, QT_TRANSLATE_NOOP("Plots", "compute"), 1, 100.0),
+    "communication_share": Route(STEP_TIME, QT_TRANSLATE_NOOP("Plots", "comm."), 2, 100.0),
+    "memory_allocated": Route(
+        WORKER_MEMORY, QT_TRANSLATE_NOOP("Plots", "alloc."), 0, 1 / _GIB, smooth=False
+    ),
+    "memory_reserved": Route(
+        WORKER_MEMORY, QT_TRANSLATE_NOOP("Plots", "reserved"), 1, 1 / _GIB, smooth=False
+    ),
+    "memory_resident": Route(
+        WORKER_MEMORY, QT_TRANSLATE_NOOP("Plots", "resident"), 2, 1 / _GIB, smooth=False
+    ),
 }
+_TRAIN, _VAL = QT_TRANSLATE_NOOP("Plots", "train"), QT_TRANSLATE_NOOP("Plots", "val")
 _COLOURS_PER_RANK = 3
 _DEVICE_ROUTES = {
     "utilisation": Route(DEVICE_UTILISATION, ""),
@@ -94,6 +123,12 @@ _DEVICE_ROUTES = {
     "temperature": Route(DEVICE_TEMPERATURE, "", smooth=False),
     "power": Route(DEVICE_POWER, ""),
 }
+
+
+def spoken(name: str) -> str:
+    """What people read for the title of a plot or the label of a curve, which are English inside;
+    the names of metrics are what their recipe calls them."""
+    return translate("Plots", name)
 
 
 def route(series: str) -> Route | None:
@@ -104,20 +139,26 @@ def route(series: str) -> Route | None:
     room, _, name = series.partition("/")
     match room:
         case "train" if name == "loss":
-            return Route(LOSS, "train", 0, marks_gaps=True)
+            return Route(LOSS, _TRAIN, 0, marks_gaps=True)
         case "validation" if name == "loss":
-            return Route(LOSS, "val", 1, smooth=False, best=-1, marks_gaps=True)
+            return Route(LOSS, _VAL, 1, smooth=False, best=-1, marks_gaps=True)
         case "train" if series == THROUGHPUT:
-            return Route(PlotKind("Throughput", 2, "samples/s", ",.0f", (0.0, None)), "train", 0)
+            return Route(
+                PlotKind(
+                    QT_TRANSLATE_NOOP("Plots", "Throughput"), 2, "samples/s", ",.0f", (0.0, None)
+                ),
+                _TRAIN,
+                0,
+            )
         case "train" if name == "learning_rate":
-            return Route(LEARNING_RATE, "train", 0, smooth=False)
+            return Route(LEARNING_RATE, _TRAIN, 0, smooth=False)
         case "train" if name == "gradient_norm":
-            return Route(GRADIENT_NORM, "train", 0, marks_gaps=True)
+            return Route(GRADIENT_NORM, _TRAIN, 0, marks_gaps=True)
         case "train" if name:
-            return Route(_metric(name, 2), "train", 0, _factor(name))
+            return Route(_metric(name, 2), _TRAIN, 0, _factor(name))
         case "validation" if name:
             best = int("accuracy" in name)
-            return Route(_metric(name, 1), "val", 1, _factor(name), smooth=False, best=best)
+            return Route(_metric(name, 1), _VAL, 1, _factor(name), smooth=False, best=best)
         case "device":
             device, _, figure = name.rpartition("/")
             found = _DEVICE_ROUTES.get(figure)

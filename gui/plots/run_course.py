@@ -8,8 +8,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from PySide6.QtCore import QCoreApplication
-
 from engine.events import (
     Alarm,
     AttemptStarted,
@@ -26,6 +24,10 @@ from engine.events import (
 )
 from engine.store_reader import StoredEvent
 from gui.plots.x_scale import Polyline, XKind, XScale, hours
+from gui.translation import translate
+
+MOST_MARKERS = 2000
+"""Of more, every other checkpoint goes: they stand too close to be told apart."""
 
 
 class MarkerKind(StrEnum):
@@ -105,7 +107,7 @@ class RunCourse:
             case Restarting():
                 self._restarting = event
             case CheckpointSaved(path, step):
-                text = _tr("Checkpoint of step {step}: {name}")
+                text = translate("RunCourse", "Checkpoint of step {step}: {name}")
                 text = text.format(step=f"{step:,}", name=Path(path).name)
                 self._mark(MarkerKind.CHECKPOINT, step, now, text)
             case CheckpointFailed(step, text):
@@ -149,7 +151,7 @@ class RunCourse:
         before they came that far."""
         attempts = range(self._trained_attempt + 1, self._attempt + 1)
         return [
-            _tr("Changed: {changes}.").format(changes=self._edits[attempt])
+            translate("RunCourse", "Changed: {changes}.").format(changes=self._edits[attempt])
             for attempt in attempts
             if attempt in self._edits
         ]
@@ -157,11 +159,15 @@ class RunCourse:
     def _return(self, step: int, down: float) -> str:
         words = {"attempt": self._attempt, "step": f"{step:,}", "down": hours(down)}
         if self._restarting is None:
-            text = _tr("Resumed at step {step} after {down} (attempt {attempt}).")
+            text = translate(
+                "RunCourse", "Resumed at step {step} after {down} (attempt {attempt})."
+            )
         elif self._checkpoint:
-            text = _tr("Restart {number} of {most} at step {step}, from {checkpoint}: {why}")
+            text = translate(
+                "RunCourse", "Restart {number} of {most} at step {step}, from {checkpoint}: {why}"
+            )
         else:
-            text = _tr("Restart {number} of {most}, from the beginning: {why}")
+            text = translate("RunCourse", "Restart {number} of {most}, from the beginning: {why}")
         if self._restarting is not None:
             words |= {
                 "number": self._restarting.number,
@@ -173,13 +179,18 @@ class RunCourse:
 
     def _after_pause(self, step: int, now: float) -> str:
         if math.isnan(self._paused):
-            return _tr("Went on after a pause at step {step}").format(step=f"{step:,}")
-        text = _tr("Went on after a pause of {length} at step {step}")
+            return translate("RunCourse", "Went on after a pause at step {step}").format(
+                step=f"{step:,}"
+            )
+        text = translate("RunCourse", "Went on after a pause of {length} at step {step}")
         return text.format(length=hours(now - self._paused), step=f"{step:,}")
 
     def _mark(self, kind: MarkerKind, step: float, now: float, text: str) -> None:
         self.markers.append(Marker(kind, step, now, text))
-
-
-def _tr(text: str) -> str:
-    return QCoreApplication.translate("RunCourse", text)
+        if len(self.markers) > MOST_MARKERS:
+            kept = [
+                each
+                for place, each in enumerate(self.markers)
+                if each.kind is not MarkerKind.CHECKPOINT or place % 2 == 0
+            ]
+            self.markers = kept[-MOST_MARKERS:]

@@ -10,8 +10,9 @@ import numpy as np
 from gui.plots.curve_plot import CurvePlot
 from gui.plots.headlines import Headlines
 from gui.plots.pyramid import Array
-from gui.plots.routes import DEVICE_PLOTS, LOSS, THROUGHPUT, PlotKind, Route, route
+from gui.plots.routes import DEVICE_PLOTS, LOSS, THROUGHPUT, PlotKind, Route, route, spoken
 from gui.plots.run_course import Marker
+from gui.translation import translate
 
 
 class Sorter:
@@ -69,6 +70,7 @@ class Sorter:
             plot.set_curve(
                 name,
                 colour_index=place.colour_index,
+                label=None if place.is_device else spoken(place.label),
                 smooth=place.smooth,
                 marks_gaps=place.marks_gaps,
                 order=order,
@@ -147,4 +149,7 @@ class Sorter:
         for kind, plot in self._plots.items():
             for name in plot.curve_names() if kind.per_rank else ():
                 label, _, number = name.rpartition(" ")
-                plot.set_curve(name, label=f"r{number} {label}" if len(self._ranks) > 1 else label)
+                label = spoken(label)
+                if len(self._ranks) > 1:
+                    label = translate("Plots", "r{rank} {curve}").format(rank=number, curve=label)
+                plot.set_curve(name, label=label)

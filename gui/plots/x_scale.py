@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gui.plots.pyramid import Array
+from gui.translation import translate
 
 Places = npt.NDArray[np.intp]
 """Numbers of points, counted from 0."""
@@ -92,19 +93,24 @@ class XScale:
 
     def words(self, x: float, step: float) -> str:
         """The place `x`, with the step of the nearest point (NaN: not known)."""
-        steps = "" if math.isnan(step) else f"step {step:,.0f}"
+        steps = "" if math.isnan(step) else _step(step)
         match self.kind:
             case XKind.STEP:
                 done = self.epochs(np.array([x]))[0] if self.epochs else math.nan
-                epoch = "" if math.isnan(done) else f"epoch {done:.1f}"
-                parts = (f"step {x:,.0f}", epoch)
+                text = translate("XScale", "epoch {epoch:.1f}")
+                epoch = "" if math.isnan(done) else text.format(epoch=done)
+                parts = (_step(x), epoch)
             case XKind.EPOCH:
-                parts = (f"epoch {x:.2f}", steps)
+                parts = (translate("XScale", "epoch {epoch:.2f}").format(epoch=x), steps)
             case XKind.RELATIVE:
                 parts = (hours(x), steps)
             case XKind.WALL:
                 parts = (time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(x)), steps)
         return " · ".join(part for part in parts if part)
+
+
+def _step(step: float) -> str:
+    return translate("XScale", "step {step:,.0f}").format(step=step)
 
 
 def hours(seconds: float) -> str:

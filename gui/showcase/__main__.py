@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 
@@ -20,7 +21,9 @@ from engine import paths
 from engine.heartbeat import BEAT_SECONDS, Heartbeat
 from gui.app import Deck
 from gui.application import application
+from gui.background import MOST_AT_ONCE
 from gui.screenshots import PICTURES, Picture
+from gui.showcase.palette import with_palette
 from gui.showcase.states import STATES, Stage
 from gui.showcase.telemetry import PlayedTelemetry
 from gui.theme import ThemeController
@@ -31,8 +34,8 @@ LONGEST_WAIT = 60.0
 _SMALL_FILE = 0
 """Of a PNG it is not the quality that Qt means by this number."""
 
-ROUNDS = 2
-"""How often every plot is painted before the picture is taken: the first time may move others."""
+QUIET = 3
+"""So many looks in a row must find nothing to paint: a plot that is painted may move others."""
 
 
 def main(folder: Path, pictures: Iterable[Picture]) -> None:
@@ -89,12 +92,12 @@ def _draw(
         theme.set_choice(picture.theme)
         width, height = picture.logical_size
         subject.resize(width, height)
-        _paint_plots(deck, app)
+        _settle(deck)
         if stage.live is not None:
             stage.live.step_on()
             deck.reader.poll()
             app.processEvents()
-        image = subject.grab().toImage()
+        image = with_palette(subject.grab().toImage())
         image.setDevicePixelRatio(1)  # the file says nothing of scales
         file = folder / f"{picture.name}.png"
         if not image.save(str(file), quality=_SMALL_FILE):
@@ -122,15 +125,32 @@ def _wait(condition: Callable[[], bool]) -> None:
         QCoreApplication.processEvents(QEventLoop.ProcessEventsFlag.WaitForMoreEvents)
 
 
-def _paint_plots(deck: Deck, app: QApplication) -> None:
-    """Paint every plot now: in daily life a timer paints one at a time."""
-    for _ in range(ROUNDS):
-        app.processEvents()
-        for _ in deck.plots.plots():
-            deck.plots.tick()
-        for _ in range(8):
-            deck.runs.comparison.plots.tick()
-    app.processEvents()
+def _settle(deck: Deck) -> None:
+    """Until no plot has to be painted and nothing that was asked for in the background is missing:
+    in daily life a timer paints one plot at a time."""
+    _drain(deck)
+    deadline, quiet = time.monotonic() + LONGEST_WAIT, 0
+    while quiet < QUIET:
+        if time.monotonic() > deadline:
+            sys.exit("The plots were not painted in time.")
+        QCoreApplication.processEvents()
+        painted = [deck.plots.tick(), deck.runs.comparison.plots.tick()]
+        quiet = 0 if any(painted) else quiet + 1
+        if quiet == 1:
+            _drain(deck)
+
+
+def _drain(deck: Deck) -> None:
+    """Until everything is done that the background was asked for: when all its threads meet."""
+    met: list[bool] = []
+    meeting = threading.Barrier(MOST_AT_ONCE)
+
+    def missed(error: Exception) -> None:
+        raise error
+
+    for _ in range(MOST_AT_ONCE):
+        deck.background.run(partial(meeting.wait, LONGEST_WAIT), lambda _: met.append(True), missed)
+    _wait(lambda: len(met) == MOST_AT_ONCE)
 
 
 if __name__ == "__main__":

@@ -111,7 +111,7 @@ def workstation(time: float, since: float = math.inf, pids: Sequence[int] = ()) 
         for number in range(4)
     ]
     load = _noise(9, time) * 6 + (41 if time >= since else 3)
-    return Snapshot(time=time, devices=(*devices, cpu(utilisation=load)), links=_links(4))
+    return Snapshot(time=time, devices=(*devices, cpu(utilisation=max(0.0, load))), links=_links(4))
 
 
 def _worked(number: int, pid: int, time: float, since: float) -> DeviceSnapshot:

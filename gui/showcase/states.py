@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QWidget
 
 from gui.app import Deck
 from gui.device_faces import SHOWN_SECONDS
-from gui.device_past import SPANS
+from gui.device_past import TEN_MINUTES
 from gui.screenshots import State
 from gui.showcase import machine
 from gui.showcase.playing import BusyMachine, Played, play
@@ -100,7 +100,7 @@ def gpu() -> Stage:
         deck.devices.open_detail(machine.HOT)
         return deck.devices.detail
 
-    return gpus()._replace(subject=open_detail, past=SPANS["10 minutes"])
+    return gpus()._replace(subject=open_detail, past=TEN_MINUTES)
 
 
 STATES: dict[State, Callable[[], Stage]] = {

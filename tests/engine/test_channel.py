@@ -114,6 +114,7 @@ def test_a_closed_side_is_noticed_by_the_other(channels: tuple[Channel, Channel]
         b"",
         b"garbage",
         b"\x81\xa4type\xa7unknown",
+        b"\x81\xa4type\xa3st\xff",
         b"\x80\x04N.",
         b"\x82\xa4type\xa5pause\xa1x" + b"\x91" * 100_000,
     ],

@@ -13,7 +13,7 @@ from engine.client import look
 from engine.events import Alarm, AttemptStarted, Event, RunEnded
 from engine.store_reader import StoredEvent
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
-from gui.alarm_bar import MOST_LINES, AlarmBar
+from gui.alarm_bar import AlarmBar
 from gui.theme import DARK, LIGHT
 
 Record = Callable[..., Any]
@@ -66,16 +66,23 @@ def test_it_is_there_while_something_is_wrong(bar: AlarmBar) -> None:
     assert bar.isHidden()
 
 
-def test_the_worst_is_above_and_the_rest_is_a_number(bar: AlarmBar) -> None:
-    see(bar, HOT, HOT, HOT)
-    assert bar.more.isHidden()
+def test_several_are_one_line_that_opens_with_the_worst_above(bar: AlarmBar) -> None:
+    bar.show()
+    see(bar, HOT)
+    assert bar.heading.text() == texts(bar)[0]
     see(bar, HOT, HOT, HOT, LOST)
-    assert len(bar.lines) == MOST_LINES
+    folded = bar.sizeHint().height()
+    assert bar.heading.text().startswith("4 alarms · GPU 3 is lost. It fell off the bus.")
+    assert "GPU 2 is at 90 °C" in bar.heading.toolTip()
+    assert not any(line.isVisible() for line in bar.lines)
+    bar.open_button.click()
+    assert bar.heading.text() == "4 alarms"
+    assert all(line.isVisible() for line in bar.lines)
     assert texts(bar)[0].startswith("GPU 3 is lost. It fell off the bus.")
     assert bar.lines[0].accessibleName().startswith("Error: ")
-    assert bar.more.text() == "and 1 more"
-    assert "GPU 2 is at 90 °C" in bar.more.toolTip()
-    assert not bar.more.isHidden()
+    assert bar.sizeHint().height() > 2 * folded
+    bar.open_button.click()
+    assert bar.sizeHint().height() == folded
 
 
 def test_a_dismissed_alarm_comes_back_only_when_it_is_raised_again(

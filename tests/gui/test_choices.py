@@ -48,7 +48,8 @@ def test_all_strategies_are_in_sight_those_that_can_run_first(
     assert form.strategy.names() == ["torch/many", "torch/one", "tf/other"]
     assert form.strategy.strategy().name == "torch/one"
     form.strategy.choose("torch/many")
-    assert form.strategy_note == "Needs 2 or more devices."
+    assert form.strategy_note == ""
+    assert "Needs 2 or more devices." in form.strategy.toolTip()
     form.devices.set_devices(("cpu:0",))
     assert form.strategy.strategy().name == "torch/many"
     assert "choose more" in form.devices.problem
@@ -62,3 +63,17 @@ def test_a_recipe_that_nothing_trains_says_so(qtbot: QtBot, use_strategies: UseS
     form.recipe.choose("digits_keras")
     assert "Choose another strategy" in form.strategy_note
     assert form.spec() is None
+
+
+def test_where_the_framework_does_not_fit_the_title_keeps_both_ends(
+    qtbot: QtBot, use_strategies: UseStrategies
+) -> None:
+    form = fake_form(qtbot, use_strategies, FakeStrategy("torch/a long name that goes on (DDP)"))
+    whole = form.strategy.shown_text(1000)
+    assert whole.endswith(" · PyTorch")
+    width = form.strategy.fontMetrics().horizontalAdvance
+    cut = form.strategy.shown_text(width(whole) // 2)
+    assert width(cut) <= width(whole) // 2
+    assert "…" in cut
+    assert cut.casefold().endswith("(ddp)")
+    assert whole in form.strategy.toolTip()

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 import msgspec
 import pytest
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from engine.attribution import Worker, memory_uses
 from engine.telemetry.snapshot import Link, Snapshot
 from gui.device_choice import DeviceChoice
 from gui.device_matrix import LinksDialog
+from gui.worker_count import WorkerCount
 from tests.support.device_states import (
     ASLEEP,
     BUSY,
@@ -160,3 +162,53 @@ def test_texts_of_the_system_are_no_markup_and_no_shortcuts(choice: DeviceChoice
     assert choice.box(uuid(0)).shortcut().isEmpty()
     assert "<i>" not in choice.box(uuid(0)).toolTip()
     assert choice.note(uuid(0)).startswith("⚠ busy: <b>&x of mia")
+
+
+def test_the_line_says_what_matters_most_and_its_tooltip_the_rest(choice: DeviceChoice) -> None:
+    show(choice, eight_gpus(), workers())
+    assert choice.line == "H100 80GB HBM3"
+    choice.box(IDLE).click()
+    assert choice.line == "2 × H100 80GB HBM3"
+    choice.set_overlap("The run will queue behind run 7 on GPU 5.")
+    assert choice.line == "The run will queue behind run 7 on GPU 5."
+    choice.box(OTHERS).click()
+    assert choice.line == "⚠ GPU 4: busy: python of mia and 1 more, 47.8 GiB"
+    assert "queue behind run 7" in choice.warning
+
+
+def test_a_busy_chip_is_marked_by_a_sign_and_keeps_its_size_when_ticked(
+    choice: DeviceChoice,
+) -> None:
+    show(choice, Snapshot(time=0.0, devices=(gpu(0), gpu(1))))
+    calm = choice.box(uuid(1)).sizeHint()
+    busy = gpu(1, 30, processes=(process(4242, 29),))
+    show(choice, Snapshot(time=1.0, devices=(gpu(0), busy)))
+    marked = choice.box(uuid(1)).sizeHint()
+    assert marked.width() > calm.width()
+    assert choice.box(uuid(1)).accessibleDescription().startswith("⚠ busy: python of mia")
+    choice.box(uuid(1)).click()
+    assert choice.box(uuid(1)).isChecked()
+    assert choice.box(uuid(1)).sizeHint() == marked
+
+
+def test_the_workers_are_asked_for_only_on_the_cpu(choice: DeviceChoice) -> None:
+    show(choice, Snapshot(time=0.0, devices=(gpu(0), cpu())))
+    [workers] = choice.findChildren(WorkerCount)
+    assert not workers.isVisible()
+    choice.cpu.click()
+    assert workers.isVisible()
+    workers.setValue(3)
+    assert workers.text() == "3 workers"
+    assert choice.devices() == ("cpu:0", "cpu:1", "cpu:2")
+    assert choice.line == "AMD EPYC 9354"
+
+
+def test_sixteen_chips_go_on_in_further_lines(choice: DeviceChoice) -> None:
+    show(choice, Snapshot(time=0.0, devices=tuple(gpu(number) for number in range(16))))
+    QApplication.processEvents()
+    choice.resize(280, choice.heightForWidth(280))
+    QApplication.processEvents()
+    chips = [choice.box(uuid(number)) for number in range(16)]
+    assert len({chip.y() for chip in chips}) > 2
+    assert max(chip.geometry().right() for chip in chips) <= 280
+    assert max(chip.geometry().bottom() for chip in chips) <= choice.height()

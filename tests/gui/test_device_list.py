@@ -17,7 +17,7 @@ from pytestqt.qtbot import QtBot
 from engine.attribution import Worker, memory_uses
 from engine.telemetry.snapshot import DeviceSnapshot, GpuProcess, Link, MigSlice, Snapshot
 from gui import device_words as words
-from gui.device_list import GONE, DeviceList
+from gui.device_list import DeviceList, gone_text
 from gui.theme import DARK, palette
 from tests.support.device_states import (
     ASLEEP,
@@ -137,7 +137,7 @@ def test_a_lost_device_keeps_its_row_with_the_reason(devices: DeviceList) -> Non
     assert DARK.cycle[1] not in colours(devices, "GPU-1")
     last = snapshot(gpu(1))
     devices.show_snapshot(last)
-    gone = gpu(0, lost=GONE, lost_since=last.time, utilisation=None)
+    gone = gpu(0, lost=gone_text(), lost_since=last.time, utilisation=None)
     assert devices.row("GPU-0").device == gone
     assert not devices.row("GPU-1").greyed
 
@@ -149,6 +149,28 @@ def test_many_gpus_get_one_line_each(devices: DeviceList) -> None:
     devices.show_snapshot(snapshot(cpu, *(gpu(n) for n in range(5))))
     assert devices.row("GPU-0").height() == devices.row("cpu").height() < tall / 2
     assert devices.row("cpu").accessibleName() == "EPYC, utilisation 3 %, memory n/a"
+
+
+def test_the_cpu_beside_gpus_is_one_quiet_line(devices: DeviceList) -> None:
+    cpu = DeviceSnapshot(id="cpu", kind="cpu", label="CPU", name="EPYC", utilisation=50.0)
+    devices.show_snapshot(snapshot(cpu))
+    tall = devices.row("cpu").height()
+    assert DARK.cycle[0] in colours(devices, "cpu")
+    devices.show_snapshot(snapshot(cpu, gpu(0)))
+    assert devices.row("cpu").height() < tall / 2
+    assert not colours(devices, "cpu") & set(DARK.cycle)
+
+
+def test_the_smallest_bar_is_still_a_bar(devices: DeviceList) -> None:
+    devices.show_snapshot(snapshot(gpu(0, 0, utilisation=0.2)))
+    QApplication.processEvents()
+    image = devices.row("GPU-0").grab().toImage()
+    wanted = QColor(DARK.cycle[0])
+    inked = [
+        (x, y) for x in range(30, 150) for y in range(18, 34) if image.pixelColor(x, y) == wanted
+    ]
+    assert len({x for x, _ in inked}) >= 2
+    assert len({y for _, y in inked}) >= 4
 
 
 def test_the_reason_for_no_gpu_is_told(devices: DeviceList) -> None:

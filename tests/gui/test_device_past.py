@@ -82,3 +82,14 @@ def test_a_value_that_is_not_known_now_is_not_zero(past: DevicePast) -> None:
     see(past, 0, 300.0)
     see(past, 1, None)
     assert past.charts["power"].caption == "Power n/a, at most 300 W"
+
+
+def test_an_odd_chart_has_a_line_of_its_own(past: DevicePast) -> None:
+    see(past, 0, None)
+    past.watch("GPU-1")
+    QApplication.processEvents()
+    assert past.charts["memory_used"].width() > past.width() * 0.9
+    see(past, 1, 300.0)
+    QApplication.processEvents()
+    assert past.charts["memory_used"].width() < past.width() / 2
+    assert past.charts["power"].x() > past.width() / 2

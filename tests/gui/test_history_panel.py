@@ -54,7 +54,7 @@ def test_runs_can_be_sorted_by_what_they_reached(room: Room) -> None:
         Order.NAME: ["3", "1", "2"],
         Order.NEWEST: ["3", "2", "1"],
     }.items():
-        room.panel.order.setCurrentText(order)
+        room.panel.order.setCurrentIndex(room.panel.order.findData(order))
         assert room.listed() == found, order
 
 

@@ -92,8 +92,11 @@ def test_the_number_of_matches_is_said_and_where_one_is(room: Room, qtbot: QtBot
     room.bar.filter.setText("gamma")
     assert room.bar.matches.text() == "nothing"
     assert not room.bar.next.isEnabled()
+    place = room.bar.only_matches.pos()
     room.bar.filter.clear()
     assert room.bar.matches.text() == ""
+    assert not room.bar.next.isVisible()
+    assert room.bar.only_matches.pos() == place
 
 
 def test_the_table_in_sight_is_searched_and_counted(room: Room) -> None:

@@ -80,3 +80,10 @@ def test_it_keeps_to_the_end_unless_scrolled_away_and_never_hides_text_sideways(
     on_top = log.cursorForPosition(QPoint(5, 5)).blockNumber()
     log.append_output(0, ["one more"] * 50)
     assert log.cursorForPosition(QPoint(5, 5)).blockNumber() == on_top < 20
+
+
+def test_pictures_that_the_font_does_not_have_are_left_out(log: LogView) -> None:
+    log.append_output(0, ["GLHF! \U0001f604", "✓ done \u65e5"])
+    first, second = log.toPlainText().splitlines()
+    assert first.endswith("GLHF!")
+    assert second.endswith("✓ done \u65e5")

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from PySide6.QtGui import QImage
+from PySide6.QtGui import QColor, QImage
 
 from engine import client, paths
 from engine.headless.output import Refused
@@ -16,6 +16,7 @@ from engine.run_state import RunState
 from engine.store_reader import RunReader
 from gui import screenshots
 from gui.showcase import machine
+from gui.showcase.palette import with_palette
 from gui.showcase.playing import play
 from gui.showcase.recording import FOLDER, SUFFIX, load, record, save
 from gui.showcase.states import STATES
@@ -108,3 +109,16 @@ def test_the_recordings_are_small_and_tell_nothing_of_their_machine() -> None:
         assert "/root" not in said
         assert "/home" not in said
         assert "/tmp" not in said
+
+
+def test_a_palette_keeps_what_is_frequent_and_comes_close_elsewhere() -> None:
+    image = QImage(90, 60, QImage.Format.Format_RGB32)
+    for x in range(90):
+        for y in range(60):
+            image.setPixelColor(x, y, QColor(2 * x, 4 * y, 77) if x > 9 else QColor(13, 17, 23))
+    small = with_palette(image)
+    assert small.colorCount() <= 256
+    assert small.pixelColor(3, 30) == QColor(13, 17, 23)
+    for x, y in ((20, 5), (50, 30), (89, 59)):
+        was, now = image.pixelColor(x, y).getRgb(), small.pixelColor(x, y).getRgb()
+        assert max(abs(a - b) for a, b in zip(was, now, strict=True)) < 40  # type: ignore[arg-type]

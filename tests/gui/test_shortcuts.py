@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from itertools import combinations
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction
@@ -12,7 +13,7 @@ from PySide6.QtWidgets import QAbstractButton, QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from gui.app import Deck
-from gui.shortcuts import ShortcutsDialog
+from gui.shortcuts import ShortcutsDialog, every_action
 from tests.gui.conftest import Record
 
 OpenDeck = Callable[[], Deck]
@@ -23,13 +24,51 @@ def test_every_key_that_does_something_is_listed_once(open_deck: OpenDeck) -> No
     dialog = ShortcutsDialog(window)
     text = dialog.text()
     keys = Counter[str]()
-    for action in window.findChildren(QAction):
+    for action in every_action(window):
         for shortcut in action.shortcuts():
             assert shortcut.toString() in text, action.text()
             if action.shortcutContext() == Qt.ShortcutContext.WindowShortcut:
                 keys[shortcut.toString()] += 1
+    assert "Zoom in" in text
     assert keys["F1"] == keys["F6"] == keys["Ctrl+R"] == 1
     assert [key for key, count in keys.items() if count > 1] == [], "neither would do anything"
+
+
+def test_no_key_is_taken_twice_where_it_would_do_nothing(open_deck: OpenDeck) -> None:
+    """A key of the whole window belongs to nobody else; one of a part may be that of another."""
+    window = open_deck().window
+    owners: dict[str, list[QAction]] = {}
+    for action in every_action(window):
+        for shortcut in action.shortcuts():
+            owners.setdefault(shortcut.toString(), []).append(action)
+    for key, actions in owners.items():
+        everywhere = [
+            action
+            for action in actions
+            if action.shortcutContext() == Qt.ShortcutContext.WindowShortcut
+        ]
+        assert not everywhere or len(actions) == 1, f"{key}: {[each.text() for each in actions]}"
+        for one, other in combinations(actions, 2):
+            assert not related(one, other), f"{key}: {one.text()} and {other.text()}"
+
+
+def related(one: QAction, other: QAction) -> bool:
+    """Whether the keys of both are heard by the same widget."""
+    widgets = [
+        [part for part in action.associatedObjects() if isinstance(part, QWidget)]
+        for action in (one, other)
+    ]
+    return any(
+        first is second or first.isAncestorOf(second) or second.isAncestorOf(first)
+        for first in widgets[0]
+        for second in widgets[1]
+    )
+
+
+def test_the_list_of_keys_fits_on_a_small_screen(open_deck: OpenDeck) -> None:
+    size = ShortcutsDialog(open_deck().window).sizeHint()
+    assert size.height() < 700
+    assert size.width() < 1100
 
 
 def test_a_question_mark_opens_the_list(open_deck: OpenDeck, qtbot: QtBot) -> None:

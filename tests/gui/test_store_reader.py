@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ from pytestqt.qtbot import QtBot
 from engine.events import EpochEnded, RunEnded
 from engine.run_state import RunState
 from engine.store_reader import RunReader
+from gui import store_reader
 from gui.store_reader import LIVE_MS, OVER_MS, StoreReader
 
 
@@ -171,3 +173,44 @@ def test_watching_another_run_forgets_the_first(
     first.add_points("train/loss", [3])
     reader.poll()
     assert screen.curves == {}
+
+
+def test_output_stands_before_what_happened_after_it_was_printed(
+    reader: StoreReader, record: Callable[..., Any]
+) -> None:
+    run = record()
+    run.begin()
+    run.add(RunEnded("finished", ""))
+    with RunReader(run.folder) as stored:
+        times = [each.time for each in stored.events_after(0)]
+    log = run.folder / "logs" / "rank0.log"
+    log.parent.mkdir(exist_ok=True)
+    log.write_text("hello\n")
+    os.utime(log, (times[-1] - 1e-4, times[-1] - 1e-4))
+    told: list[str] = []
+    reader.events.connect(lambda new: told.extend(type(each.event).__name__ for each in new))
+    reader.log_lines.connect(lambda _, lines: told.extend(lines))
+    reader.watch(run.id)
+    earlier = sum(time <= times[-1] - 1e-4 for time in times)
+    assert told.index("hello") == earlier
+    assert told[-1] == "RunEnded"
+
+
+def test_long_curves_are_shortened_one_at_a_look(
+    reader: StoreReader, record: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_reader, "MOST_SHOWN", 5)
+    run = record()
+    run.begin()
+    for series in ("train/loss", "train/other"):
+        run.add_points(series, range(1, 4))
+    reader.watch(run.id)
+    anew: list[str] = []
+    reader.curve.connect(lambda name, *_: anew.append(name))
+    for series in ("train/loss", "train/other"):
+        run.add_points(series, range(4, 14))
+    reader.poll()
+    assert anew == ["train/loss"]
+    run.add_points("train/other", [14])
+    reader.poll()
+    assert anew == ["train/loss", "train/other"]

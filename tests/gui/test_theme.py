@@ -41,12 +41,26 @@ def contrast(one: str, other: str) -> float:
 
 
 @BOTH
-def test_everything_that_must_be_read_stands_out_of_its_card(theme: Theme) -> None:
-    assert contrast(theme.text, theme.card) > 12
+@pytest.mark.parametrize("behind", ["bg", "card", "card2"])
+def test_everything_that_must_be_read_stands_out(theme: Theme, behind: str) -> None:
+    """4.5:1 for text, 3:1 for what is drawn; on cards, where most of it stands, far more."""
+    ground = getattr(theme, behind)
+    assert contrast(theme.text, ground) > 12
     for colour in (theme.muted, theme.accent, theme.ok, theme.warn, theme.bad):
-        assert contrast(colour, theme.card) >= 4.5
-    assert contrast(theme.on_accent, theme.accent_bg) >= 4.5
-    assert min(contrast(colour, theme.card) for colour in theme.cycle) > 4
+        assert contrast(colour, ground) >= 4.5, colour
+    assert min(contrast(colour, ground) for colour in theme.cycle) >= 3
+
+
+@BOTH
+def test_cards_and_buttons_have_the_contrast_of_the_measured_rules(theme: Theme) -> None:
+    assert contrast(theme.text, theme.card) >= 14.6
+    assert contrast(theme.muted, theme.card) >= 5.9
+    for colour in (theme.accent, theme.ok, theme.warn, theme.bad):
+        assert contrast(colour, theme.card) >= 4.9, colour
+    assert min(contrast(colour, theme.card) for colour in theme.cycle) >= 4.2
+    assert contrast(theme.other, theme.card) >= 3
+    assert contrast(theme.on_accent, theme.accent_bg) >= 4.5  # on Start, and on what is selected
+    assert contrast(theme.accent_bg, theme.card) >= 3
     assert len(set(theme.cycle)) == 8
     assert theme.curve(9) == theme.cycle[1]
 
@@ -59,7 +73,8 @@ def test_the_style_sheet_is_filled_in_and_its_pictures_exist(theme: Theme) -> No
     pictures = re.findall(r"url\(([^)]+)\)", sheet)
     assert pictures
     for picture in pictures:
-        ink = theme.on_accent if Path(picture).name.startswith("check") else theme.muted
+        on_accent = Path(picture).stem.startswith(("check", "play-fill-ffffff"))
+        ink = theme.on_accent if on_accent else theme.muted
         assert ink in Path(picture).read_text(encoding="utf-8")
 
 

@@ -148,7 +148,18 @@ class RecordingSession:
         self.folder = folder
         self.mailbox = Mailbox()
         self.said: list[Event] = []
+        self.settled: list[tuple[int, list[int]]] = []
+        """Whenever somebody waited for what was said to be on disk: up to which step that was, and
+        the steps of the checkpoints that there were."""
+
         self.answers: dict[type[Event], list[Command]] = {}
+
+    def settle(self) -> None:
+        last = max(
+            (event.points[0].steps[-1] for event in self.said if isinstance(event, Metrics)),
+            default=0,
+        )
+        self.settled.append((last, [*checkpoint.folders(self.folder)]))
 
     def emit(self, event: Event) -> None:
         self.said.append(event)

@@ -35,7 +35,7 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         (["train", "--batch-size", "0"], "Batch size (batch_size) must be at least 1, not 0."),
         (["train", "--learning-rate", "fast"], "--learning-rate must be a number, not 'fast'."),
         (["train", "--learning-rate", "nan"], "(learning_rate) must be a finite number"),
-        (["train", "--learning-rate", "1e999"], "(learning_rate) must be a finite number"),
+        (["train", "--learning-rate", "1e999"], "--learning-rate must be a smaller number"),
         (["train", "--seed", "-1"], "Seed (seed) must be at least 0, not -1."),
         (
             ["train", "--precision", "bf17"],

@@ -21,6 +21,14 @@ def test_every_n_steps_is_at_multiples_of_n_however_long_chunks_are(tmp_path: Pa
     assert training.kinds() == {3: ("steps",), 6: ("steps",), 8: ("last",)}
 
 
+def test_a_checkpoint_is_there_only_after_the_points_before_it_are(tmp_path: Path) -> None:
+    """Else a run that goes on from it, because all its processes were killed, lacks those."""
+    training = Training(tmp_path)
+    training.wish(checkpoint_steps=3)
+    training.run()
+    assert training.session.settled == [(3, []), (6, [3]), (8, [3, 6])]
+
+
 def test_what_is_due_at_the_end_of_an_epoch_is_saved_once_after_its_validation(
     training: Training,
 ) -> None:

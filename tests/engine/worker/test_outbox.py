@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from multiprocessing.connection import Pipe
 
 import pytest
 
-from engine.channel import CLOSED, Alive, Channel, Message
+from engine.channel import CLOSED, Alive, Channel, Message, Settle
 from engine.events import EpochEnded, Metrics, Notice
 from engine.worker import outbox as module
 from engine.worker.outbox import MOST_WAITING, Outbox
@@ -51,6 +52,24 @@ def test_events_arrive_in_the_order_in_which_they_were_put(
     for event in sent:
         outbox.put(event)
     assert receive_all(supervisor, outbox, sent[-1]) == sent
+
+
+def test_who_settles_waits_for_the_answer_to_what_came_before(
+    channels: tuple[Channel, Channel],
+) -> None:
+    worker, supervisor = channels
+    outbox = Outbox(worker, rank=0)
+    outbox.put(Notice("before"))
+    waiting = threading.Thread(target=outbox.settle, args=(SECONDS,))
+    waiting.start()
+    assert supervisor.receive(SECONDS) == Notice("before")
+    assert supervisor.receive(SECONDS) == Settle(1)
+    assert waiting.is_alive()
+    outbox.settled(1)
+    waiting.join(SECONDS)
+    assert not waiting.is_alive()
+    outbox.settle(0.0)  # nobody answers: it goes on all the same
+    assert supervisor.receive(SECONDS) == Settle(2)
 
 
 def test_nothing_blocks_and_only_metrics_are_lost_while_nobody_reads(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
@@ -16,6 +16,7 @@ from engine.client import look
 from engine.events import EpochEnded
 from engine.run_index import RunIndex
 from engine.spec import RunSpec
+from gui.background import Background
 from gui.compare.chosen import MOST, ChosenRuns
 from gui.compare.comparison import Comparison
 from gui.compare.differences import figure_rows, setting_rows
@@ -238,3 +239,41 @@ def test_runs_of_all_kinds_stand_side_by_side(view: View, record: Callable[..., 
     assert set(curves(view, "Training loss")) == {"3"}
     assert cells(view)["State"] == ["finished", "failed", "running"]
     assert cells(view)["Loss (val), best"][1:] == ["–", "–"]
+
+
+def test_devices_of_this_machine_have_their_names() -> None:
+    write_run("finished")
+    info = look("1")
+    spec = RunSpec(recipe="digits", strategy="torch/single", devices=("GPU-00000000-11", "GPU-99"))
+    infos = [info, info._replace(spec=spec)]
+    rows = {row.label: row.values for row in setting_rows(infos, {"GPU-00000000-11": "GPU 0"})}
+    assert rows["Devices"] == ("1 CPU worker", "GPU 0, GPU-99")
+
+
+def test_many_chips_go_on_in_another_line(view: View) -> None:
+    for _ in range(MOST):
+        write_run("finished", (0.5,), name="a name of some length")
+    ids = [str(number) for number in range(1, MOST + 1)]
+    view.compare(*ids)
+    chips = view.comparison.chips
+    QApplication.processEvents()
+    tops = {chips.cross(run_id).mapTo(chips, QPoint()).y() for run_id in ids}
+    assert len(tops) > 1
+    for run_id in ids:
+        cross = chips.cross(run_id)
+        assert chips.rect().contains(cross.rect().translated(cross.mapTo(chips, QPoint())))
+
+
+def test_finer_points_are_read_in_the_background(view: View, qtbot: QtBot) -> None:
+    write_run("finished", (0.5, 0.4, 0.3))
+    background = Background(view.comparison)
+    view.comparison.furnish(background)
+    view.compare("1")
+    found: list[tuple[object, ...]] = []
+    plot = view.comparison.plots.plot("Validation loss")
+    view.comparison.plots.finer_wanted.emit("1", "validation/loss", 0.0, 20.0)
+    curve = plot.curves["1"]
+    curve.set_finer = lambda *points, **_: found.append(points)  # type: ignore[method-assign]
+    qtbot.waitUntil(lambda: bool(found), timeout=20_000)
+    assert list(found[0][0]) == [10.0, 20.0, 30.0]  # type: ignore[call-overload]
+    background.finish()

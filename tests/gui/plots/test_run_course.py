@@ -30,6 +30,7 @@ from engine.spec import RunSpec
 from engine.spec_file import replaced_spec, write_spec
 from engine.store_reader import StoredEvent
 from gui.plots.plot_grid import PlotGrid
+from gui.plots.run_course import MOST_MARKERS as MOST
 from gui.plots.run_course import MarkerKind, RunCourse
 from gui.plots.series import Series
 from gui.plots.x_scale import XKind
@@ -264,3 +265,15 @@ def red(image: QImage) -> int:
         for x in range(image.width())
         for y in low
     )
+
+
+def test_checkpoints_without_end_are_thinned_and_edits_stay() -> None:
+    course = RunCourse()
+    course.take([StoredEvent(0, T, Alarm("cpu", "hot", "Too hot.", raised=True))])
+    saved = [StoredEvent(n, T + n, CheckpointSaved("c", n, 1, 1, 0.1)) for n in range(3 * MOST)]
+    course.take(saved)
+    assert len(course.markers) <= MOST
+    kinds = [marker.kind for marker in course.markers]
+    assert kinds.count(MarkerKind.ALARM) == 1
+    assert course.markers[-1].step == 3 * MOST - 1
+    assert course.markers[1].step < 100

@@ -1,0 +1,54 @@
+"""A part of the side that is as high as its content while there is room, and scrolls where not."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QEvent, QSize, Qt
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QFrame, QScrollArea, QSizePolicy, QWidget
+
+
+class FittingScroll(QScrollArea):
+    """Never higher than its content; never lower than that either, unless it may shrink."""
+
+    def __init__(self, content: QWidget, least: int | None = None) -> None:
+        """`least`: logical pixels down to which it may shrink; None: it may not."""
+        super().__init__()
+        self._least, self._content = least, content
+        content.setObjectName("content")
+        self.setWidgetResizable(True)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Maximum)
+        self.setWidget(content)
+
+    def set_least(self, least: int | None) -> None:
+        """The same as when it was made."""
+        self._least = least
+        self.updateGeometry()
+
+    def sizeHint(self) -> QSize:
+        """As high as the content at the width there is."""
+        return QSize(super().sizeHint().width(), self._wanted())
+
+    def minimumSizeHint(self) -> QSize:
+        """As high as it must be."""
+        wanted = self._wanted()
+        return QSize(0, wanted if self._least is None else min(self._least, wanted))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Another width makes another height."""
+        super().resizeEvent(event)
+        if event.size().width() != event.oldSize().width():
+            self.updateGeometry()
+
+    def viewportEvent(self, event: QEvent) -> bool:
+        """Pass on that the content has changed."""
+        if event.type() is QEvent.Type.LayoutRequest:
+            self.updateGeometry()
+        return super().viewportEvent(event)
+
+    def _wanted(self) -> int:
+        if self._content.hasHeightForWidth():
+            return self._content.heightForWidth(self.viewport().width())
+        return self._content.sizeHint().height()

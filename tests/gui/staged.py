@@ -1,0 +1,92 @@
+"""The window in a state of the showcase, and what is in sight there."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from html import unescape
+
+from PySide6.QtCore import QCoreApplication, QEventLoop
+from PySide6.QtWidgets import QApplication, QWidget
+
+from engine.heartbeat import Heartbeat
+from gui.app import Deck
+from gui.screenshots import State
+from gui.showcase.states import STATES
+from gui.showcase.telemetry import PlayedTelemetry
+from gui.theme import ThemeController
+
+LONGEST = 120.0
+"""Seconds until the window must show what there is."""
+
+SIZE = (1280, 800)
+
+
+@contextmanager
+def staged(state: State, app: QApplication) -> Iterator[Deck]:
+    """The window as a picture of `state` has it, at the smallest size that it is made for."""
+    stage = STATES[state]()
+    deck = Deck(ThemeController(app), PlayedTelemetry(stage.machine, stage.past))
+    try:
+        listed: list[object] = []
+        deck.controller.runs_listed.connect(listed.append)
+        deck.window.resize(*SIZE)
+        deck.window.show()
+        if stage.live is not None:
+            Heartbeat(stage.live.folder).beat()
+        if stage.run_id is not None:
+            deck.open(stage.run_id)
+        _wait(lambda: bool(listed))
+        if stage.live is not None:
+            stage.live.go_on()
+            deck.reader.poll()
+        stage.subject(deck)
+        for _ in range(2):
+            app.processEvents()
+            for _ in range(12):
+                deck.plots.tick()
+                deck.runs.comparison.plots.tick()
+        app.processEvents()
+        yield deck
+    finally:
+        deck.window.close()
+        deck.shut_down()
+        deck.window.deleteLater()
+
+
+def _wait(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + LONGEST
+    while not condition():
+        assert time.monotonic() < deadline, "the window did not show the runs in time"
+        QCoreApplication.processEvents(QEventLoop.ProcessEventsFlag.WaitForMoreEvents)
+
+
+def in_sight(window: QWidget) -> list[QWidget]:
+    """Every widget that can be seen, apart from what Qt puts into its own."""
+    return [each for each in window.findChildren(QWidget) if each.isVisible() and not _own(each)]
+
+
+def _own(widget: QWidget | None) -> bool:
+    """Whether it is a part of one of Qt's widgets, such as the field of a spin box."""
+    while widget is not None:
+        if widget.objectName().startswith("qt_"):
+            return True
+        parent = widget.parentWidget()
+        inside = type(parent).__name__ in ("QTabBar", "QLineEdit") and parent is not None
+        if inside or type(widget).__name__ in ("QScrollBar", "QHeaderView"):
+            return True
+        widget = parent
+    return False
+
+
+def plain(text: str) -> str:
+    """What is read of `text`, which may be rich."""
+    return unescape(re.sub(r"<[^>]*>", " ", text)) if "<" in text else text
+
+
+def called(widget: QWidget) -> str:
+    """What to call a widget in a failed test."""
+    name = widget.objectName() or widget.accessibleName()
+    return f"{type(widget).__name__}({name}) in {type(widget.parentWidget()).__name__}"
