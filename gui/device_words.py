@@ -119,7 +119,7 @@ def slice_line(slice: MigSlice) -> str:
 
 
 def busy(use: MemoryUse | None) -> str:
-    """`python of mia, 12.3 GiB`: who else works there; empty if nobody does."""
+    """`python of guest, 12.3 GiB`: who else works there; empty if nobody does."""
     if use is None or not use.is_busy:
         return ""
     if not use.others:
@@ -233,7 +233,7 @@ def run_line(use: RunUse) -> str:
 
 
 def process_line(process: GpuProcess) -> str:
-    """`python of mia (pid 4242): 12.3 GiB`."""
+    """`python of guest (pid 4242): 12.3 GiB`."""
     name, amount = described(process), _amount(process.memory)
     if not process.name:
         return f"{name}: {amount}"

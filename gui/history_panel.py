@@ -27,6 +27,9 @@ from gui.theme import Theme, icon
 _LEAST_ROWS = 3
 """Runs in sight, however little room there is."""
 
+_EDGE = 1
+"""Pixels of the frame that shows the focus."""
+
 
 class HistoryPanel(QWidget):
     """Narrows and sorts what the list shows, and offers what can be done to several runs."""
@@ -42,7 +45,7 @@ class HistoryPanel(QWidget):
         self._chosen = chosen
         self._infos: list[RunInfo] = []
         self._unreadable: list[UnreadableRun] = []
-        history.setMinimumHeight(_LEAST_ROWS * ROW_HEIGHT)
+        history.setMinimumHeight(_LEAST_ROWS * ROW_HEIGHT + 2 * _EDGE)
         self.search_button = IconButton(
             "magnifying-glass",
             self.tr("Search and sort"),

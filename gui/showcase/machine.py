@@ -95,7 +95,7 @@ def process(
     started: float | None,
     *,
     name: str = "python",
-    user: str = "mia",
+    user: str = "guest",
 ) -> GpuProcess:
     """A process with `memory` GiB on its GPU."""
     size = None if memory is None else int(memory * GIB)

@@ -205,4 +205,4 @@ def test_the_details_of_a_gpu_are_asked_for_while_they_are_open(
     QTest.keyClick(deck.devices.row(device_states.HOT), Qt.Key.Key_Return)
     deck.devices.detail.reject()
     assert said == [device_states.HOT, ""]
-    assert "busy: python of mia" in deck.form.devices.note(device_states.OTHERS)
+    assert "busy: python of guest" in deck.form.devices.note(device_states.OTHERS)

@@ -58,11 +58,11 @@ def test_the_first_gpu_that_nobody_uses_is_chosen_at_first(choice: DeviceChoice)
 
 def test_a_card_with_somebody_elses_work_says_so_before_the_start(choice: DeviceChoice) -> None:
     show(choice, eight_gpus(), workers())
-    assert choice.note(OTHERS) == "⚠ busy: python of mia and 1 more, 47.8 GiB"
+    assert choice.note(OTHERS) == "⚠ busy: python of guest and 1 more, 47.8 GiB"
     assert choice.note(BUSY) == "in use by your run resnet18 · ddp × 2 · #42"
     assert choice.note(IDLE) == choice.warning == ""
     choice.box(OTHERS).click()
-    assert "GPU 4 is busy with somebody else's work (python of mia" in choice.warning
+    assert "GPU 4 is busy with somebody else's work (python of guest" in choice.warning
     assert choice.problem == ""
     assert OTHERS in choice.devices()
     choice.box(OTHERS).click()
@@ -75,7 +75,7 @@ def test_the_warning_comes_and_goes_with_the_work(choice: DeviceChoice) -> None:
     assert choice.devices() == (uuid(0),)
     busy = Snapshot(time=1.0, devices=(gpu(0, 12.7, processes=(process(4242, 12.3),)),))
     show(choice, busy)
-    assert choice.note(uuid(0)) == "⚠ busy: python of mia, 12.3 GiB"
+    assert choice.note(uuid(0)) == "⚠ busy: python of guest, 12.3 GiB"
     assert choice.warning
     show(choice, calm)
     assert choice.note(uuid(0)) == choice.warning == ""
@@ -161,7 +161,7 @@ def test_texts_of_the_system_are_no_markup_and_no_shortcuts(choice: DeviceChoice
     show(choice, Snapshot(time=0.0, devices=(odd,)))
     assert choice.box(uuid(0)).shortcut().isEmpty()
     assert "<i>" not in choice.box(uuid(0)).toolTip()
-    assert choice.note(uuid(0)).startswith("⚠ busy: <b>&x of mia")
+    assert choice.note(uuid(0)).startswith("⚠ busy: <b>&x of guest")
 
 
 def test_the_line_says_what_matters_most_and_its_tooltip_the_rest(choice: DeviceChoice) -> None:
@@ -172,7 +172,7 @@ def test_the_line_says_what_matters_most_and_its_tooltip_the_rest(choice: Device
     choice.set_overlap("The run will queue behind run 7 on GPU 5.")
     assert choice.line == "The run will queue behind run 7 on GPU 5."
     choice.box(OTHERS).click()
-    assert choice.line == "⚠ GPU 4: busy: python of mia and 1 more, 47.8 GiB"
+    assert choice.line == "⚠ GPU 4: busy: python of guest and 1 more, 47.8 GiB"
     assert "queue behind run 7" in choice.warning
 
 
@@ -185,7 +185,7 @@ def test_a_busy_chip_is_marked_by_a_sign_and_keeps_its_size_when_ticked(
     show(choice, Snapshot(time=1.0, devices=(gpu(0), busy)))
     marked = choice.box(uuid(1)).sizeHint()
     assert marked.width() > calm.width()
-    assert choice.box(uuid(1)).accessibleDescription().startswith("⚠ busy: python of mia")
+    assert choice.box(uuid(1)).accessibleDescription().startswith("⚠ busy: python of guest")
     choice.box(uuid(1)).click()
     assert choice.box(uuid(1)).isChecked()
     assert choice.box(uuid(1)).sizeHint() == marked

@@ -94,7 +94,7 @@ def test_errors_that_were_not_repaired_are_bad() -> None:
 
 def test_the_users_of_the_memory_are_a_table(detail: DeviceDetail) -> None:
     show(detail, OTHERS)
-    assert table(detail)[0] == ["python", "4242", "mia", "36.0 GiB", "", "", ""]
+    assert table(detail)[0] == ["python", "4242", "guest", "36.0 GiB", "", "", ""]
     show(detail, BUSY)
     who, pid, _, *amounts = table(detail)[0]
     assert who.endswith("#42, rank 0")

@@ -254,9 +254,9 @@ def test_the_bar_shows_who_uses_the_memory(devices: DeviceList) -> None:
     row = devices.row("GPU-0")
     assert colours(devices, "GPU-0") != before
     assert DARK.other in colours(devices, "GPU-0")
-    assert "python of mia (pid 4242): 11.8 GiB" in row.toolTip()
+    assert "python of guest (pid 4242): 11.8 GiB" in row.toolTip()
     assert "pid 10): 28.0 GiB (tensors 20.0, cache 6.0, context 2.0)" in row.toolTip()
-    assert row.accessibleName().endswith("busy: python of mia, 11.8 GiB")
+    assert row.accessibleName().endswith("busy: python of guest, 11.8 GiB")
 
 
 @pytest.mark.parametrize("flat", [False, True])
@@ -280,7 +280,7 @@ def test_every_state_is_told_in_words_and_not_by_colour_alone(
     assert is_inked(devices, HOT, DARK.warn)
     assert not is_inked(devices, BUSY, DARK.warn)
     if flat:
-        assert "busy: python of mia and 1 more, 47.8 GiB" in said[OTHERS]
+        assert "busy: python of guest and 1 more, 47.8 GiB" in said[OTHERS]
         assert said[ASLEEP].endswith("asleep")
         assert "n/a (not supported)" in devices.row(SILENT).toolTip()
         assert is_inked(devices, OTHERS, DARK.warn)

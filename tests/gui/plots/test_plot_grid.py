@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtGui import QIcon
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
@@ -230,7 +231,8 @@ def test_devices_have_their_names_and_the_colours_of_their_order(grid: PlotGrid)
         grid.add_points(f"device/a/{figure}", STEPS, HALF)
         chip = grid.plot(f"Device {figure}").legend.chip
         assert (chip("a").text(), chip("b").text()) == ("GPU 0", "GPU 1")
-        middle = chip("b").icon().pixmap(8, 8).toImage().pixelColor(4, 4)
+        dot = chip("b").icon().pixmap(QSize(8, 8), QIcon.Mode.Normal, QIcon.State.On)
+        middle = dot.toImage().pixelColor(4, 4)
         assert middle.name() == DARK.cycle[2]
 
 
