@@ -91,3 +91,4 @@ def test_a_killed_worker_is_restarted_and_one_that_hangs_is_named(tmp_path: Path
     steps = curve(info, "train/loss")[0]
     assert steps == list(range(1, len(steps) + 1))
     assert len(steps) > rewound.step, "it did go on from there"
+    assert "It was restarted once already." in info.reason
