@@ -101,6 +101,8 @@ class Supervisor:
             telemetry.close()
             self._wakefulness.keep(False)
             self._heartbeat.end()
+        if self._restarts.refusal:
+            ended = RunEnded(ended.state, f"{ended.reason} {self._restarts.refusal}", ended.failure)
         self._record(ended)
         self._ledger.close()
         return ended
