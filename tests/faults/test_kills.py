@@ -41,7 +41,9 @@ def test_whichever_process_is_killed_the_others_end_and_the_run_resumes() -> Non
     failure = failure_of(wait_for_end(run_id))
     assert (failure.rank, failure.device, failure.signal) == (1, "cpu:1", "SIGSEGV")
     assert failure.message.startswith("Rank 1 on cpu:1 was ended by SIGSEGV")
-    assert "threading.py" in failure.log_tail, "the last lines of what its interpreter wrote"
+    log = (info.folder / "logs" / "rank1.log").read_text()
+    assert "Fatal Python error: Segmentation fault" in log, "what its interpreter wrote"
+    assert failure.log_tail and log.rstrip().endswith(failure.log_tail), "its last lines"
 
     client.resume(run_id)
     info = wait_for_work(run_id, 2)
