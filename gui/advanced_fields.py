@@ -65,12 +65,13 @@ class AdvancedFields(QWidget):
         for group in self._groups.values():
             group.show_changes()
 
-    def open_problems(self) -> bool:
-        """Unfold the groups in which something is wrong; whether there are any."""
-        wrong = [group for group in self._groups.values() if group.has_problem]
-        for group in wrong:
+    def open_problems(self) -> Field | None:
+        """Unfold the groups in which something is wrong; the first such field, if there is one."""
+        wrong = [(group, group.first_wrong()) for group in self._groups.values()]
+        wrong = [(group, field) for group, field in wrong if field is not None]
+        for group, _ in wrong:
             group.set_open(True)
-        return bool(wrong)
+        return wrong[0][1] if wrong else None
 
 
 class FieldGroup(QWidget):
@@ -99,10 +100,9 @@ class FieldGroup(QWidget):
         self._fold(False)
         self.show_changes()
 
-    @property
-    def has_problem(self) -> bool:
-        """Whether something is wrong with one of the fields."""
-        return any(field.problem for field in self._fields.values())
+    def first_wrong(self) -> Field | None:
+        """The first field with which something is wrong."""
+        return next((field for field in self._fields.values() if field.problem), None)
 
     def add(self, name: str, field: Field) -> None:
         """Add `field` below the others."""

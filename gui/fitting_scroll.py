@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QSize, Qt
+from PySide6.QtCore import QEvent, QSize, Qt, QTimer
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QScrollArea, QSizePolicy, QWidget
 
@@ -26,6 +26,10 @@ class FittingScroll(QScrollArea):
         """The same as when it was made."""
         self._least = least
         self.updateGeometry()
+
+    def show_soon(self, widget: QWidget) -> None:
+        """Scroll to `widget` once everything new has its place."""
+        QTimer.singleShot(0, self, lambda: self.ensureWidgetVisible(widget))
 
     def sizeHint(self) -> QSize:
         """As high as the content at the width there is."""

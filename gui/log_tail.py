@@ -11,7 +11,7 @@ MOST_BYTES = 256 * 1024
 """So far before its end a long log begins. Who is further behind goes there, too: nobody can read
 what passes by so fast."""
 
-PIECE = 32 * 1024
+PIECE = 8 * 1024
 """As much is read at once later on, so that showing it takes no longer than a frame."""
 
 _UNSEEN = re.compile(

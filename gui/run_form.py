@@ -167,13 +167,13 @@ class RunForm(QFrame):
         texts: dict[str, list[str]] = {}
         for problem in found:
             texts.setdefault(problem.field, []).append(problem.text)
-        places = self._places()
-        for name, place in places.items():
+        for name, place in self._places().items():
             place.set_problem("\n".join(texts.pop(name, [])))
-        rest = [text for group in texts.values() for text in group]
-        self._below.set_problem("\n".join(rest))
-        if self.advanced.open_problems():
+        self._below.set_problem("\n".join(text for group in texts.values() for text in group))
+        wrong = self.advanced.open_problems()
+        if wrong and not self.advanced_button.isChecked():
             self.advanced_button.setChecked(True)
+            self._scroll.show_soon(wrong)
 
     def start(self) -> None:
         """Ask for the run to be started, if nothing is wrong with it."""

@@ -28,6 +28,9 @@ MOST_AT_ONCE = 2000
 """New points of all series together that are read one by one; more are read as blocks, so that a
 frame of the window does not wait for them."""
 
+SERIES_AT_ONCE = 6
+"""Series that are read at a look while so many points come in: each has its turn."""
+
 LONGEST_ADDITION = 50_000
 """With more new points than this, the whole curve is read anew as one of coarser blocks."""
 
@@ -158,15 +161,19 @@ class StoreReader(QObject):
 
     def _read_curves(self, reader: RunReader) -> None:
         generation = reader.generation()
-        rewound = generation != self._generation
+        if generation != self._generation:
+            self._counts.clear()
         self._generation = generation
         counts = reader.counts()
         floods = sum(counts.values()) - sum(self._counts.values()) > MOST_AT_ONCE
-        shortened = False
-        for series, count in counts.items():
+        shortened, over = False, self._info is not None and self._info.state.is_over
+        turns = SERIES_AT_ONCE if floods and not over else len(counts)
+        for series in [*(name for name in counts if name not in self._counts), *self._counts]:
+            if not turns:
+                break
             known = self._counts.get(series, 0)
-            new, shown = count - known, self._shown.get(series, 0)
-            is_new = rewound or not known or new > LONGEST_ADDITION
+            new, shown = counts.get(series, 0) - known, self._shown.get(series, 0)
+            is_new = series not in self._counts or new > LONGEST_ADDITION
             if is_new or (new and shown + new > MOST_SHOWN and not shortened):
                 shortened = shortened or not is_new
                 curve, shown = reader.history(series), 0
@@ -179,6 +186,8 @@ class StoreReader(QObject):
                 self.points.emit(series, curve.step, curve.value, curve.time, coarse)
             else:
                 continue
+            turns -= 1
+            self._counts.pop(series, None)
             self._counts[series] = curve.count
             self._shown[series] = shown + len(curve.step)
 

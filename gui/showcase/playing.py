@@ -38,6 +38,9 @@ FIRST_PID = 7001
 _HELD_BACK = 5
 """Events of a run that goes on that happen when the window is open."""
 
+_BEFORE_THE_END = 0.01
+"""Seconds that the last line of a log is older than the end of its run."""
+
 
 class Played(NamedTuple):
     """A run in the data folder."""
@@ -113,7 +116,10 @@ def play(
     for rank, lines in recording.logs.items():
         said = lines[: math.ceil(len(lines) * share)]
         text = "".join(f"{line}\n" for line in said)
-        (folder / "logs" / f"rank{rank}.log").write_text(text, encoding="utf-8")
+        log = folder / "logs" / f"rank{rank}.log"
+        log.write_text(text, encoding="utf-8")
+        if ends:
+            os.utime(log, (told[-1][0] - _BEFORE_THE_END,) * 2)
     return Played(folder.name, folder, begin, pids, tuple(rest))
 
 

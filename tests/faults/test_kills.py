@@ -43,7 +43,8 @@ def test_whichever_process_is_killed_the_others_end_and_the_run_resumes() -> Non
     assert failure.message.startswith("Rank 1 on cpu:1 was ended by SIGSEGV")
     log = (info.folder / "logs" / "rank1.log").read_text()
     assert "Fatal Python error: Segmentation fault" in log, "what its interpreter wrote"
-    assert failure.log_tail and log.rstrip().endswith(failure.log_tail), "its last lines"
+    assert failure.log_tail
+    assert log.rstrip().endswith(failure.log_tail), "its last lines"
 
     client.resume(run_id)
     info = wait_for_work(run_id, 2)

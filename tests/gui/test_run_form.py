@@ -105,6 +105,15 @@ def test_a_problem_in_an_advanced_field_opens_the_advanced_part(form: RunForm) -
     assert form.field("seed").isVisible()
 
 
+def test_a_problem_far_down_in_the_advanced_part_is_scrolled_to(
+    form: RunForm, qtbot: QtBot
+) -> None:
+    form.resize(400, 500)
+    last = list(form.advanced.fields)[-1]
+    form.show_problems([Problem(last, "This does not go together.")])
+    qtbot.waitUntil(lambda: not form.field(last).visibleRegion().isEmpty())
+
+
 def test_the_arithmetic_of_the_batch_is_always_in_sight(form: RunForm) -> None:
     line(form, "batch_size").setText("64")
     assert form.field("batch_size").below == "64 = 64 per replica × 1 replica"

@@ -131,6 +131,32 @@ def test_a_flood_of_points_is_read_as_one_curve_of_blocks(
     assert screen.curves == {"train/loss": list(range(1, 9))}
 
 
+def test_in_a_flood_every_series_has_its_turn_and_the_end_brings_all(
+    reader: StoreReader, record: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gui.store_reader.MOST_AT_ONCE", 10)
+    monkeypatch.setattr("gui.store_reader.SERIES_AT_ONCE", 2)
+    screen = Screen(reader)
+    run = record()
+    run.begin()
+    names = [f"rank/{number}/step_time" for number in range(5)]
+    for name in names:
+        run.add_points(name, range(1, 11))
+    reader.watch(run.id)
+    seen = [set(screen.curves)]
+    for _ in range(2):
+        reader.poll()
+        seen.append(set(screen.curves))
+    assert [len(each) for each in seen] == [2, 4, 5]
+    assert all(steps == list(range(1, 11)) for steps in screen.curves.values())
+
+    for name in names:
+        run.add_points(name, range(11, 21))
+    run.add(RunEnded("finished", ""))
+    reader.poll()
+    assert [len(screen.curves[name]) for name in names] == [20] * 5
+
+
 def test_the_workers_output_arrives_line_by_line_with_its_rank(
     reader: StoreReader, record: Callable[..., Any]
 ) -> None:
