@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,15 @@ from engine import client
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 # Several workers with several threads each wait for one another on a machine with two cores.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+@pytest.fixture(autouse=True)
+def garbage_waits() -> Iterator[None]:
+    """Cyclic garbage is collected between two tests, as the window does it between two events: it
+    may hold widgets, and a call into Qt that collects them can wait for its own lock."""
+    gc.disable()
+    yield
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)
