@@ -226,9 +226,14 @@ class CurvePlot(QFrame):
             return
         self.canvas.crosshair.show(x, *self.curves.readings(x, self._theme))
 
+    @property
+    def is_stale(self) -> bool:
+        """Whether something has changed that can be seen."""
+        return self._dirty and not self.visibleRegion().isEmpty()
+
     def refresh(self) -> bool:
         """Paint what has changed, if anything has and it can be seen; whether it did."""
-        if not self._dirty or self.visibleRegion().isEmpty():
+        if not self.is_stale:
             return False
         self.sight.look()
         for name in self.curves:

@@ -41,6 +41,7 @@ class PlotPanel(QWidget):
         self.bar.smoothing_changed.connect(self._set_smoothing)
         self.bar.raw.toggled.connect(self._set_show_raw)
         self.bar.log_y.toggled.connect(self._set_log_y)
+        self.bar.link_x.toggled.connect(self._link)
         self.bar.follow.toggled.connect(self._set_follow)
         self.bar.fit.clicked.connect(self.fit)
 
@@ -73,6 +74,8 @@ class PlotPanel(QWidget):
         """Paint the next plot that has changed, and tell whether there was one; a timer calls this
         for every frame."""
         plots = list(self._plots.values())
+        if not any(plot.is_stale for plot in plots):
+            return False
         linked = self.bar.link_x.isChecked()
         extent = union(plot.x_range() for plot in plots) if linked else None
         for plot in plots:
@@ -160,6 +163,10 @@ class PlotPanel(QWidget):
     def _set_log_y(self, log: bool) -> None:
         for kind, plot in self._plots.items():
             plot.set_log_y(kind.may_be_log and log)
+
+    def _link(self) -> None:
+        for plot in self._plots.values():
+            plot.repaint_soon()
 
     def _set_follow(self, follow: bool) -> None:
         for plot in self._plots.values():

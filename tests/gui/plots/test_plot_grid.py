@@ -126,6 +126,7 @@ def test_the_best_validation_gets_a_star(grid: PlotGrid, monkeypatch: pytest.Mon
 def test_one_plot_is_painted_a_tick_and_then_none(
     grid: PlotGrid, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    grid.bar.link_x.setChecked(False)
     paint(grid)
     painted: list[str] = []
     refresh = CurvePlot.refresh
@@ -136,7 +137,6 @@ def test_one_plot_is_painted_a_tick_and_then_none(
         return done
 
     monkeypatch.setattr(CurvePlot, "refresh", watched)
-    grid.bar.link_x.setChecked(False)
     grid.add_points("train/loss", STEPS, HALF)
     grid.add_points("device/a/utilisation", STEPS, HALF)
     grid.tick()
@@ -174,6 +174,10 @@ def test_plots_that_are_not_linked_go_their_own_ways(grid: PlotGrid) -> None:
     paint(grid)
     own = steps_in_sight(memory)
     assert own[1] < 12
+    for linked in (True, False):
+        grid.bar.link_x.setChecked(linked)
+        paint(grid)
+        assert (steps_in_sight(memory) == steps_in_sight(loss)) is linked
     loss.canvas.area.setXRange(20, 40, padding=0)
     loss.canvas.area.sigRangeChangedManually.emit([True, True])
     paint(grid)
