@@ -107,10 +107,13 @@ def start(spec: RunSpec) -> str:
     if found:
         raise CannotStart(found)
     recipe = catalog.recipe(spec.recipe)
+    folder = None
     try:
         folder = paths.create_run_folder()
         write_spec(folder, spec, recipe)
     except (OSError, ValueError) as error:  # ValueError: text that no file can hold
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
         raise CannotStart([Problem("", f"The run folder cannot be written: {error}.")]) from error
     try:
         _start_supervisor(folder)

@@ -7,6 +7,7 @@ import ctypes
 import os
 import subprocess
 import sys
+import threading
 
 _STATE = "SetThreadExecutionState"  # Windows
 _CONTINUOUS, _SYSTEM_REQUIRED = 0x80000000, 0x00000001
@@ -53,6 +54,8 @@ class Wakefulness:
             self._helper = subprocess.Popen(
                 helper, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, process_group=0
             )
+            # Where the system refuses it ends at once: somebody has to take note of that.
+            threading.Thread(target=self._helper.wait, daemon=True, name="reap").start()
 
 
 def _end(helper: subprocess.Popen[bytes]) -> None:

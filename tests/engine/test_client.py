@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -99,6 +100,16 @@ def test_a_run_folder_that_cannot_be_written_is_said(traindeck_home: Path) -> No
     traindeck_home.write_text("a file where the folder should be")
     with pytest.raises(CannotStart, match="The run folder cannot be written"):
         client.start(spec())
+
+
+def test_a_spec_that_cannot_be_written_leaves_no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(client, "write_spec", full)
+    with pytest.raises(CannotStart, match="No space left"):
+        client.start(spec())
+    assert paths.run_ids() == []
 
 
 def test_a_run_is_seen_as_it_is() -> None:

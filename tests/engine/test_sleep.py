@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import psutil
@@ -54,7 +55,11 @@ def test_a_system_without_it_or_that_refuses_is_no_error(
     inhibitor.refuse()
     refused = Wakefulness("x")
     refused.keep(True)
-    inhibitor.wait_for_call()
+    pid = inhibitor.wait_for_call()
+    deadline = time.monotonic() + 60.0
+    while psutil.pid_exists(pid):
+        assert time.monotonic() < deadline, "nobody took note of its end"
+        time.sleep(0.01)
     refused.keep(False)
     monkeypatch.setenv("PATH", "")
     missing = Wakefulness("x")
