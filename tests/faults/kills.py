@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import hashlib
 import os
 import random
 import signal
@@ -25,10 +24,17 @@ from typing import Any, NamedTuple
 import msgspec
 
 from engine import checkpoint
-from engine.checkpoint import Position
-from engine.events import EpochEnded, Metrics, Points
-from engine.store import FILE_NAME, RunStore
+from engine.store import FILE_NAME
 from engine.store_reader import RunReader
+from tests.faults.kill_writers import (
+    SERIES,
+    Writer,
+    content,
+    save,
+    value,
+    write_checkpoints,
+    write_points,
+)
 
 CHAIN = 20
 """Kills after which new folders are begun."""
@@ -36,9 +42,6 @@ CHAIN = 20
 LONGEST, LIVES = 0.09, 5
 """Seconds that a writer lives at the most; on a slow machine so many times its way to the first
 word."""
-
-SERIES = ("train/loss", "validation/loss", "rank/0/memory")
-FILE_BYTES = 200_000
 
 
 class Outcome(msgspec.Struct):
@@ -54,10 +57,6 @@ class Outcome(msgspec.Struct):
     faults: list[str] = []
 
 
-Writer = Callable[[Path, Callable[[int], None]], None]
-"""Writes into a folder for ever, and says after each piece which number is safe now."""
-
-
 class Dead(NamedTuple):
     """A writer that was killed."""
 
@@ -68,56 +67,6 @@ class Dead(NamedTuple):
 
 Finder = Callable[[Dead], Iterator[str]]
 """Looks at what a writer left, and yields what is wrong with it."""
-
-
-def value(step: int) -> float:
-    """The value of a step, in every series."""
-    return step * 0.5
-
-
-def write_points(folder: Path, say: Callable[[int], None]) -> None:
-    """Commit batches of points for ever, and a validation every 50 batches; go on after others."""
-    store = RunStore(folder)
-    step = store.status.step
-    say(step)
-    for batch in range(1_000_000):
-        steps = list(range(step + 1, step + 1 + random.randint(8, 40)))
-        step = steps[-1]
-        points = [Points(series, steps, [value(s) for s in steps]) for series in SERIES]
-        store.append(Metrics(1.0, 2.0, points), 2.0)
-        store.append(EpochEnded(batch, step, {"validation/loss": value(step)}), 2.0)
-        if batch % 50 == 49:
-            step -= 7  # fewer than have come since the last word
-            store.rewind(step)
-            store.append(EpochEnded(batch, step, {}), 2.0)
-        store.commit()
-        say(step)
-
-
-def write_checkpoints(folder: Path, say: Callable[[int], None]) -> None:
-    """Save checkpoints for ever, after those that are there; the newest three stay, and the newest
-    is marked as the best."""
-    checkpoint.remove_unfinished(folder)
-    for step in range(max(checkpoint.folders(folder), default=0) + 1, 1_000_000):
-        save(folder, step)
-        say(step)
-        for old in checkpoint.checkpoints(folder)[:-3]:
-            checkpoint.remove(old.folder)
-        checkpoint.add_kinds(checkpoint.final_folder(folder, step), ["best"], {"loss": 1 / step})
-
-
-def save(folder: Path, step: int) -> None:
-    """One checkpoint of two files."""
-    temporary = checkpoint.begin(folder, step)
-    (temporary / "tensors").mkdir()
-    (temporary / "tensors" / "shard").write_bytes(content(step))
-    (temporary / "rank0").write_bytes(content(step)[:100])
-    checkpoint.publish(folder, Position(step=step), strategy="kills", replicas=1)
-
-
-def content(step: int) -> bytes:
-    """What the large file of a checkpoint holds."""
-    return hashlib.sha256(str(step).encode()).digest() * (FILE_BYTES // 32)
 
 
 def killed(folder: Path, write: Writer, after: float, before: int = 0) -> Dead:

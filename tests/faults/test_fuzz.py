@@ -15,18 +15,14 @@ from typing import Any
 import msgspec
 import pytest
 import tomli_w
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from PySide6.QtWidgets import QApplication
 
 from engine import client, run_info
-from engine.catalog import BUILTIN_RECIPES
 from engine.channel import CONTROL_FILE, Alive, Channel, Hello
 from engine.commands import Command, Pause, Resume, Stop
-from engine.events import AttemptStarted, Event, Metrics, WorkerEvent
-from engine.field_info import Setting
-from engine.recipe_file import RecipeInfo, read_recipe
-from engine.run_state import RunState, RunStatus, fold
+from engine.events import AttemptStarted, Event, WorkerEvent
+from engine.run_state import RunState, RunStatus
 from engine.spec import RunSpec
 from engine.spec_file import FILE_NAME as SPEC
 from engine.spec_file import UnreadableSpec, read_spec
@@ -34,47 +30,9 @@ from engine.store import FILE_NAME as STORE
 from engine.store import RunStore
 from engine.store_reader import RunReader
 from engine.supervisor.hearing import is_sound
-from gui.event_text import event_text
-from gui.run_controls import RunControls
-from gui.run_form import RunForm
-from gui.settings_file import open_settings
-from gui.theme import DARK
 from tests.support.events import EXAMPLES, losses
-from tests.support.nonsense import TEXT, any_of, mutated
+from tests.support.nonsense import TEXT, any_of, few, mutated, some
 from tests.support.runs import is_training, spec, wait_for, wait_for_end, wait_until_gone
-
-some = settings(
-    deadline=None,
-    max_examples=60,
-    derandomize=True,
-    database=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-"""The same examples each time: a suite that fails now and then is no help. (Raise the number and
-leave `derandomize` out to search for more.)"""
-
-few = settings(some, max_examples=15)
-
-WHOLE = ["from torch import nn", "def model(): ...", "def datasets(): ..."]
-
-
-def _of_pieces(lines: list[str]) -> bytes:
-    return "\n".join([*WHOLE, *lines]).encode("utf-8", "surrogatepass")
-
-
-DIGITS = (BUILTIN_RECIPES / "digits.py").read_bytes()
-PIECES = [
-    "import torch", "import keras", "from torch import nn", "def model(): ...",
-    "def datasets(): ...", "def model(width: int = 10**400): ...",
-    "def model(*, width: int = 1" + "0" * 400 + ", kind: Literal['a', b] = 'c', **more): ...",
-    "def datasets(x: Literal[{}] = [], y: float = 1e999, z: 'int' = -1, s: str = '\\udcff'): ...",
-    "DEFAULTS = {'epochs': 1e999}", "DEFAULTS = {'epochs': 'x'}", "DEFAULTS: dict = [1]",
-    "DEFAULTS = {'epochs': -5, 'batch_size': 1" + "0" * 400 + "}", "DEFAULTS = 5",
-    "DEFAULTS = {'learning_rate': 1" + "0" * 400 + "}", "DEFAULTS = {[]: 1}",
-    "def stages(model, count): ...", '"""A doc.\n\nMore."""', "x = " + "(" * 300, "x = '\\d'",
-    "x = " + "-" * 3000 + "1", "\0", "\f", "\ufeff", "async def model(): ...", "class model: ...",
-    "def model(a=1, a=2): ...", "def model(a: b'\\xff' = 1, c: Literal[()] = 1): ...",
-]  # fmt: skip
 
 
 @some
@@ -107,42 +65,6 @@ def test_whatever_a_spec_holds_is_checked_in_sentences(wanted: RunSpec) -> None:
         assert all(problem.text for problem in client.check(wanted))
 
 
-@pytest.fixture(scope="module")
-def form(qapp: QApplication) -> Iterator[RunForm]:
-    made = RunForm()
-    yield made
-    made.deleteLater()
-
-
-@few
-@given(any_of(RunSpec))
-def test_the_form_can_be_filled_with_any_spec(form: RunForm, wanted: RunSpec) -> None:
-    form.load(wanted)
-
-
-@some
-@given(
-    st.one_of(
-        st.binary(max_size=300),
-        st.text(max_size=300).map(lambda text: text.encode("utf-8", "surrogatepass")),
-        st.lists(st.sampled_from(PIECES), max_size=4).map(_of_pieces),
-        mutated(DIGITS),
-    )
-)
-def test_any_file_is_a_recipe_or_is_said_to_be_none(
-    tmp_path: Path, form: RunForm, data: bytes
-) -> None:
-    path = tmp_path / "nonsense.py"
-    path.write_bytes(data)
-    info = read_recipe(path)
-    assert isinstance(info, RecipeInfo)
-    assert info.problem or info.framework in ("torch", "keras")
-    assert "\n" not in info.problem
-    if not info.problem:
-        assert all(isinstance(field.default, Setting) for field in info.fields)
-        form.recipe.choose(str(path))
-
-
 @some
 @given(any_of(WorkerEvent | Alive), st.integers(-1, 3))
 def test_whatever_a_worker_says_is_recorded_or_ignored(
@@ -158,29 +80,6 @@ def test_whatever_a_worker_says_is_recorded_or_ignored(
         assert isinstance(reader.status(), RunStatus)
         for series in reader.counts():
             reader.history(series)
-
-
-@pytest.fixture(scope="module")
-def controls(qapp: QApplication) -> Iterator[RunControls]:
-    made = RunControls(DARK)
-    yield made
-    made.deleteLater()
-
-
-@some
-@given(st.lists(any_of(WorkerEvent), max_size=5))
-def test_the_window_shows_whatever_workers_say(
-    controls: RunControls, said: list[WorkerEvent]
-) -> None:
-    status = RunStatus(state=RunState.STARTING)
-    for event in said:
-        if is_sound(event, getattr(event, "rank", 0), 2**63):
-            status = fold(status, event, 1.0)
-            if not isinstance(event, Metrics):
-                event_text(event)
-    wanted = spec("probe_torch", "torch/single")
-    info = client.RunInfo("1", Path(), wanted, status, status.state, status.reason)
-    controls.show_info(info)
 
 
 @pytest.mark.parametrize("event", [e for e in EXAMPLES if not isinstance(e, WorkerEvent)])
@@ -230,22 +129,6 @@ def test_a_live_supervisor_survives_any_frame_and_goes_on_answering(training: st
     info = client.look(training)
     assert not info.state.is_over
     assert "Traceback" not in (folder / "logs" / "supervisor.log").read_text()
-
-
-@some
-@given(st.one_of(st.binary(max_size=300), mutated(b"[General]\ntheme=dark\n[window]\nstate=1\n")))
-def test_any_settings_of_the_window_are_read_or_set_aside(
-    tmp_path: Path, qapp: QApplication, data: bytes
-) -> None:
-    path = tmp_path / "window.ini"
-    path.write_bytes(data)
-    found, trouble = open_settings(path)
-    assert bool(trouble) == (tmp_path / "window.ini.bad").exists()
-    found.value("theme"), found.value("window/geometry")
-    found.setValue("theme", "dark")
-    found.sync()
-    (tmp_path / "window.ini.bad").unlink(missing_ok=True)
-    assert open_settings(path)[0].value("theme") == "dark"
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Values of any of our messages, as hypothesis makes them up: of the right types, and no more."""
+"""Values of any of our messages, as hypothesis makes them up: of the right types, and how many."""
 
 from __future__ import annotations
 
@@ -6,12 +6,25 @@ import types
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 WHOLE = st.integers(-(2**63), 2**64 - 1)
 """What MessagePack can hold."""
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+
+some = settings(
+    deadline=None,
+    max_examples=60,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+"""The same examples each time: a suite that fails now and then is no help. (Raise the number and
+leave `derandomize` out to search for more.)"""
+
+few = settings(some, max_examples=15)
 
 
 def any_of(kind: Any) -> st.SearchStrategy[Any]:

@@ -6,7 +6,6 @@ Run by `conftest.py` with the Keras backend tensorflow.
 from __future__ import annotations
 
 import json
-import math
 import random
 import tempfile
 from pathlib import Path
@@ -22,6 +21,7 @@ from engine import sample_order
 from engine.tf import devices
 from engine.tf.data import data_sets
 from engine.worker.failures import TrainingFailed
+from tests.engine.tf.small_floats import half_precision, left_out, overflow
 from tests.engine.tf.small_runs import (
     BATCH,
     MIRRORED,
@@ -157,60 +157,6 @@ def streams() -> dict[str, Any]:
     one = made("tf/mirrored", recipe(Draws, lambda: keras.layers.Dropout(0.5), dense(3)))
     one.run_steps(0, 0, 3)
     return {"drawn": drawn, "states": one._streams.states()}
-
-
-def overflow() -> dict[str, Any]:
-    """float16 that overflows on one replica only, in one step of an epoch."""
-    (inputs, targets), _ = data()
-    inputs = inputs.copy()
-    inputs[0] = 60000.0
-    given = recipe(dense(3), datasets=lambda: ((inputs, targets), (inputs, targets)))
-    one = made("tf/mirrored", given, precision="fp16", gradient_norm=True)
-    scale = float(one._optimizer.dynamic_scale.numpy())
-    norms = one.run_steps(0, 0, 4)["gradient_norm"]
-    kernel = one._variables[0]
-    return {
-        "scales": [scale, float(one._optimizer.dynamic_scale.numpy())],
-        "skipped": sum(not np.isfinite(norm) for norm in norms),
-        "updates": int(one._optimizer.iterations.numpy()),
-        "finite": bool(np.isfinite(copies(kernel)).all()),
-        "apart": difference(copies(kernel)[:1], copies(kernel)[1:]),
-    }
-
-
-def left_out() -> dict[str, Any]:
-    """Losses, and differences of the weights from before, of steps the first of which has a NaN."""
-    (inputs, targets), validation = data()
-    inputs = inputs.copy()
-    inputs[0] = math.nan
-    given = recipe(
-        dense(8),
-        keras.layers.BatchNormalization,
-        dense(3),
-        datasets=lambda: ((inputs, targets), validation),
-    )
-    found = {}
-    for kind in ("tf/single", "tf/mirrored", "tf/central_storage"):
-        for precision in ("fp32", "fp16"):
-            one = made(kind, given, on_nan="skip", optimizer="adamw", precision=precision)
-            steps = []
-            for batch in range(3):
-                before = weights(one)
-                [loss] = one.run_steps(0, batch, 1)["loss"]
-                steps.append([math.isfinite(loss), difference(before, weights(one))])
-            found[f"{kind}, {precision}"] = steps
-    return found
-
-
-def half_precision() -> dict[str, float]:
-    """Differences from float32 of the same training."""
-    given = recipe(dense(3))
-    full = trained("tf/single", given, clip_norm=0.5)
-    halves = {name: {"clip_norm": 0.5, "precision": name} for name in ("bf16", "fp16")}
-    return {
-        name: difference(trained("tf/mirrored", given, **options), full)
-        for name, options in halves.items()
-    }
 
 
 def compiled() -> float:

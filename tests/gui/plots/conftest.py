@@ -5,14 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from PySide6.QtCore import QPoint, QPointF
 from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
+from gui.plots.curve_plot import CurvePlot
 from gui.plots.plot_grid import PlotGrid
 from gui.theme import DARK
 
 Inked = Callable[[QWidget, str], int]
+
+
+@pytest.fixture
+def plot(qtbot: QtBot) -> CurvePlot:
+    made = CurvePlot("Loss", unit="nats", value_format=".2f", theme=DARK)
+    qtbot.addWidget(made)
+    made.resize(460, 260)
+    made.show()
+    return made
 
 
 @pytest.fixture
@@ -44,3 +55,20 @@ def inked(qapp: QApplication) -> Inked:
         )
 
     return count
+
+
+def in_sight(plot: CurvePlot) -> tuple[float, float, float, float]:
+    (x0, x1), (y0, y1) = plot.canvas.area.viewRange()
+    return x0, x1, y0, y1
+
+
+def place_of(plot: CurvePlot, step: float, value: float) -> QPoint:
+    scene = plot.canvas.area.mapViewToScene(QPointF(step, value))
+    position: QPoint = plot.canvas.mapFromScene(scene)
+    return position
+
+
+def paint(grid: PlotGrid) -> None:
+    QApplication.processEvents()  # a new plot is laid out
+    for _ in range(2 * len(grid.plots())):
+        grid.tick()
