@@ -72,3 +72,7 @@ def paint(grid: PlotGrid) -> None:
     QApplication.processEvents()  # a new plot is laid out
     for _ in range(2 * len(grid.plots())):
         grid.tick()
+
+
+def titles(grid: PlotGrid) -> list[str]:
+    return [plot.title for plot in grid.plots()]

@@ -7,20 +7,11 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from gui.plots.plot_grid import PlotGrid
+from tests.gui.plots.conftest import paint, titles
 
 STEPS = np.arange(1.0, 101.0)
 HALF = np.full(100, 0.5)
 GIB = 2**30
-
-
-def titles(grid: PlotGrid) -> list[str]:
-    return [plot.title for plot in grid.plots()]
-
-
-def paint(grid: PlotGrid) -> None:
-    QApplication.processEvents()  # a new plot is laid out
-    for _ in range(2 * len(grid.plots())):
-        grid.tick()
 
 
 def test_what_a_step_is_made_of_stands_below_and_smaller(grid: PlotGrid) -> None:

@@ -22,6 +22,7 @@ from gui.plots.plot_grid import PlotGrid
 from gui.plots.x_scale import XKind
 from gui.store_reader import StoreReader
 from gui.theme import DARK
+from tests.gui.plots.conftest import paint
 
 COUNT = 60_000
 
@@ -44,12 +45,6 @@ def background() -> Iterator[Background]:
     made = Background()
     yield made
     made.finish()
-
-
-def paint(grid: PlotGrid) -> None:
-    QApplication.processEvents()
-    for _ in range(2 * len(grid.plots())):
-        grid.tick()
 
 
 def test_a_window_of_a_series_is_exact_or_keeps_its_spikes(long_run: Any) -> None:

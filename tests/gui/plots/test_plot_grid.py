@@ -15,15 +15,11 @@ from gui.plots.arrangement import rows
 from gui.plots.curve_plot import CurvePlot
 from gui.plots.plot_grid import PlotGrid
 from gui.theme import DARK, LIGHT
-from tests.gui.plots.conftest import Inked, paint
+from tests.gui.plots.conftest import Inked, paint, titles
 
 STEPS = np.arange(1.0, 101.0)
 HALF = np.full(100, 0.5)
 GIB = 2**30
-
-
-def titles(grid: PlotGrid) -> list[str]:
-    return [plot.title for plot in grid.plots()]
 
 
 def test_every_series_finds_its_plot(grid: PlotGrid) -> None:
