@@ -29,7 +29,8 @@ MOST_AT_ONCE = 2000
 frame of the window does not wait for them."""
 
 SERIES_AT_ONCE = 6
-"""Series that are read at a look while so many points come in: each has its turn."""
+"""Series that are read at a look while so many points come in: each has its turn. The first look at
+a run reads all of them: half a run is no picture of it."""
 
 LONGEST_ADDITION = 50_000
 """With more new points than this, the whole curve is read anew as one of coarser blocks."""
@@ -167,7 +168,7 @@ class StoreReader(QObject):
         counts = reader.counts()
         floods = sum(counts.values()) - sum(self._counts.values()) > MOST_AT_ONCE
         shortened, over = False, self._info is not None and self._info.state.is_over
-        turns = SERIES_AT_ONCE if floods and not over else len(counts)
+        turns = SERIES_AT_ONCE if floods and self._counts and not over else len(counts)
         for series in [*(name for name in counts if name not in self._counts), *self._counts]:
             if not turns:
                 break

@@ -140,21 +140,23 @@ def test_in_a_flood_every_series_has_its_turn_and_the_end_brings_all(
     run = record()
     run.begin()
     names = [f"rank/{number}/step_time" for number in range(5)]
-    for name in names:
-        run.add_points(name, range(1, 11))
-    reader.watch(run.id)
-    seen = [set(screen.curves)]
-    for _ in range(2):
-        reader.poll()
-        seen.append(set(screen.curves))
-    assert [len(each) for each in seen] == [2, 4, 5]
-    assert all(steps == list(range(1, 11)) for steps in screen.curves.values())
 
-    for name in names:
-        run.add_points(name, range(11, 21))
+    def more(first: int) -> None:
+        for name in names:
+            run.add_points(name, range(first, first + 10))
+
+    def known() -> list[int]:
+        reader.poll()
+        return [len(screen.curves[name]) for name in names]
+
+    more(1)
+    reader.watch(run.id)
+    assert [len(screen.curves[name]) for name in names] == [10] * 5, "the first look shows all"
+    more(11)
+    assert [sum(known()) for _ in range(3)] == [70, 90, 100]
+    more(21)
     run.add(RunEnded("finished", ""))
-    reader.poll()
-    assert [len(screen.curves[name]) for name in names] == [20] * 5
+    assert known() == [30] * 5
 
 
 def test_the_workers_output_arrives_line_by_line_with_its_rank(
