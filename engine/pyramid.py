@@ -1,4 +1,4 @@
-"""A min/max pyramid: every curve at every zoom from a few thousand blocks, spikes kept."""
+"""A min/mean/max pyramid: every curve at every zoom from a few thousand blocks, spikes kept."""
 
 from __future__ import annotations
 
@@ -24,6 +24,23 @@ class Blocks(NamedTuple):
     """Smallest value, NaN only where every point is NaN."""
 
     high: Array
+    mean: Array
+    """Of the finite values; NaN where there are none."""
+
+
+class Rough(NamedTuple):
+    """What each point of a curve of blocks stands for; equally long arrays."""
+
+    mean: Array
+    """Of the points in its place."""
+
+    size: Array
+    """How many they are: half of a block's, because two points draw it."""
+
+
+def single(steps: Array, times: Array, values: Array) -> Blocks:
+    """Points as blocks of level 0."""
+    return Blocks(steps, times, values, values, values)
 
 
 def concatenate(first: Blocks, second: Blocks) -> Blocks:
@@ -40,6 +57,7 @@ def merge(children: Blocks) -> tuple[Blocks, Blocks]:
         groups[1][:, 0],
         np.fmin.reduce(groups[2], axis=1),
         np.fmax.reduce(groups[3], axis=1),
+        _mean(groups[4]),
     )
     return parents, Blocks(*(column[full:] for column in children))
 
@@ -72,3 +90,13 @@ def zigzag(blocks: Blocks) -> tuple[Array, Array, Array]:
     values = np.empty(2 * len(blocks.step))
     values[0::2], values[1::2] = blocks.low, blocks.high
     return np.repeat(blocks.step, 2), np.repeat(blocks.time, 2), values
+
+
+def _mean(rows: Array) -> Array:
+    there = np.isfinite(rows)
+    count = there.sum(axis=1)
+    means = np.full(len(rows), np.nan)
+    with np.errstate(over="ignore"):  # the largest doubles there are
+        sums = np.where(there, rows, 0.0).sum(axis=1)
+    np.divide(sums, count, out=means, where=count > 0)
+    return means

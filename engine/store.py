@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from engine.events import Event, Metrics, Points, Progress
-from engine.pyramid import FACTOR, Blocks, PyramidTail
+from engine.pyramid import FACTOR, Blocks, PyramidTail, single
 from engine.run_state import RunStatus, fold
 
 FILE_NAME = "run.sqlite"
@@ -45,6 +45,7 @@ CREATE TABLE IF NOT EXISTS block (
     time REAL NOT NULL,
     low REAL,
     high REAL,
+    mean REAL,
     PRIMARY KEY (series, level, i)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS status (
@@ -75,6 +76,8 @@ class RunStore:
         self._connection.execute("PRAGMA journal_mode=WAL")
         self._connection.execute("PRAGMA synchronous=NORMAL")
         self._connection.executescript(SCHEMA)
+        if not _has_means(self._connection):
+            self._connection.execute("ALTER TABLE block ADD COLUMN mean REAL")
         self.status: RunStatus
         self._dirty: bool
         self._read_back()
@@ -190,7 +193,7 @@ class RunStore:
         )
         values = np.array(points.values, dtype=np.float64)
         steps = np.array(points.steps, dtype=np.float64)
-        for level, blocks in enumerate(series.tail.extend(Blocks(steps, times, values, values)), 1):
+        for level, blocks in enumerate(series.tail.extend(single(steps, times, values)), 1):
             self._insert_blocks(series, level, series.count // FACTOR**level, blocks)
         series.count += size
         self._set_count(series.id, series.count)
@@ -204,9 +207,10 @@ class RunStore:
             blocks.time.tolist(),
             blocks.low.tolist(),
             blocks.high.tolist(),
+            blocks.mean.tolist(),
             strict=True,
         )
-        self._connection.executemany("INSERT INTO block VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+        self._connection.executemany("INSERT INTO block VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
     def _set_count(self, id: int, count: int) -> None:
         self._connection.execute("UPDATE series SET count = ? WHERE id = ?", (count, id))
@@ -228,17 +232,24 @@ def read_blocks(
     """The blocks of `level` from number `first` to `end` (exclusive), as far as they are complete;
     level 0 are the points themselves."""
     if level:
-        query = "SELECT step, time, low, high FROM block WHERE series = ? AND level = ?"
+        # Blocks of a store that is older than their means have the middle of what they hold.
+        mean = "coalesce(mean, (low + high) / 2)" if _has_means(connection) else "(low + high) / 2"
+        query = f"SELECT step, time, low, high, {mean} FROM block WHERE series = ? AND level = ?"
         parameters: tuple[int, ...] = (series, level, first, end)
     else:
-        query = "SELECT step, time, value, value FROM point WHERE series = ?"
+        query = "SELECT step, time, value, value, value FROM point WHERE series = ?"
         parameters = (series, first, end)
     query += " AND i >= ? AND i < ? ORDER BY i"
     rows = connection.execute(query, parameters).fetchall()
-    columns = np.array(rows, dtype=np.float64).reshape(-1, 4).T  # None becomes NaN
+    columns = np.array(rows, dtype=np.float64).reshape(-1, 5).T  # None becomes NaN
     return Blocks(*columns)
 
 
 def _power_sql() -> str:
     """16**level for SQLite, whose power() is an optional extension."""
     return f"(1 << ({FACTOR.bit_length() - 1} * level))"
+
+
+def _has_means(connection: sqlite3.Connection) -> bool:
+    found = connection.execute("SELECT 1 FROM pragma_table_info('block') WHERE name = 'mean'")
+    return found.fetchone() is not None

@@ -6,7 +6,7 @@ import math
 import sqlite3
 import sys
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from engine.events import Event
-from engine.pyramid import FACTOR, Array, Blocks, concatenate, zigzag
+from engine.pyramid import FACTOR, Array, Blocks, Rough, concatenate, zigzag
 from engine.run_state import RunStatus
 from engine.store import FILE_NAME, read_blocks
 
@@ -66,6 +66,10 @@ class Curve:
     count: int
     """How many points of the series this covers, counted from its beginning: pass it to
     `points_after` for what comes next."""
+
+    rough: Rough | None = None
+    """What the points stand for where they are not all single ones: no average can be made of lowest
+    and highest values, where a spike counts as much as all the rest of its block."""
 
 
 class RunReader:
@@ -147,15 +151,15 @@ class RunReader:
         if count <= most:
             return self._exact(id, 0)
         level = _level(count, most)
-        blocks, covered = NO_BLOCKS, 0
+        found, covered = [], 0
         for finer in range(level, -1, -1):
             size = FACTOR**finer
             rest = read_blocks(self._connection, id, finer, covered // size)
             if finer:  # all but the last block: the newest points are shown as they are
                 rest = Blocks(*(column[:-1] for column in rest))
-            blocks = concatenate(blocks, rest)
+            found.append((rest, size))
             covered += len(rest.step) * size
-        return self._with_gaps(id, Curve(*zigzag(blocks), covered))
+        return self._with_gaps(id, _zigzag(found, covered))
 
     @_reading
     def window(
@@ -175,15 +179,15 @@ class RunReader:
         end = min(count, bisect_right(range(count), last_step, key=step) + 1)
         level = _level(end - covered, most)
         begin = covered = covered - covered % FACTOR**level
-        blocks = NO_BLOCKS
+        found = []
         for finer in range(level, -1, -1):
             size = FACTOR**finer
-            found = read_blocks(self._connection, id, finer, covered // size, end // size)
-            blocks = concatenate(blocks, found)
-            covered += len(found.step) * size
+            blocks = read_blocks(self._connection, id, finer, covered // size, end // size)
+            found.append((blocks, size))
+            covered += len(blocks.step) * size
         if not level:
             return _curve(blocks, covered), True
-        return self._with_gaps(id, Curve(*zigzag(blocks), covered), begin), False
+        return self._with_gaps(id, _zigzag(found, covered), begin), False
 
     def batches(self, series: str, size: int = 50_000) -> Iterator[Curve]:
         """Every point of a series, some at a time."""
@@ -209,7 +213,7 @@ class RunReader:
         single = read_blocks(self._connection, id, 0, count, first * FACTOR)
         whole = read_blocks(self._connection, id, 1, first)
         covered = count + len(single.step) + len(whole.step) * FACTOR
-        return self._with_gaps(id, Curve(*zigzag(concatenate(single, whole)), covered), count)
+        return self._with_gaps(id, _zigzag([(single, 1), (whole, FACTOR)], covered), count)
 
     def _exact(self, id: int, first: int) -> Curve:
         blocks: Blocks = read_blocks(self._connection, id, 0, first)
@@ -229,11 +233,14 @@ class RunReader:
             return curve
         steps, times = np.array(rows, dtype=np.float64).T
         places = np.searchsorted(curve.step, steps, "right")
+        rough = curve.rough
         return Curve(
             np.insert(curve.step, places, steps),
             np.insert(curve.time, places, times),
             np.insert(curve.value, places, np.nan),
             curve.count,
+            rough
+            and Rough(np.insert(rough.mean, places, np.nan), np.insert(rough.size, places, 1.0)),
         )
 
     def _find(self, series: str) -> tuple[int, int]:
@@ -245,6 +252,15 @@ class RunReader:
 
 def _curve(points: Blocks, count: int) -> Curve:
     return Curve(points.step, points.time, points.low, count)
+
+
+def _zigzag(found: Sequence[tuple[Blocks, int]], count: int) -> Curve:
+    """A curve of blocks that stand for so many points each."""
+    blocks = NO_BLOCKS
+    for each, _ in found:
+        blocks = concatenate(blocks, each)
+    sizes = np.concatenate([np.full(len(each.step), size / 2) for each, size in found])
+    return Curve(*zigzag(blocks), count, Rough(np.repeat(blocks.mean, 2), np.repeat(sizes, 2)))
 
 
 def _level(count: int, most: int) -> int:
@@ -260,7 +276,7 @@ def _level(count: int, most: int) -> int:
 LARGEST = sys.float_info.max
 """Beyond it is infinity."""
 
-NO_BLOCKS = Blocks(*[np.empty(0)] * 4)
+NO_BLOCKS = Blocks(*[np.empty(0)] * 5)
 
 EMPTY = Curve(np.empty(0), np.empty(0), np.empty(0), 0)
 """A curve without points."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.pyramid import FACTOR, Array, Blocks, PyramidTail, concatenate, merge, zigzag
+from engine.pyramid import FACTOR, Array, Blocks, PyramidTail, concatenate, merge, single, zigzag
 
 
 def points(values: Array, first: int = 0) -> Blocks:
     """Values at the steps `first`, `first + 1`, ... and at ten times that as times."""
     steps = np.arange(first, first + len(values), dtype=np.float64)
-    return Blocks(steps, 10 * steps, values, values)
+    return single(steps, 10 * steps, values)
 
 
 def noise(count: int) -> Array:
@@ -45,7 +45,7 @@ def test_points_that_come_in_chunks_build_the_same_pyramid_as_by_hand(chunk: int
             levels[level].append(blocks)
     for level in (1, 2):
         built = np.concatenate([np.array(blocks) for blocks in levels[level - 1]], axis=1).T
-        np.testing.assert_array_equal(built, by_hand(points(values), level))
+        np.testing.assert_array_equal(built[:, :4], by_hand(points(values), level))
 
 
 def test_merge_leaves_the_children_that_fill_no_block() -> None:
@@ -62,6 +62,22 @@ def test_a_block_is_nan_only_where_every_point_is() -> None:
     parents, _ = merge(points(values))
     np.testing.assert_array_equal(parents.low, [5.0, np.nan])
     np.testing.assert_array_equal(parents.high, [5.0, np.nan])
+
+
+def test_the_mean_of_a_block_is_that_of_its_finite_values() -> None:
+    values = np.arange(64.0)
+    values[[5, 20, 21]] = np.nan, np.inf, -np.inf
+    values[32:48] = np.nan
+    parents, _ = merge(points(values))
+    wanted = [np.mean([v for v in row if np.isfinite(v)] or np.nan) for row in np.split(values, 4)]
+    np.testing.assert_allclose(parents.mean, wanted)
+    grandparents, _ = merge(merge(points(np.arange(256.0)))[0])
+    assert grandparents.mean.tolist() == [127.5]
+
+
+def test_the_mean_of_the_largest_doubles_is_none_but_no_trouble() -> None:
+    parents, _ = merge(points(np.full(16, np.finfo(float).max)))
+    assert not np.isfinite(parents.mean[0])
 
 
 def test_an_infinite_spike_is_kept() -> None:

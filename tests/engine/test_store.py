@@ -147,7 +147,7 @@ def expected_levels(values: list[float]) -> list[list[list[float]]]:
 
 
 def without_times(found: list[list[list[float]]]) -> list[list[list[float]]]:
-    return [[[step, low, high] for step, _, low, high in rows] for rows in found]
+    return [[[step, low, high] for step, _, low, high, _ in rows] for rows in found]
 
 
 def wave(count: int) -> list[float]:
@@ -163,6 +163,36 @@ def test_the_pyramid_goes_on_where_it_was_after_reopening(
     with closing(reopened(store, tmp_path)) as again:
         again.append(losses(values[cut:], first_step=cut + 1), 2.0)
     assert without_times(levels(tmp_path, "train/loss")) == expected_levels(values)
+
+
+def means(folder: Path) -> list[list[float]]:
+    return [[row[-1] for row in rows] for rows in levels(folder, "train/loss")]
+
+
+@pytest.mark.parametrize("cut", [1, 16, 257, 300])
+def test_blocks_have_the_mean_of_their_points_also_after_reopening(
+    cut: int, store: RunStore, tmp_path: Path
+) -> None:
+    values = wave(600)
+    store.append(losses(values[:cut]), 1.0)
+    with closing(reopened(store, tmp_path)) as again:
+        again.append(losses(values[cut:], first_step=cut + 1), 2.0)
+    for level, found in enumerate(means(tmp_path)):
+        size = FACTOR**level
+        by_hand = np.reshape(values[: 600 // size * size], (-1, size)).mean(axis=1)
+        np.testing.assert_allclose(found, by_hand, atol=1e-12)
+
+
+def test_a_store_from_before_the_means_is_read_and_goes_on(store: RunStore, tmp_path: Path) -> None:
+    store.append(losses([0.0, 4.0] * 16), 1.0)
+    store.close()
+    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as old:
+        old.execute("ALTER TABLE block DROP COLUMN mean")
+        old.commit()
+    assert means(tmp_path)[1] == [2.0, 2.0], "the middle, for want of something better"
+    with closing(RunStore(tmp_path)) as again:
+        again.append(losses([1.0] * 15 + [9.0], first_step=33), 2.0)
+    assert means(tmp_path)[1] == [2.0, 2.0, 1.5]
 
 
 @pytest.mark.parametrize("reopen", [False, True], ids=["same store", "reopened"])
