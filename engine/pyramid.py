@@ -37,6 +37,10 @@ class Rough(NamedTuple):
     size: Array
     """How many they are: half of a block's, because two points draw it."""
 
+    def scaled(self, factor: float) -> Rough:
+        """The same of values that are `factor` times as large."""
+        return self._replace(mean=self.mean * factor)
+
 
 def single(steps: Array, times: Array, values: Array) -> Blocks:
     """Points as blocks of level 0."""

@@ -68,8 +68,8 @@ class Curve:
     `points_after` for what comes next."""
 
     rough: Rough | None = None
-    """What the points stand for where they are not all single ones: no average can be made of lowest
-    and highest values, where a spike counts as much as all the rest of its block."""
+    """What the points stand for where they are not all single ones: lowest and highest values have
+    no average worth drawing, because a spike counts as much there as all the rest of its block."""
 
 
 class RunReader:

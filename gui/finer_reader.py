@@ -27,8 +27,9 @@ class _Wish(NamedTuple):
 class FinerReader(QObject):
     """Answers `request` with `finer`; of the wishes for one series only the newest matters."""
 
-    finer = Signal(str, object, object, object, bool)
-    """Series; steps, values and times (float64 arrays); whether every point is there."""
+    finer = Signal(str, object, object, object, object)
+    """Series; steps, values and times (float64 arrays); what they stand for (Rough), or None where
+    every point is there."""
 
     trouble = Signal(str)
     """A sentence: the store cannot be read."""
@@ -61,9 +62,9 @@ class FinerReader(QObject):
         )
 
     def _found(self, wish: _Wish, answer: tuple[Curve, bool]) -> None:
-        curve, exact = answer
+        curve, _ = answer
         if self._go_on(wish) and len(curve.step):
-            self.finer.emit(wish.series, curve.step, curve.value, curve.time, exact)
+            self.finer.emit(wish.series, curve.step, curve.value, curve.time, curve.rough)
 
     def _failed(self, wish: _Wish, error: Exception) -> None:
         if not isinstance(error, sqlite3.Error):

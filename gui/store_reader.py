@@ -63,11 +63,11 @@ class StoreReader(QObject):
     events = Signal(object)
     """list[StoredEvent], oldest first."""
 
-    points = Signal(str, object, object, object, bool)
-    """Series, steps, values and times (float64 arrays) to append; and whether points stand for
-    several each, so that finer ones can be had."""
+    points = Signal(str, object, object, object, object)
+    """Series, steps, values and times (float64 arrays) to append; and the Rough that says what they
+    stand for, or None where they are single points."""
 
-    curve = Signal(str, object, object, object, bool)
+    curve = Signal(str, object, object, object, object)
     """The same, to replace what there was."""
 
     log_lines = Signal(int, list)
@@ -178,13 +178,12 @@ class StoreReader(QObject):
             if is_new or (new and shown + new > MOST_SHOWN and not shortened):
                 shortened = shortened or not is_new
                 curve, shown = reader.history(series), 0
-                coarse = curve.count > len(curve.step)
-                self.curve.emit(series, curve.step, curve.value, curve.time, coarse)
+                self.curve.emit(series, curve.step, curve.value, curve.time, curve.rough)
             elif new:
-                coarse = floods and new > FACTOR
-                read = reader.overview_after if coarse else reader.points_after
+                hurries = floods and new > FACTOR
+                read = reader.overview_after if hurries else reader.points_after
                 curve = read(series, known)
-                self.points.emit(series, curve.step, curve.value, curve.time, coarse)
+                self.points.emit(series, curve.step, curve.value, curve.time, curve.rough)
             else:
                 continue
             turns -= 1

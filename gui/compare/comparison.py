@@ -10,6 +10,7 @@ from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSplitter, QVBoxLayout, QWidget
 
 from engine.client import RunInfo
+from engine.pyramid import Rough
 from gui.background import Background
 from gui.compare.chosen import ChosenRuns
 from gui.compare.curve_tail import CurveTail
@@ -148,9 +149,15 @@ class Comparison(QWidget):
         self._finer[run_id].request(series, first, last)
 
     def _take_finer(
-        self, run_id: str, series: str, steps: Array, values: Array, times: Array, exact: bool
+        self,
+        run_id: str,
+        series: str,
+        steps: Array,
+        values: Array,
+        times: Array,
+        rough: Rough | None,
     ) -> None:
-        self.plots.set_finer(run_id, series, steps, values, times, exact=exact)
+        self.plots.set_finer(run_id, series, steps, values, times, rough)
 
     def _say(self, run_id: str, sentence: str) -> None:
         if run_id not in self._said:

@@ -10,6 +10,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QWidget
 
 from engine.client import RunInfo
+from engine.pyramid import Rough
 from gui.compare.curve_tail import News
 from gui.compare.places import place
 from gui.plots.curve_plot import CurvePlot
@@ -64,21 +65,29 @@ class ComparisonPlots(PlotPanel):
             self._set_scales(plot)
         steps, times = news.curve.step, news.curve.time
         values = np.asarray(news.curve.value, dtype=np.float64) * where.factor
+        rough = news.curve.rough
+        rough = rough and rough.scaled(where.factor)
         if news.replaces:
-            coarse = news.curve.count > len(steps)
-            plot.set_points(run_id, steps, values, times, coarse=coarse)
+            plot.set_points(run_id, steps, values, times, rough=rough)
         else:
-            plot.add_points(run_id, steps, values, times)
+            plot.add_points(run_id, steps, values, times, rough=rough)
         plot.set_headline(" ")
 
     def set_finer(
-        self, run_id: str, series: str, steps: Array, values: Array, times: Array, *, exact: bool
+        self,
+        run_id: str,
+        series: str,
+        steps: Array,
+        values: Array,
+        times: Array,
+        rough: Rough | None,
     ) -> None:
         """Take finer points of a part of a curve: the answer to `finer_wanted`."""
         where = place(series)
         if where is not None and where.plot in self._plots:
             plot = self._plots[where.plot]
-            plot.set_finer(run_id, steps, values * where.factor, times, exact=exact)
+            rough = rough and rough.scaled(where.factor)
+            plot.set_finer(run_id, steps, values * where.factor, times, rough)
 
     def set_x_scales(self, scales: Mapping[str, XScale]) -> None:
         """Place the curves of each run on its own horizontal axis: time and epochs are counted

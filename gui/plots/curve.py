@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pyqtgraph as pg
 
+from engine.pyramid import Rough
 from gui.plots.pyramid import Array
 from gui.plots.ranges import Range
 from gui.plots.series import Series
@@ -153,13 +154,13 @@ class Curve:
         self._asked = wanted
         return wanted
 
-    def set_finer(self, steps: Array, values: Array, times: Array, *, exact: bool) -> None:
+    def set_finer(self, steps: Array, values: Array, times: Array, rough: Rough | None) -> None:
         """Take the points of a piece, the answer to `missing`."""
         series = Series()
         series.set_smoothing(self.series.smoothing)
         series.set_x_scale(self._scale)
-        series.extend(steps, values, times)
-        self._piece = Piece(series, exact)
+        series.extend(steps, values, times, rough)
+        self._piece = Piece(series, exact=rough is None)
 
     def gaps(self, x0: float, x1: float, pixels: int) -> Array:
         """Places in sight to be marked because the value there is NaN or infinite."""

@@ -7,6 +7,7 @@ import math
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtWidgets import QFrame, QLabel, QStackedWidget, QVBoxLayout, QWidget
 
+from engine.pyramid import Rough
 from gui.plots.canvas import Best, Canvas
 from gui.plots.curve_set import CurveSet
 from gui.plots.plot_header import PlotHeader
@@ -75,13 +76,13 @@ class CurvePlot(QFrame):
         values: Array,
         times: Array | None = None,
         *,
-        coarse: bool = False,
+        rough: Rough | None = None,
     ) -> None:
-        """Replace the points of a curve, which is made where there is none. `coarse`: points stand
-        for several each, so a zoom asks for finer ones."""
+        """Replace the points of a curve, which is made where there is none. `rough` says
+        what points stand for that are no single ones: a zoom asks for finer ones, then."""
         if curve_name in self.curves:
             self.curves[curve_name].clear()
-        self.add_points(curve_name, steps, values, times, coarse=coarse)
+        self.add_points(curve_name, steps, values, times, rough=rough)
 
     def add_points(
         self,
@@ -90,25 +91,25 @@ class CurvePlot(QFrame):
         values: Array,
         times: Array | None = None,
         *,
-        coarse: bool = False,
+        rough: Rough | None = None,
     ) -> None:
         """Append points (ascending steps; times in seconds since the epoch) to a curve, which is
-        made where there is none. `coarse` as for `set_points`."""
+        made where there is none. `rough` as for `set_points`."""
         if curve_name not in self.curves:
             self.set_curve(curve_name)
         curve = self.curves[curve_name]
-        curve.series.extend(steps, values, times)
-        if coarse:
+        curve.series.extend(steps, values, times, rough)
+        if rough is not None:
             curve.coarse = len(curve.series)
         self._pages.setCurrentWidget(self.canvas)
         self._dirty = True
 
     def set_finer(
-        self, curve_name: str, steps: Array, values: Array, times: Array, *, exact: bool
+        self, curve_name: str, steps: Array, values: Array, times: Array, rough: Rough | None
     ) -> None:
-        """Take finer points of a part of a curve; `exact`: there are no more of them."""
+        """Take finer points of a part of a curve; without `rough` there are no more of them."""
         if curve_name in self.curves:
-            self.curves[curve_name].set_finer(steps, values, times, exact=exact)
+            self.curves[curve_name].set_finer(steps, values, times, rough)
             self._dirty = True
 
     def clear(self) -> None:

@@ -8,6 +8,7 @@ from functools import partial
 from PySide6.QtCore import QSettings, Signal
 from PySide6.QtWidgets import QWidget
 
+from engine.pyramid import Rough
 from engine.store_reader import StoredEvent
 from gui.plots.bar_memory import BarMemory
 from gui.plots.curve_plot import CurvePlot
@@ -57,11 +58,11 @@ class PlotGrid(PlotPanel):
         steps: Array,
         values: Array,
         times: Array | None = None,
-        coarse: bool = False,
+        rough: Rough | None = None,
     ) -> None:
         """Append points of the engine's `series`, with ascending steps and times (seconds since the
-        epoch). `coarse` as for `set_points`."""
-        self._sorter.take(series, steps, values, times, replace=False, coarse=coarse)
+        epoch). `rough` as for `set_points`."""
+        self._sorter.take(series, steps, values, times, replace=False, rough=rough)
 
     def set_points(
         self,
@@ -69,17 +70,17 @@ class PlotGrid(PlotPanel):
         steps: Array,
         values: Array,
         times: Array | None = None,
-        coarse: bool = False,
+        rough: Rough | None = None,
     ) -> None:
-        """Replace the points of the engine's `series`. `coarse`: they stand for several each, so
-        that zooming in asks for finer ones."""
-        self._sorter.take(series, steps, values, times, replace=True, coarse=coarse)
+        """Replace the points of the engine's `series`. `rough` says what they stand for where
+        they are no single ones: zooming in asks for finer ones, then."""
+        self._sorter.take(series, steps, values, times, replace=True, rough=rough)
 
     def set_finer(
-        self, series: str, steps: Array, values: Array, times: Array, exact: bool
+        self, series: str, steps: Array, values: Array, times: Array, rough: Rough | None
     ) -> None:
-        """Take finer points of a part of a series; `exact`: all of them are there."""
-        self._sorter.take_finer(series, steps, values, times, exact=exact)
+        """Take finer points of a part of a series; `rough` as for `set_points`."""
+        self._sorter.take_finer(series, steps, values, times, rough)
 
     def set_edits(self, edits: Mapping[int, str]) -> None:
         """Say what was changed in the settings before an attempt, by its number."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 
+from engine.pyramid import Rough
 from gui.plots.pyramid import Array, GrowingArray, Pyramid, highest, lowest, mean
 from gui.plots.smoothing import MovingAverage
 from gui.plots.x_scale import XKind, XScale
@@ -34,6 +36,7 @@ class Series:
         self._x = self._places()
         self._breaks = self._scale.breaks(self._times.values)
         self._raw = Pyramid(lowest, highest)
+        self._rough: list[tuple[int, Rough]] = []
         self._low = self._high = self._low_positive = math.nan
         self.last = math.nan
         """The newest value as it came; NaN where there is none."""
@@ -45,10 +48,13 @@ class Series:
         steps: Array | Sequence[float],
         values: Array | Sequence[float],
         times: Array | None = None,
+        rough: Rough | None = None,
     ) -> None:
         """Append equally many steps, values and times (seconds since the epoch; without them the
-        points are not seen on an axis of time). Points before the last one are drawn where they
-        are, but a zoom may miss them: replace the series when a run goes back."""
+        points are not seen on an axis of time); `rough` says what they stand for where they are no
+        single points: that is smoothed, for as many steps as they are. Points before the last one
+        are drawn where they are, but a zoom may miss them: replace the series when a run goes
+        back."""
         values = np.asarray(values, dtype=np.float64)
         if not len(values):
             return
@@ -59,6 +65,8 @@ class Series:
         newest = self._times.values[-1:]
         times = np.fmax.accumulate(np.concatenate((newest, times)))[len(newest) :]
         self._gaps.extend(np.float64(len(self)) + np.flatnonzero(np.isnan(finite)))
+        if rough is not None:
+            self._rough.append((len(self), rough))
         self._steps.extend(steps)
         self._times.extend(times)
         if self._x is not self._steps:
@@ -216,6 +224,25 @@ class Series:
 
     def _catch_up(self) -> None:
         done = len(self._smoothed)
-        new = self._raw.values[done : done + SMOOTHED_AT_ONCE]
-        if len(new):
-            self._smoothed.extend(self._average.extend(new))
+        for values, size in self._pieces(done, min(done + SMOOTHED_AT_ONCE, len(self))):
+            self._smoothed.extend(self._average.extend(values, size))
+
+    def _pieces(self, begin: int, end: int) -> Iterator[tuple[Array, float]]:
+        """What the points from number `begin` to `end` (exclusive) stand for, in pieces of equally
+        many steps a point."""
+        for first, rough in self._rough:
+            last = min(first + len(rough.mean), end)
+            if last <= begin:
+                continue
+            if first >= end:
+                break
+            if first > begin:
+                yield self._raw.values[begin:first], 1.0
+                begin = first
+            mean, size = (part[begin - first : last - first] for part in rough)
+            cuts = [0, *(np.flatnonzero(np.diff(size)) + 1).tolist(), len(size)]
+            for start, stop in pairwise(cuts):
+                yield mean[start:stop], float(size[start])
+            begin = last
+        if begin < end:
+            yield self._raw.values[begin:end], 1.0

@@ -12,6 +12,8 @@ _MOST_FADING = 200.0
 """Natural logarithm of how far weights fade in one block: values up to 1e200 stay in a double."""
 
 _LONGEST_BLOCK = 4096
+_FORGOTTEN = 1e-15
+"""A weight that makes no difference to a double."""
 
 
 class MovingAverage:
@@ -23,35 +25,43 @@ class MovingAverage:
         self._keep = keep
         self._sum = 0.0
         self._weight = 0.0
-        most = int(_MOST_FADING / -math.log(keep)) if keep > 0 else 1
-        self._block = min(max(1, most), _LONGEST_BLOCK)
 
-    def extend(self, values: Array) -> Array:
-        """The average after each of `values`; costs as much as there are values."""
-        if not self._keep:
-            return values
+    def extend(self, values: Array, size: float = 1.0) -> Array:
+        """The average after each of `values`; costs as much as there are values. Each counts as
+        `size` equal ones do that follow each other."""
+        keep = self._keep**size
+        if keep < _FORGOTTEN:
+            return self._forget(values)
         known = ~np.isnan(values)
         if known.all():
-            return self._averages(values)
+            return self._averages(values, keep)
         result = np.full(len(values), np.nan)
-        result[known] = self._averages(values[known])
+        result[known] = self._averages(values[known], keep)
         return result
 
-    def _averages(self, values: Array) -> Array:
+    def _forget(self, values: Array) -> Array:
+        """Nothing is left of the past: each value is its own average."""
+        known = values[~np.isnan(values)]
+        if len(known):
+            self._sum, self._weight = float(known[-1]), 1.0
+        return values
+
+    def _averages(self, values: Array, keep: float) -> Array:
         """Whole blocks in one go, then the rest as one shorter block."""
-        whole = len(values) // self._block * self._block
+        block = min(max(1, int(_MOST_FADING / -math.log(keep))), _LONGEST_BLOCK)
+        whole = len(values) // block * block
         result = np.empty(len(values))
         if whole:
-            result[:whole] = self._blocks(values[:whole].reshape(-1, self._block)).ravel()
+            result[:whole] = self._blocks(values[:whole].reshape(-1, block), keep).ravel()
         if whole < len(values):
-            result[whole:] = self._blocks(values[None, whole:])[0]
+            result[whole:] = self._blocks(values[None, whole:], keep)[0]
         return result
 
-    def _blocks(self, rows: Array) -> Array:
+    def _blocks(self, rows: Array, keep: float) -> Array:
         """The averages in equally long blocks that follow each other, a row each."""
-        fade = self._keep ** np.arange(1, rows.shape[1] + 1)
+        fade = keep ** np.arange(1, rows.shape[1] + 1)
         sums = np.cumsum(rows / fade, axis=1)
-        sums *= (1 - self._keep) * fade
+        sums *= (1 - keep) * fade
         # What each block takes over from the one before is all that has to be worked out in turn.
         whole, before = float(fade[-1]), np.empty(len(rows))
         for number, own in enumerate(sums[:, -1].tolist()):

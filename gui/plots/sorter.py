@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from engine.pyramid import Rough
 from gui.plots.curve_plot import CurvePlot
 from gui.plots.headlines import Headlines
 from gui.plots.pyramid import Array
@@ -56,7 +57,7 @@ class Sorter:
         times: Array | None,
         *,
         replace: bool,
-        coarse: bool = False,
+        rough: Rough | None = None,
     ) -> None:
         """Append points to the curve of the engine's `series`, or `replace` them."""
         place = route(series)
@@ -80,24 +81,26 @@ class Sorter:
             elif place.rank is not None:
                 self._dress_ranks(place.rank)
         scaled = np.asarray(values, dtype=np.float64) * place.factor
+        rough = rough and rough.scaled(place.factor)
         if replace:
-            plot.set_points(name, steps, scaled, times, coarse=coarse)
+            plot.set_points(name, steps, scaled, times, rough=rough)
         else:
-            plot.add_points(name, steps, scaled, times, coarse=coarse)
+            plot.add_points(name, steps, scaled, times, rough=rough)
         if place.best:
             self._mark_best(series, place, steps, scaled, times, replace=replace)
         if place.is_device or place.rank is not None:
             plot.set_headline(self._headlines.take(place, scaled, replace=replace))
 
     def take_finer(
-        self, series: str, steps: Array, values: Array, times: Array, *, exact: bool
+        self, series: str, steps: Array, values: Array, times: Array, rough: Rough | None
     ) -> None:
         """Take finer points of a part of a curve."""
         place = route(series)
         if place is not None and place.plot in self._plots:
             scaled = values * place.factor
+            rough = rough and rough.scaled(place.factor)
             plot = self._plots[place.plot]
-            plot.set_finer(place.curve_name, steps, scaled, times, exact=exact)
+            plot.set_finer(place.curve_name, steps, scaled, times, rough)
 
     def placed(self, markers: Sequence[Marker]) -> list[Marker]:
         """`markers`, those whose time alone is known at the step that the loss had reached."""

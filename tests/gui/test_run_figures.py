@@ -10,6 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.client import RunInfo
 from engine.events import EpochEnded, Event, Rewound, TrainingStarted
+from engine.pyramid import Rough
 from engine.run_state import RunState, RunStatus
 from engine.spec import RunSpec
 from engine.store_reader import StoredEvent
@@ -50,6 +51,16 @@ def test_the_trend_compares_the_last_epoch_with_the_one_before(figures: RunFigur
     figures.take_points("train/loss", np.arange(21.0, 31), np.full(10, np.nan))
     figures.show_info(info(steps_per_epoch=10, metrics={"train/loss": float("nan")}))
     assert cards.shown["loss"] == ("nan", "", "")
+
+
+def test_the_trend_of_a_curve_of_blocks_is_that_of_their_means(figures: RunFigures) -> None:
+    cards = Cards(figures)
+    figures.take_events(stored(TrainingStarted(0, 10, 3, 1, parameters=5)))
+    extremes, mean = np.tile([0.0, 90.0], 10), np.repeat([2.0, 1.0], 10)
+    rough = Rough(mean, np.full(20, 8.0))
+    figures.take_curve("train/loss", np.arange(1.0, 21), extremes, np.arange(20.0), rough)
+    figures.show_info(info(steps_per_epoch=10, metrics={"train/loss": 1.0}))
+    assert cards.shown["loss"] == ("1", "▼ 50.0 % / epoch", "good")
 
 
 def test_the_best_epoch_by_the_metric_that_is_no_loss(figures: RunFigures) -> None:
