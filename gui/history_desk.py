@@ -20,6 +20,9 @@ from gui.notes_dialog import NotesDialog
 from gui.run_history import RunHistory
 from gui.state_look import state_name
 
+_MOST_OFFERED = 20
+"""Runs of the trash that can be brought back one by one; the newest."""
+
 
 class CannotWrite(Exception):
     """Notes that could not be written; the text is a sentence."""
@@ -95,7 +98,16 @@ class HistoryDesk(QObject):
         return next((info for info in self._history.selected() if not info.state.is_over), None)
 
     def _offer_trash(self) -> None:
-        count = len(trash.trashed())
+        found = trash.trashed()
+        count, menu = len(found), self._panel.bring_back
+        menu.clear()
+        menu.setEnabled(bool(count))
+        for run_id in found[:_MOST_OFFERED]:
+            text = self.tr("Run {run}").format(run=run_id)
+            menu.addAction(text).triggered.connect(partial(self._bring_back, [run_id]))
+        if count > 1:
+            text = self.tr("All {count}").format(count=count)
+            menu.addAction(text).triggered.connect(partial(self._bring_back, found))
         self._panel.empty_trash.setEnabled(bool(count))
         self._panel.empty_trash.setText(
             self.tr("Empty trash ({count})…").format(count=count)
@@ -156,7 +168,10 @@ class HistoryDesk(QObject):
         self._panel.undo_bar.say(said)
 
     def _undo(self) -> None:
-        run_ids, self._deleted = self._deleted, []
+        self._bring_back(self._deleted)
+
+    def _bring_back(self, run_ids: list[str], *_: bool) -> None:
+        self._deleted = [each for each in self._deleted if each not in run_ids]
         self._offer_undo()
         work = partial(_each, trash.restore, run_ids)
         self._background.run(work, self._came_back, self._fail)

@@ -18,6 +18,10 @@ SMOOTHED_AT_ONCE = 200_000
 next frames, so that no move of the slider stops the window."""
 
 
+LARGEST = 1e300
+"""Values beyond have distances that no double holds: they are a gap, as infinity is."""
+
+
 class Series:
     """Values over ascending steps and times. NaN, and infinity on screen, is a gap."""
 
@@ -59,14 +63,14 @@ class Series:
         if not len(values):
             return
         steps = np.asarray(steps, dtype=np.float64)
-        finite = np.where(np.isfinite(values), values, np.nan)
+        finite = _drawable(values)
         times = np.full(len(steps), np.nan) if times is None else np.asarray(times)
         # A clock that was set back must not fold the curve over itself.
         newest = self._times.values[-1:]
         times = np.fmax.accumulate(np.concatenate((newest, times)))[len(newest) :]
         self._gaps.extend(np.float64(len(self)) + np.flatnonzero(np.isnan(finite)))
         if rough is not None:
-            self._rough.append((len(self), rough))
+            self._rough.append((len(self), rough._replace(mean=_drawable(rough.mean))))
         self._steps.extend(steps)
         self._times.extend(times)
         if self._x is not self._steps:
@@ -246,3 +250,8 @@ class Series:
             begin = last
         if begin < end:
             yield self._raw.values[begin:end], 1.0
+
+
+def _drawable(values: Array) -> Array:
+    drawable: Array = np.where(np.abs(values) <= LARGEST, values, np.nan)
+    return drawable

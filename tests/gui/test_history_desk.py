@@ -141,6 +141,24 @@ def test_a_run_that_cannot_be_read_is_found_and_deleted(room: Room, qtbot: QtBot
     assert trash.trashed() == ["2"]
 
 
+def test_the_trash_gives_back_what_another_window_put_there(room: Room, qtbot: QtBot) -> None:
+    for _ in range(3):
+        write_run("finished")
+        trash.delete(str(len(trash.trashed()) + 1))
+    menu = room.panel.bring_back
+    room.panel.more.menu().aboutToShow.emit()
+    assert [action.text() for action in menu.actions()] == ["Run 3", "Run 2", "Run 1", "All 3"]
+    with qtbot.waitSignal(room.desk.changed):
+        menu.actions()[1].trigger()
+    assert (trash.trashed(), paths.run_ids()) == (["3", "1"], ["2"])
+    room.panel.more.menu().aboutToShow.emit()
+    with qtbot.waitSignal(room.desk.changed):
+        menu.actions()[-1].trigger()
+    assert trash.trashed() == []
+    room.panel.more.menu().aboutToShow.emit()
+    assert not menu.isEnabled()
+
+
 def test_what_can_come_back_does_and_the_rest_is_said(room: Room, qtbot: QtBot) -> None:
     for _ in range(2):
         write_run("finished")

@@ -92,6 +92,16 @@ def test_a_gap_stays_empty_and_infinity_does_not_stretch_the_axis(
     assert {image.pixelColor(x, y).name() for x in range(left, right)} == {DARK.card}
 
 
+def test_the_largest_doubles_do_not_crash(plot: CurvePlot) -> None:
+    largest = float(np.finfo(float).max)
+    plot.add_points("train", np.arange(5.0), np.array([-largest, -1e300, 0.0, 1e300, largest]))
+    assert plot.refresh()
+    plot.grab()
+    _, _, low, high = in_sight(plot)
+    assert -2e300 < low < -1e300
+    assert 1e300 < high < 2e300
+
+
 def test_only_nan_does_not_crash(plot: CurvePlot) -> None:
     plot.add_points("train", STEPS, np.full(100, np.nan))
     plot.set_smoothing(0.9)
