@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from engine.best_figures import less_is_better
 from gui.translation import QT_TRANSLATE_NOOP, translate
 
 THROUGHPUT = "train/samples_per_second"
@@ -157,7 +158,7 @@ def route(series: str) -> Route | None:
         case "train" if name:
             return Route(_metric(name, 2), _TRAIN, 0, _factor(name))
         case "validation" if name:
-            best = int("accuracy" in name)
+            best = -1 if less_is_better(name) else 1
             return Route(_metric(name, 1), _VAL, 1, _factor(name), smooth=False, best=best)
         case "device":
             device, _, figure = name.rpartition("/")

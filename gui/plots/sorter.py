@@ -129,6 +129,7 @@ class Sorter:
     ) -> None:
         if replace:
             self._best.pop(series, None)
+            self._plots[place.plot].mark_no_best()
         merits = np.where(np.isfinite(values), place.best * values, -math.inf)
         if not len(merits):
             return

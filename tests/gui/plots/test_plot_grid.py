@@ -104,7 +104,31 @@ def test_the_best_validation_gets_a_star(grid: PlotGrid, monkeypatch: pytest.Mon
     grid.add_points("validation/loss", STEPS[:3], np.array([0.5, 0.25, 0.75]))
     grid.set_points("validation/accuracy", STEPS[:1], np.array([0.5]))
     grid.add_points("validation/top_5", STEPS[:3], np.array([0.5, 0.25, 0.75]))
-    assert stars == [("Accuracy", 2, 75), ("Loss", 2, 0.25), ("Accuracy", 1, 50)]
+    grid.add_points("validation/top_5_error", STEPS[:3], np.array([0.5, 0.25, 0.75]))
+    assert stars == [
+        ("Accuracy", 2, 75),
+        ("Loss", 2, 0.25),
+        ("Accuracy", 1, 50),
+        ("Top 5", 3, 0.75),
+        ("Top 5 error", 2, 0.25),
+    ]
+
+
+@pytest.mark.parametrize("values", [[], [math.nan]])
+def test_the_star_goes_with_the_points_it_stood_for(
+    grid: PlotGrid, inked: Inked, values: list[float]
+) -> None:
+    canvas = grid.plot("Loss").canvas
+    grid.add_points("train/loss", STEPS, STEPS / 100)  # what is in sight stays
+    grid.add_points("validation/loss", STEPS[:3], np.array([0.5, 0.25, 0.75]))
+    paint(grid)
+    assert inked(canvas, DARK.warn) > 5
+    grid.set_points("validation/loss", STEPS[: len(values)], np.array(values))
+    paint(grid)
+    assert inked(canvas, DARK.warn) == 0
+    grid.add_points("validation/loss", STEPS[1:2], np.array([0.8]))
+    paint(grid)
+    assert inked(canvas, DARK.warn) > 5
 
 
 def test_devices_have_their_names_and_the_colours_of_their_order(grid: PlotGrid) -> None:
