@@ -146,6 +146,20 @@ def test_devices_have_their_names_and_the_colours_of_their_order(grid: PlotGrid)
         assert middle.name() == DARK.cycle[2]
 
 
+def test_devices_that_share_a_colour_are_told_apart_by_dashes(grid: PlotGrid) -> None:
+    names = [f"gpu{number}" for number in range(16)]
+    grid.add_points("device/gpu0/power", STEPS, HALF)
+    grid.set_device_labels(dict(zip(names, names, strict=True)))
+    for name in names[1:]:
+        grid.add_points(f"device/{name}/power", STEPS, HALF)
+    curves = {curve.label: curve for curve in grid.plot("Device power").curves.curves()}
+    looks = {(DARK.curve(curve.colour_index), curve.dashed) for curve in curves.values()}
+    assert len(looks) == 16
+    assert [name for name in names if curves[name].dashed] == names[8:]
+    grid.set_device_labels({"gpu8": "GPU 8"})
+    assert not curves["gpu8"].dashed
+
+
 def test_a_gap_in_a_devices_curve_is_not_drawn_and_not_zero(grid: PlotGrid) -> None:
     values = np.where((STEPS > 40) & (STEPS < 60), np.nan, 80.0)
     grid.add_points("device/a/temperature", STEPS, values)
