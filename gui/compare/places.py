@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from gui.plots.routes import LOSS, PlotKind, Route, route, spoken
-from gui.translation import QT_TRANSLATE_NOOP, translate
-
-TRAIN_LOSS = PlotKind(QT_TRANSLATE_NOOP("Plots", "Training loss"), 0)
-VALIDATION_LOSS = PlotKind(QT_TRANSLATE_NOOP("Plots", "Validation loss"), 1)
+from gui.plots.routes import LOSS, TRAIN_LOSS, VALIDATION_LOSS, Route, route, spoken
+from gui.translation import translate
 
 
 def place(series: str) -> Route | None:

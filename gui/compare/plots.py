@@ -103,6 +103,7 @@ class ComparisonPlots(PlotPanel):
         for kind in list(self._plots):
             self._remove(kind)
         self._series.clear()
+        self._begin()
         self.placement.refresh()
 
     def _dress(self, plot: CurvePlot, run_id: str) -> None:

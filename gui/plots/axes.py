@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyqtgraph as pg
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtGui import QFontMetricsF
 
 from gui.plots import time_ticks
 from gui.plots.x_scale import XKind
@@ -19,6 +21,15 @@ _TICK_ROOM = 20
 
 _TIME_ROOM = 80
 """The same for one of time, which stands beside the next."""
+
+AXIS_WIDTH = 42
+"""Logical pixels of a vertical axis, as long as its labels fit: plots below each other align."""
+
+_BESIDE = 10
+"""Logical pixels between a label and both ends of a vertical axis."""
+
+_MOST_DIGITS = 12
+"""Of a tick: the digits behind them may be what its logarithm has left."""
 
 
 class Axis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph has no types
@@ -45,7 +56,21 @@ class Axis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph has no types
         if self.kind.is_time and spacing:
             label = time_ticks.clock if self.kind is XKind.WALL else time_ticks.duration
             return [label(value, spacing) for value in values]
-        return [short_number(10.0**value if self.logMode else value) for value in values]
+        shown = [10.0**value if self.logMode else value for value in values]
+        nearest = min((abs(b - a) for a, b in pairwise(shown)), default=0.0)
+        labels = [short_number(value, nearest) for value in shown]
+        if self.orientation == "left":
+            # This is called while it paints, which is no time to lay it out anew.
+            QTimer.singleShot(0, self, lambda: self._make_room(labels))
+        return labels
+
+    def _make_room(self, labels: list[str]) -> None:
+        """Be as wide as the labels need: one that does not fit is not drawn."""
+        metrics = QFontMetricsF(self.style["tickFont"] or self.font())
+        widest = max(map(metrics.horizontalAdvance, labels), default=0.0)
+        wanted = max(AXIS_WIDTH, math.ceil(widest) + _BESIDE)
+        if wanted != self.fixedWidth:
+            self.setWidth(wanted)
 
     def logTickValues(
         self, low: float, high: float, size: float, ticks: list[tuple[float, list[float]]]
@@ -68,16 +93,29 @@ class Axis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph has no types
         self.setGrid(False if horizontal else theme.grid)
 
 
-def short_number(value: float) -> str:
-    """`0.25`, `40`, `2k`, `1.5M`, `2.5e-5`."""
+def short_number(value: float, spacing: float = 0.0) -> str:
+    """`0.25`, `40`, `2k`, `1.5M`, `2.5e-5`; with as many digits as tell it from a number that is
+    `spacing` away, where that is not 0."""
     size = abs(value)
+    if size <= max(1e-15, 1e-6 * spacing):  # what adding up the ticks has left of 0
+        return "0"
+    digits = _digits(size, spacing)
     for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if size >= limit:
-            return f"{value / limit:.6g}{unit}" if size < 1e12 else f"{value:.1e}"
-    if 1e-15 < size < 1e-3:
-        mantissa, _, exponent = f"{value:.2e}".partition("e")
-        return f"{float(mantissa):g}e{int(exponent)}"
-    return f"{value:.4g}" if size >= 1e-3 else "0"
+        if 1e12 > size >= limit:
+            return f"{value / limit:.{max(digits, 6)}g}{unit}"
+    if size < 1e-3 or size >= 1e12:
+        mantissa, _, exponent = f"{value:.{max(digits, 3) - 1}e}".partition("e")
+        return f"{float(mantissa):.{max(digits, 3)}g}e{int(exponent)}"
+    return f"{value:.{max(digits, 4)}g}"
+
+
+def _digits(size: float, spacing: float) -> int:
+    """How many digits of `size` change from one tick to the next, and those before them."""
+    if spacing <= 0:
+        return 0
+    # A spacing of 0.00099999 is one of 0.001 that was computed.
+    changed = math.floor(math.log10(spacing) + 1e-6)
+    return min(math.floor(math.log10(size)) - changed + 1, _MOST_DIGITS)
 
 
 def _round_between(low: float, high: float) -> list[float]:

@@ -12,7 +12,7 @@ from PySide6.QtCore import QEvent, QPointF, Qt, Signal
 from PySide6.QtGui import QFocusEvent, QHelpEvent, QWheelEvent
 from PySide6.QtWidgets import QToolTip, QWidget
 
-from gui.plots.axes import Axis, PlotArea
+from gui.plots.axes import AXIS_WIDTH, Axis, PlotArea
 from gui.plots.crosshair import Crosshair
 from gui.plots.curve import Curve
 from gui.plots.gap_ticks import GapTicks
@@ -28,7 +28,6 @@ _TOP, _BOTTOM = 13, 8
 """Logical pixels above the highest value and below the lowest one at least: for the markers, and
 for half a tick label, which is left out where it does not fit."""
 
-_AXIS_WIDTH = 42
 _AXIS_HEIGHT = 20
 _TICK_FONT = 11
 _STAR = 13
@@ -74,7 +73,7 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
             )
         )
         self._axes = (left, bottom)
-        left.setWidth(_AXIS_WIDTH)
+        left.setWidth(AXIS_WIDTH)
         bottom.setHeight(_AXIS_HEIGHT)
         font = self.font()
         font.setPixelSize(_TICK_FONT)

@@ -219,6 +219,11 @@ class CurvePlot(QFrame):
         self._best = Best(step, time, value)
         self._dirty = True
 
+    def mark_no_best(self) -> None:
+        """Take the star away."""
+        self._best = None
+        self._dirty = True
+
     def set_crosshair(self, x: float | None) -> None:
         """Show what the curves have at the place `x`, or nothing."""
         self._crosshair_x = x

@@ -101,6 +101,7 @@ class PlotGrid(PlotPanel):
             plot.clear()
             if kind not in _ALWAYS:
                 self._remove(kind)
+        self._begin()
         self._place_again()
         self.placement.refresh()
 

@@ -29,6 +29,7 @@ class PlotPanel(QWidget):
         self._theme = theme
         self._plots: dict[PlotKind, CurvePlot] = {}
         self._next = 0
+        self._zoom_ended_follow = False
         self.bar = PlotBar(theme)
         self.placement = Placement(self._plots, settings, self)
         layout = QVBoxLayout(self)
@@ -78,8 +79,10 @@ class PlotPanel(QWidget):
             return False
         linked = self.bar.link_x.isChecked()
         extent = union(plot.x_range() for plot in plots) if linked else None
+        held = next(filter(None, (plot.sight.places for plot in plots)), None) if linked else None
         for plot in plots:
             plot.sight.set_extent(extent)
+            plot.sight.set_held(held)
         for _ in plots:
             self._next = (self._next + 1) % len(plots)
             if plots[self._next].refresh():
@@ -114,6 +117,12 @@ class PlotPanel(QWidget):
             self._furnish(kind, plot)
             self.placement.refresh()
         return self._plots[kind]
+
+    def _begin(self) -> None:
+        """Another run is shown: follow it, unless the user has switched that off; a zoom into the
+        one before says nothing about this one."""
+        self.set_follow(self.bar.follow.isChecked() or self._zoom_ended_follow)
+        self.fit()
 
     def _furnish(self, kind: PlotKind, plot: CurvePlot) -> None:
         """Connect a new plot with what this kind of panel has for it."""
@@ -169,6 +178,7 @@ class PlotPanel(QWidget):
             plot.repaint_soon()
 
     def _set_follow(self, follow: bool) -> None:
+        self._zoom_ended_follow = False
         for plot in self._plots.values():
             plot.sight.set_follow(follow)
 
@@ -183,8 +193,10 @@ class PlotPanel(QWidget):
                     plot.canvas.show_x((first, last))
 
     def _followed(self, follow: bool) -> None:
-        if not follow and self.bar.link_x.isChecked():
+        # Where the bar says so, the user has switched it off there.
+        if not follow and self.bar.link_x.isChecked() and self.bar.follow.isChecked():
             self.set_follow(False)
+            self._zoom_ended_follow = True
 
     def _fitted(self, plot: CurvePlot) -> None:
         if self.bar.link_x.isChecked():

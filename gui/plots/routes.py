@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from engine.best_figures import less_is_better
 from gui.translation import QT_TRANSLATE_NOOP, translate
 
 THROUGHPUT = "train/samples_per_second"
@@ -66,6 +67,9 @@ class Route(NamedTuple):
 
 
 LOSS = PlotKind(QT_TRANSLATE_NOOP("Plots", "Loss"), 0)
+THROUGHPUT_PLOT = PlotKind(
+    QT_TRANSLATE_NOOP("Plots", "Throughput"), 2, "samples/s", ",.0f", (0.0, None)
+)
 DEVICE_UTILISATION = PlotKind(
     QT_TRANSLATE_NOOP("Plots", "Device utilisation"), 3, "%", ".0f", (0.0, 100.0)
 )
@@ -100,6 +104,20 @@ WORKER_MEMORY = PlotKind(
     is_detail=True,
     per_rank=True,
 )
+
+TRAIN_LOSS = PlotKind(QT_TRANSLATE_NOOP("Plots", "Training loss"), 0)
+VALIDATION_LOSS = PlotKind(QT_TRANSLATE_NOOP("Plots", "Validation loss"), 1)
+"""Plots of the comparison, where a plot has one series."""
+
+_TITLES = {
+    kind.title
+    for kind in (
+        *(LOSS, THROUGHPUT_PLOT, LEARNING_RATE, GRADIENT_NORM, STEP_TIME, WORKER_MEMORY),
+        *DEVICE_PLOTS,
+        *(TRAIN_LOSS, VALIDATION_LOSS),
+    )
+}
+"""What no metric's plot may be called: plots are told apart by their titles."""
 
 _RANK_ROUTES = {
     "data_share": Route(STEP_TIME, QT_TRANSLATE_NOOP("Plots", "data"), 0, 100.0),
@@ -143,13 +161,7 @@ def route(series: str) -> Route | None:
         case "validation" if name == "loss":
             return Route(LOSS, _VAL, 1, smooth=False, best=-1, marks_gaps=True)
         case "train" if series == THROUGHPUT:
-            return Route(
-                PlotKind(
-                    QT_TRANSLATE_NOOP("Plots", "Throughput"), 2, "samples/s", ",.0f", (0.0, None)
-                ),
-                _TRAIN,
-                0,
-            )
+            return Route(THROUGHPUT_PLOT, _TRAIN, 0)
         case "train" if name == "learning_rate":
             return Route(LEARNING_RATE, _TRAIN, 0, smooth=False)
         case "train" if name == "gradient_norm":
@@ -157,7 +169,7 @@ def route(series: str) -> Route | None:
         case "train" if name:
             return Route(_metric(name, 2), _TRAIN, 0, _factor(name))
         case "validation" if name:
-            best = int("accuracy" in name)
+            best = -1 if less_is_better(name) else 1
             return Route(_metric(name, 1), _VAL, 1, _factor(name), smooth=False, best=best)
         case "device":
             device, _, figure = name.rpartition("/")
@@ -179,6 +191,8 @@ def _of_rank(found: Route | None, rank: str) -> Route | None:
 
 def _metric(name: str, rank: int) -> PlotKind:
     title = name.replace("_", " ").replace("/", " ").capitalize()
+    if title in _TITLES:
+        title = translate("Plots", "{metric} (metric)").format(metric=spoken(title))
     if "accuracy" in name:
         return PlotKind(title, 1, "%", ".1f")
     return PlotKind(title, rank)

@@ -38,8 +38,9 @@ class Sight(QObject):
         self._curves = curves
         self._least = least
         self._follow = True
-        self._fit_once = False
+        self._fit_once = True
         self._extent: Range | None = None
+        self._held: Range | None = None
         canvas.moved.connect(self._moved_by_hand)
         canvas.fit_requested.connect(self.fit_by_hand)
 
@@ -51,7 +52,7 @@ class Sight(QObject):
             self.followed.emit(follow)
 
     def fit(self) -> None:
-        """Show everything, once."""
+        """Show everything, once: as soon as there is something."""
         self._fit_once = True
         self.stale.emit()
 
@@ -66,14 +67,33 @@ class Sight(QObject):
             self._extent = extent
             self.stale.emit()
 
+    def set_held(self, held: Range | None) -> None:
+        """Let a fit that is still to come bring only the values into sight, and these places, where
+        linked plots hold still; None: a fit shows everything."""
+        self._held = held
+
+    @property
+    def places(self) -> Range | None:
+        """First and last place in sight, where the view holds still; None while it follows, or a
+        fit is still to come."""
+        if self._follow or self._fit_once:
+            return None
+        (first, last), _ = self._canvas.area.viewRange()
+        return first, last
+
     def look(self) -> None:
         """Bring into sight what is to be seen now."""
+        own = self._curves.x_range()
         if self._follow or self._fit_once:
-            places = self._extent or self._curves.x_range() or (0.0, 1.0)
             values = self._curves.values(log=self._canvas.log_y, least=self._least)
-            self._canvas.show_all(places, values)
-        self._fit_once = False
+            self._canvas.show_all(self._extent or own or (0.0, 1.0), values)
+            if self._held is not None and not self._follow:
+                self._canvas.show_x(self._held)
+        if own is not None:
+            self._fit_once = False
 
     def _moved_by_hand(self, first: float, last: float) -> None:
+        if self._curves.x_range() is not None:
+            self._fit_once = False
         self.set_follow(False)
         self.zoomed.emit(first, last)

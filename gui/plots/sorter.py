@@ -13,6 +13,7 @@ from gui.plots.headlines import Headlines
 from gui.plots.pyramid import Array
 from gui.plots.routes import DEVICE_PLOTS, LOSS, THROUGHPUT, PlotKind, Route, route, spoken
 from gui.plots.run_course import Marker
+from gui.theme import DARK
 from gui.translation import translate
 
 
@@ -132,6 +133,7 @@ class Sorter:
     ) -> None:
         if replace:
             self._best.pop(series, None)
+            self._plots[place.plot].mark_no_best()
         merits = np.where(np.isfinite(values), place.best * values, -math.inf)
         if not len(merits):
             return
@@ -144,7 +146,12 @@ class Sorter:
     def _dress_device(self, plot: CurvePlot, device: str) -> None:
         order = list(self._device_labels)
         index = order.index(device) if device in order else None
-        plot.set_curve(device, colour_index=index, label=self._device_labels.get(device))
+        plot.set_curve(
+            device,
+            colour_index=index,
+            label=self._device_labels.get(device),
+            dashed=index is not None and index // len(DARK.cycle) % 2 == 1,  # the colours again
+        )
 
     def _dress_ranks(self, rank: int) -> None:
         """Name the curves of the ranks: as soon as there are several, with the rank's number."""

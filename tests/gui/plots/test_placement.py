@@ -12,6 +12,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
+from gui.compare.places import place
 from gui.plots.plot_grid import PlotGrid
 from gui.plots.plot_header import DRAGGED
 from gui.plots.plot_layout import PlotLayout
@@ -119,3 +120,33 @@ def test_a_plot_that_was_never_moved_stands_behind_its_natural_neighbour() -> No
     assert layout.arranged(["0", "A", "B"]) == ["0", "A", "B"]
     layout.move("B", "A", ["A", "B"])  # a run without C
     assert layout.arranged(["A", "B", "C"]) == ["C", "B", "A"]
+
+
+def test_a_metric_that_is_called_like_another_plot_has_its_own(qtbot: QtBot) -> None:
+    grid = PlotGrid(DARK, throughput=True)
+    qtbot.addWidget(grid)
+    own = {
+        "Learning rate": "train/learning_rate",
+        "Gradient norm": "train/gradient_norm",
+        "Throughput": "train/samples_per_second",
+        "Step time": "rank/0/data_share",
+        "Worker memory": "rank/0/memory_allocated",
+        "Device memory": "device/a/memory",
+        "Device utilisation": "device/a/utilisation",
+        "Device temperature": "device/a/temperature",
+        "Device power": "device/a/power",
+    }
+    for title, series in own.items():
+        grid.add_points(f"validation/{title.replace(' ', '_').lower()}", STEPS, STEPS)
+        grid.add_points(series, STEPS, STEPS)
+    grid.add_points("validation/Loss", STEPS, STEPS)
+    assert len(grid.plots()) == 20
+    assert grid.plot("Step time").curve_names() == ["data 0"]
+    assert grid.plot("Step time (metric)").curve_names() == ["val"]
+
+
+def test_a_comparison_tells_such_metrics_from_the_losses() -> None:
+    losses = ("train/loss", "validation/loss")
+    metrics = ("validation/training_loss", "validation/validation_loss")
+    places = [place(series) for series in losses + metrics]
+    assert len({each.plot.title for each in places if each}) == 4

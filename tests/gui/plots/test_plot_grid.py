@@ -104,7 +104,31 @@ def test_the_best_validation_gets_a_star(grid: PlotGrid, monkeypatch: pytest.Mon
     grid.add_points("validation/loss", STEPS[:3], np.array([0.5, 0.25, 0.75]))
     grid.set_points("validation/accuracy", STEPS[:1], np.array([0.5]))
     grid.add_points("validation/top_5", STEPS[:3], np.array([0.5, 0.25, 0.75]))
-    assert stars == [("Accuracy", 2, 75), ("Loss", 2, 0.25), ("Accuracy", 1, 50)]
+    grid.add_points("validation/top_5_error", STEPS[:3], np.array([0.5, 0.25, 0.75]))
+    assert stars == [
+        ("Accuracy", 2, 75),
+        ("Loss", 2, 0.25),
+        ("Accuracy", 1, 50),
+        ("Top 5", 3, 0.75),
+        ("Top 5 error", 2, 0.25),
+    ]
+
+
+@pytest.mark.parametrize("values", [[], [math.nan]])
+def test_the_star_goes_with_the_points_it_stood_for(
+    grid: PlotGrid, inked: Inked, values: list[float]
+) -> None:
+    canvas = grid.plot("Loss").canvas
+    grid.add_points("train/loss", STEPS, STEPS / 100)  # what is in sight stays
+    grid.add_points("validation/loss", STEPS[:3], np.array([0.5, 0.25, 0.75]))
+    paint(grid)
+    assert inked(canvas, DARK.warn) > 5
+    grid.set_points("validation/loss", STEPS[: len(values)], np.array(values))
+    paint(grid)
+    assert inked(canvas, DARK.warn) == 0
+    grid.add_points("validation/loss", STEPS[1:2], np.array([0.8]))
+    paint(grid)
+    assert inked(canvas, DARK.warn) > 5
 
 
 def test_devices_have_their_names_and_the_colours_of_their_order(grid: PlotGrid) -> None:
@@ -120,6 +144,20 @@ def test_devices_have_their_names_and_the_colours_of_their_order(grid: PlotGrid)
         dot = chip("b").icon().pixmap(QSize(8, 8), QIcon.Mode.Normal, QIcon.State.On)
         middle = dot.toImage().pixelColor(4, 4)
         assert middle.name() == DARK.cycle[2]
+
+
+def test_devices_that_share_a_colour_are_told_apart_by_dashes(grid: PlotGrid) -> None:
+    names = [f"gpu{number}" for number in range(16)]
+    grid.add_points("device/gpu0/power", STEPS, HALF)
+    grid.set_device_labels(dict(zip(names, names, strict=True)))
+    for name in names[1:]:
+        grid.add_points(f"device/{name}/power", STEPS, HALF)
+    curves = {curve.label: curve for curve in grid.plot("Device power").curves.curves()}
+    looks = {(DARK.curve(curve.colour_index), curve.dashed) for curve in curves.values()}
+    assert len(looks) == 16
+    assert [name for name in names if curves[name].dashed] == names[8:]
+    grid.set_device_labels({"gpu8": "GPU 8"})
+    assert not curves["gpu8"].dashed
 
 
 def test_a_gap_in_a_devices_curve_is_not_drawn_and_not_zero(grid: PlotGrid) -> None:
