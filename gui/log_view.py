@@ -133,11 +133,19 @@ class LogView(QPlainTextEdit):
         shown = [line.text for line in lines[-MOST_LINES:] if self._passes(line)]
         if not shown:
             return
-        follow = self._is_at_end()
-        self.appendPlainText("\n".join(shown))
+        follow, before = self._is_at_end(), self.blockCount()
+        top = self.firstVisibleBlock()
+        place, within = top.blockNumber(), self.verticalScrollBar().value() - top.firstLineNumber()
+        text = "\n".join(shown)
+        self.appendPlainText(text)
         self._count_soon()
         if follow:
             self._go_to_end()
+        elif gone := max(0, before + text.count("\n") + 1 - self.blockCount()):
+            # What is above has become less: the same number would be a later line.
+            top = self.document().findBlockByNumber(max(0, place - gone))
+            still_there = within if place >= gone else 0
+            self.verticalScrollBar().setValue(top.firstLineNumber() + still_there)
 
     def _count_soon(self) -> None:
         if self._wanted and not self._recount.isActive():

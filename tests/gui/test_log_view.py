@@ -87,3 +87,19 @@ def test_pictures_that_the_font_does_not_have_are_left_out(log: LogView) -> None
     first, second = log.toPlainText().splitlines()
     assert first.endswith("GLHF!")
     assert second.endswith("✓ done \u65e5")
+
+
+@pytest.mark.parametrize("words", ["short", "a line that is wider than the window, by far " * 3])
+def test_what_is_in_sight_stays_while_a_full_log_forgets_what_is_above(
+    log: LogView, words: str
+) -> None:
+    log.resize(300, 200)
+    log.show()
+    log.append_output(0, [f"line {number} {words}" for number in range(MOST_LINES)])
+    bar = log.verticalScrollBar()
+    bar.setValue(bar.maximum() // 2)
+    top = log.cursorForPosition(QPoint(5, 5)).block().text()
+    log.append_output(0, [f"more {words}"] * 500)
+    assert log.cursorForPosition(QPoint(5, 5)).block().text() == top
+    log.append_output(0, [f"more {words}"] * (MOST_LINES - 1000))
+    assert bar.value() == 0, "it is forgotten, and so is all that came before"
