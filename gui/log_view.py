@@ -65,7 +65,10 @@ class LogView(QPlainTextEdit):
 
     def set_filter(self, text: str) -> None:
         """Look for `text`, in whatever case: show only lines with it, or all and mark it."""
+        if text.casefold() == self._wanted:
+            return
         self._wanted = text.casefold()
+        self._highlighter.set_wanted(self._wanted)
         self._show_again()
 
     def set_hiding(self, hides: bool) -> None:
@@ -152,7 +155,6 @@ class LogView(QPlainTextEdit):
             self._recount.start()
 
     def _show_again(self) -> None:
-        self._highlighter.set_wanted(self._wanted)
         self.setPlainText("\n".join(line.text for line in self._lines if self._passes(line)))
         self._go_to_end()
         self.count()

@@ -77,6 +77,25 @@ def test_searching_marks_all_lines_and_goes_round(room: Room) -> None:
     assert room.selected()[-7:] == found[1]
 
 
+def test_the_log_waits_for_the_last_letter_and_return_does_not(room: Room, qtbot: QtBot) -> None:
+    room.desk.take_output(0, ["alpha 1", "beta", "Alpha 2"])
+    QTest.keyClicks(room.bar.filter, "alpha")
+    assert "beta" in room.log.toPlainText()
+    room.desk.take_output(0, ["gamma"])
+    room.log.count()
+    assert room.bar.matches.text() == "", "it would be of another text"
+    qtbot.waitUntil(lambda: room.bar.matches.text() == "2")
+    assert "beta" not in room.log.toPlainText()
+    QTest.keyClicks(room.bar.filter, " 2")
+    QTest.keyClick(room.bar.filter, Qt.Key.Key_Return)
+    assert room.selected().endswith("Alpha 2")
+    assert room.bar.matches.text() == "1 / 1"
+    QTest.keyClicks(room.bar.filter, "x")
+    room.bar.filter.clear()
+    room.bar.first_error.click()
+    assert "beta" in room.log.toPlainText()
+
+
 def test_the_number_of_matches_is_said_and_where_one_is(room: Room, qtbot: QtBot) -> None:
     room.desk.take_output(0, ["alpha 1", "beta", "Alpha 2"])
     room.bar.filter.setText("alpha")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from PySide6.QtCore import QPoint
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from engine.events import CheckpointSaved, Notice
 from engine.store_reader import StoredEvent
+from gui.log_highlighter import LogHighlighter
 from gui.log_view import MOST_LINES, LogView
 from gui.theme import ThemeController
 
@@ -47,6 +48,35 @@ def test_the_filter_hides_and_shows_old_and_new_lines(log: LogView) -> None:
     assert "gamma" not in shown
     log.set_filter("")
     assert len(log.toPlainText().splitlines()) == 4
+
+
+def test_another_filter_lays_out_each_line_once(
+    qtbot: QtBot, qapp: QApplication, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dressed: list[str] = []
+    dress = LogHighlighter.highlightBlock
+
+    def note(self: LogHighlighter, text: str) -> None:
+        dressed.append(text)
+        dress(self, text)
+
+    monkeypatch.setattr(LogHighlighter, "highlightBlock", note)
+    log = LogView(ThemeController(qapp).current)
+    qtbot.addWidget(log)
+    log.append_output(0, [f"line {number}" for number in range(100)])
+    dressed.clear()
+    log.set_filter("LINE")
+    assert len(list(filter(None, dressed))) == 100
+    block = log.document().firstBlock()
+    marked = [
+        block.text()[each.start : each.start + each.length]
+        for each in block.layout().formats()
+        if each.format.background().style() is not Qt.BrushStyle.NoBrush
+    ]
+    assert marked == ["line"]
+    dressed.clear()
+    log.set_filter("line")
+    assert dressed == []
 
 
 def test_a_chatty_worker_does_not_fill_the_memory(log: LogView) -> None:
