@@ -180,6 +180,24 @@ def test_the_theme_is_remembered(open_deck: Callable[[], Deck]) -> None:
     assert open_deck().theme.current.name == "dark"
 
 
+def test_the_menu_shows_which_theme_is_chosen(open_deck: Callable[[], Deck]) -> None:
+    deck = open_deck()
+
+    def ticked() -> list[str]:
+        entries = deck.window.theme_choices
+        return [choice for choice, entry in entries.items() if entry.isChecked()]
+
+    assert ticked() == ["system"]
+    deck.window.theme_choices["dark"].trigger()
+    assert ticked() == ["dark"]
+    deck.window.theme_choices["dark"].trigger()
+    assert ticked() == ["dark"]
+    deck.controls.theme_clicked.emit()
+    assert ticked() == ["light"]
+    deck = open_deck()
+    assert ticked() == ["light"]
+
+
 def test_the_helper_is_told_whether_the_window_can_be_seen(
     open_deck: Callable[[], Deck], monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
 ) -> None:
