@@ -177,6 +177,7 @@ class Deck(QObject):
         reader.events.connect(self.alarms.take_events)
         reader.points.connect(self.figures.take_points)
         reader.curve.connect(self.figures.take_curve)
+        reader.log_cut.connect(self.log.miss_lines)
         reader.log_lines.connect(self.log_desk.take_output)
         reader.trouble.connect(self._say)
         self.figures.figure.connect(self.row.set_figure)

@@ -79,8 +79,16 @@ class LogDesk(QObject):
         if view.go_to_first_error():
             return
         self._bar.show_everything()
-        if not view.go_to_first_error():
-            self.said.emit(self.tr("Nothing here speaks of an error."))
+        if view.go_to_first_error():
+            return
+        if view is self._log and not self._log.is_whole:
+            text = self.tr(
+                "Nothing in the lines shown speaks of an error. The earlier ones are in the log "
+                "files of the run only."
+            )
+        else:
+            text = self.tr("Nothing here speaks of an error.")
+        self.said.emit(text)
 
     def _text_changed(self) -> None:
         if not self._typing.isActive():  # Qt says before that somebody typed

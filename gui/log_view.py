@@ -29,6 +29,9 @@ class LogView(QPlainTextEdit):
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._lines: deque[Line] = deque(maxlen=MOST_LINES)
+        self.is_whole = True
+        """Every line that was printed is here, shown or hidden."""
+
         self._wanted = ""
         self._rank: int | None = None
         self._hides = True
@@ -59,9 +62,14 @@ class LogView(QPlainTextEdit):
 
     def forget(self) -> None:
         """Drop every line: another run is shown."""
+        self.is_whole = True
         self._lines.clear()
         self.clear()
         self.count()
+
+    def miss_lines(self) -> None:
+        """Remember that lines were printed that do not come here."""
+        self.is_whole = False
 
     def set_filter(self, text: str) -> None:
         """Look for `text`, in whatever case: show only lines with it, or all and mark it."""
@@ -132,6 +140,7 @@ class LogView(QPlainTextEdit):
         self.count()
 
     def _append(self, lines: list[Line]) -> None:
+        self.is_whole = self.is_whole and len(self._lines) + len(lines) <= MOST_LINES
         self._lines.extend(lines)
         shown = [line.text for line in lines[-MOST_LINES:] if self._passes(line)]
         if not shown:

@@ -20,6 +20,7 @@ from engine.process import created
 from engine.queue import Ticket
 from gui.app import NO_DISPLAY, Deck, run
 from gui.application import has_display
+from gui.log_tail import MOST_BYTES
 from gui.telemetry_reader import TelemetryReader
 from tests.support import device_states
 
@@ -155,6 +156,19 @@ def test_the_filter_works_on_log_and_events(
     assert deck.events.model().rowCount() == 0
     deck.window.filter.setText("ATTEMPT")
     assert deck.events.model().rowCount() == 1
+
+
+def test_a_long_log_says_that_its_beginning_is_elsewhere(
+    open_deck: Callable[[], Deck], record: Callable[..., Any]
+) -> None:
+    run = record()
+    run.begin()
+    words = f"line {'x' * 100}\n" * (MOST_BYTES // 100)
+    run.write_log(0, f"Traceback (most recent call last):\n{words}")
+    deck = open_deck()
+    assert "bytes passed over: see" in deck.log.toPlainText()
+    deck.window.first_error.trigger()
+    assert "log files" in deck.window.statusBar().currentMessage()
 
 
 def test_the_layout_is_remembered_and_can_be_reset(open_deck: Callable[[], Deck]) -> None:
