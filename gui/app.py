@@ -171,6 +171,7 @@ class Deck(QObject):
         reader.status_changed.connect(self.alarms.show_info)
         reader.status_changed.connect(self._show_info)
         reader.status_changed.connect(self.attention.show_info)
+        self.attention.liveness.silence.connect(self.history.show_silence)
         reader.events.connect(self.log_desk.take_events)
         reader.events.connect(self.figures.take_events)
         reader.events.connect(self.banner.take_events)

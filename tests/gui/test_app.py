@@ -20,6 +20,8 @@ from engine.process import created
 from engine.queue import Ticket
 from gui.app import NO_DISPLAY, Deck, run
 from gui.application import has_display
+from gui.history_model import DETAIL
+from gui.liveness import Silence
 from gui.log_tail import MOST_BYTES
 from gui.telemetry_reader import TelemetryReader
 from tests.support import device_states
@@ -210,6 +212,15 @@ def test_the_menu_shows_which_theme_is_chosen(open_deck: Callable[[], Deck]) -> 
     assert ticked() == ["light"]
     deck = open_deck()
     assert ticked() == ["light"]
+
+
+def test_a_silent_run_is_grey_in_the_list_too(
+    open_deck: Callable[[], Deck], record: Callable[..., Any]
+) -> None:
+    record().begin()
+    deck = open_deck()
+    deck.attention.liveness.silence.emit(Silence(12.0))
+    assert "no word for 12 s" in deck.history.model().index(0, 0).data(DETAIL)
 
 
 def test_the_helper_is_told_whether_the_window_can_be_seen(
