@@ -6,8 +6,6 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from functools import partial
-from typing import get_args
 
 from PySide6.QtCore import QObject, QTimer
 
@@ -46,6 +44,7 @@ from gui.state_look import state_sentence
 from gui.store_reader import StoreReader
 from gui.tab_order import TabOrder
 from gui.telemetry_reader import TelemetryReader
+from gui.theme_desk import ThemeDesk
 
 NO_DISPLAY = 2
 """Exit code where there is no screen to open a window on."""
@@ -80,9 +79,7 @@ class Deck(QObject):
         super().__init__()
         paths.home().mkdir(parents=True, exist_ok=True, mode=0o700)
         self.settings, trouble = open_settings(paths.home() / "window.ini")
-        choice = self.settings.value("theme")
-        if choice in get_args(look.Choice):
-            theme.set_choice(choice)
+        self.theme_desk = ThemeDesk(theme, self.settings, self)
         now = theme.current
         self.theme = theme
         self.background = Background(self)
@@ -174,12 +171,14 @@ class Deck(QObject):
         reader.status_changed.connect(self.alarms.show_info)
         reader.status_changed.connect(self._show_info)
         reader.status_changed.connect(self.attention.show_info)
+        self.attention.liveness.silence.connect(self.history.show_silence)
         reader.events.connect(self.log_desk.take_events)
         reader.events.connect(self.figures.take_events)
         reader.events.connect(self.banner.take_events)
         reader.events.connect(self.alarms.take_events)
         reader.points.connect(self.figures.take_points)
         reader.curve.connect(self.figures.take_curve)
+        reader.log_cut.connect(self.log.miss_lines)
         reader.log_lines.connect(self.log_desk.take_output)
         reader.trouble.connect(self._say)
         self.figures.figure.connect(self.row.set_figure)
@@ -244,10 +243,9 @@ class Deck(QObject):
         window.open_recipe.triggered.connect(self.form.open_recipe)
         window.fit.triggered.connect(self.plot_desk.fit)
         window.reset_layout.triggered.connect(self.plots.reset_layout)
-        window.toggle_theme.triggered.connect(self._toggle_theme)
-        self.controls.theme_clicked.connect(self._toggle_theme)
-        for choice, action in window.theme_choices.items():
-            action.triggered.connect(partial(self._choose_theme, choice))
+        window.toggle_theme.triggered.connect(self.theme_desk.toggle)
+        self.controls.theme_clicked.connect(self.theme_desk.toggle)
+        self.theme_desk.furnish(window.theme_choices)
         window.pause.triggered.connect(self.controls.pause.click)
         window.empty_cache.triggered.connect(self.controls.empty_cache.click)
         window.copy_command.triggered.connect(self.form.copy_command)
@@ -287,14 +285,6 @@ class Deck(QObject):
         self.alarms.set_theme(theme)
         self.plots.set_theme(theme)
         self.log.set_theme(theme)
-
-    def _toggle_theme(self) -> None:
-        self.theme.toggle()
-        self.settings.setValue("theme", self.theme.current.name)
-
-    def _choose_theme(self, choice: look.Choice) -> None:
-        self.theme.set_choice(choice)
-        self.settings.setValue("theme", choice)
 
     def _draw(self) -> bool:
         return self.window.isVisible() and not self.window.isMinimized() and self.plots.tick()

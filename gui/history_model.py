@@ -15,6 +15,8 @@ from PySide6.QtCore import (
 from engine.best_figures import merit
 from engine.client import RunInfo, UnreadableRun
 from gui import wording
+from gui.liveness import HEARD, Silence
+from gui.progress_text import silence_text
 from gui.state_look import state_colour, state_sentence, state_words
 from gui.theme import Theme
 from gui.translation import translate
@@ -43,6 +45,8 @@ class RunModel(QAbstractListModel):
         self._theme = theme
         self._runs: Sequence[ListedRun] = ()
         self._rows: dict[str, int] = {}
+        self._silent: str | None = None
+        self._silence = HEARD
 
     def runs(self) -> Sequence[ListedRun]:
         """The runs, from the first row to the last."""
@@ -72,6 +76,13 @@ class RunModel(QAbstractListModel):
         self._rows = {run.id: row for row, run in enumerate(runs)}
         self.endResetModel()
 
+    def show_silence(self, run_id: str | None, silence: Silence) -> None:
+        """What is said of `run_id` may be true no longer; of all others it is."""
+        rows = {self.row_of(self._silent), self.row_of(run_id)}
+        self._silent, self._silence = run_id, silence
+        for row in rows - {-1}:
+            self.dataChanged.emit(self.index(row), self.index(row))
+
     def set_theme(self, theme: Theme) -> None:
         """Take the colours of `theme`; the view draws itself anew."""
         self._theme = theme
@@ -83,20 +94,23 @@ class RunModel(QAbstractListModel):
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
         """What a row says; see the roles above."""
         run = self._runs[index.row()]
+        silence = self._silence if run.id == self._silent else HEARD
         match role:
             case Qt.ItemDataRole.DisplayRole:
                 return title(run)
             case Qt.ItemDataRole.ToolTipRole:
                 return tip(run)
             case Qt.ItemDataRole.AccessibleTextRole:
-                return f"{title(run)}, {detail(run)}"
+                return f"{title(run)}, {detail(run, silence)}"
             case _ if role == ID:
                 return run.id
             case _ if role == DETAIL:
-                return detail(run)
+                return detail(run, silence)
             case _ if role == COLOUR:
                 if not isinstance(run, RunInfo):
                     return self._theme.bad
+                if silence.seconds:
+                    return self._theme.muted
                 return state_colour(run.state, self._theme)
             case _ if role == TAIL:
                 return title(run).removeprefix(run.name) if isinstance(run, RunInfo) else ""
@@ -112,11 +126,14 @@ def title(run: ListedRun) -> str:
     return run.title if isinstance(run, RunInfo) else f"#{run.id}"
 
 
-def detail(run: ListedRun) -> str:
-    """The second line of a run: state, a figure of merit, when it ended."""
+def detail(run: ListedRun, silence: Silence = HEARD) -> str:
+    """The second line of a run: state, for how long nothing was heard of it, a figure of merit,
+    when it ended."""
     if not isinstance(run, RunInfo):
         return translate("RunModel", "unreadable · {why}").format(why=run.reason)
     parts = [state_words(run)]
+    if silence.seconds:
+        parts.append(silence_text(silence))
     metrics = run.status.metrics
     if name := merit(metrics):
         parts.append(f"{wording.metric_name(name)} {wording.metric(name, metrics[name])}")

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from functools import partial
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtWidgets import QWidget
 
 from engine.store_reader import StoredEvent
 from gui.event_table import EventTable
 from gui.log_bar import LogBar
 from gui.log_view import LogView
+
+TYPING_MS = 150
+"""From the last letter to what it finds: to lay out a long log for each would hold up the next."""
 
 
 class LogDesk(QObject):
@@ -27,7 +30,12 @@ class LogDesk(QObject):
     ) -> None:
         super().__init__(parent)
         self._bar, self._log, self._events = bar, log, events
-        bar.filter.textChanged.connect(log.set_filter)
+        self._typing = QTimer(self)
+        self._typing.setSingleShot(True)
+        self._typing.setInterval(TYPING_MS)
+        self._typing.timeout.connect(self._look_for)
+        bar.filter.textEdited.connect(lambda: self._typing.start())
+        bar.filter.textChanged.connect(self._text_changed)
         bar.filter.textChanged.connect(events.set_filter)
         bar.only_matches.toggled.connect(log.set_hiding)
         bar.only_matches.toggled.connect(events.set_hiding)
@@ -66,12 +74,30 @@ class LogDesk(QObject):
 
     def go_to_first_error(self) -> None:
         """Go to the first error; when what is looked for hides it, look for everything."""
+        self._look_for()
         view = self._in_sight()
         if view.go_to_first_error():
             return
         self._bar.show_everything()
-        if not view.go_to_first_error():
-            self.said.emit(self.tr("Nothing here speaks of an error."))
+        if view.go_to_first_error():
+            return
+        if view is self._log and not self._log.is_whole:
+            text = self.tr(
+                "Nothing in the lines shown speaks of an error. The earlier ones are in the log "
+                "files of the run only."
+            )
+        else:
+            text = self.tr("Nothing here speaks of an error.")
+        self.said.emit(text)
+
+    def _text_changed(self) -> None:
+        if not self._typing.isActive():  # Qt says before that somebody typed
+            self._look_for()
+
+    def _look_for(self) -> None:
+        """Look in the log for what the bar says now."""
+        self._typing.stop()
+        self._log.set_filter(self._bar.filter.text())
 
     def _in_sight(self) -> LogView | EventTable:
         """The table if it is on top; else the log, which then comes there."""
@@ -81,10 +107,12 @@ class LogDesk(QObject):
         return self._log
 
     def _show_matches(self, view: QWidget, place: int, count: int) -> None:
-        if view.isVisible():
+        is_old = view is self._log and self._typing.isActive()
+        if view.isVisible() and not is_old:
             self._bar.show_matches(place, count)
 
     def _find(self, *, backwards: bool) -> None:
+        self._look_for()
         view = self._in_sight()
         if not view.find_again(backwards=backwards):
             wanted, where = self._bar.filter.text(), view.accessibleName()

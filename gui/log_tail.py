@@ -31,12 +31,15 @@ class LogTail:
         self._path = path
         self._offset = -1
         self._rest = b""
+        self.has_gaps = False
+        """Some of the log was passed over."""
+
         self._is_cut = False
         """The line that is being read was shown already, as far as a line is."""
 
     def read(self, *, whole: bool = False) -> list[str]:
         """The complete lines since the last call; the beginning of a long log is skipped, and so is
-        what came in too fast, with a word about it.
+        what came in too fast, with a word about either.
 
         With `whole`, a last line without an end counts as complete. Raises OSError.
         """
@@ -46,15 +49,16 @@ class LogTail:
             if size < self._offset:
                 self._go_to(0)
             begin = max(self._offset, 0)
-            passed_over = size - begin > MOST_BYTES
+            passed_over = max(0, size - begin - MOST_BYTES)
             if passed_over:
+                self.has_gaps = True
                 self._go_to(size - MOST_BYTES)
             file.seek(max(self._offset, 0))
             new = file.read(MOST_BYTES if is_first or whole else PIECE)
         said = []
-        if passed_over and not is_first:
+        if passed_over:
             text = translate("LogTail", "[{count:,} bytes passed over: see {path}]")
-            said.append(text.format(count=self._offset - begin, path=self._path))
+            said.append(text.format(count=passed_over, path=self._path))
         self._offset = max(self._offset, 0) + len(new)
         *lines, self._rest = (self._rest + new).split(b"\n")
         if passed_over or self._is_cut:  # it began in the middle of a line

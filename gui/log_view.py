@@ -29,6 +29,9 @@ class LogView(QPlainTextEdit):
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._lines: deque[Line] = deque(maxlen=MOST_LINES)
+        self.is_whole = True
+        """Every line that was printed is here, shown or hidden."""
+
         self._wanted = ""
         self._rank: int | None = None
         self._hides = True
@@ -59,13 +62,21 @@ class LogView(QPlainTextEdit):
 
     def forget(self) -> None:
         """Drop every line: another run is shown."""
+        self.is_whole = True
         self._lines.clear()
         self.clear()
         self.count()
 
+    def miss_lines(self) -> None:
+        """Remember that lines were printed that do not come here."""
+        self.is_whole = False
+
     def set_filter(self, text: str) -> None:
         """Look for `text`, in whatever case: show only lines with it, or all and mark it."""
+        if text.casefold() == self._wanted:
+            return
         self._wanted = text.casefold()
+        self._highlighter.set_wanted(self._wanted)
         self._show_again()
 
     def set_hiding(self, hides: bool) -> None:
@@ -129,22 +140,30 @@ class LogView(QPlainTextEdit):
         self.count()
 
     def _append(self, lines: list[Line]) -> None:
+        self.is_whole = self.is_whole and len(self._lines) + len(lines) <= MOST_LINES
         self._lines.extend(lines)
         shown = [line.text for line in lines[-MOST_LINES:] if self._passes(line)]
         if not shown:
             return
-        follow = self._is_at_end()
-        self.appendPlainText("\n".join(shown))
+        follow, before = self._is_at_end(), self.blockCount()
+        top = self.firstVisibleBlock()
+        place, within = top.blockNumber(), self.verticalScrollBar().value() - top.firstLineNumber()
+        text = "\n".join(shown)
+        self.appendPlainText(text)
         self._count_soon()
         if follow:
             self._go_to_end()
+        elif gone := max(0, before + text.count("\n") + 1 - self.blockCount()):
+            # What is above has become less: the same number would be a later line.
+            top = self.document().findBlockByNumber(max(0, place - gone))
+            still_there = within if place >= gone else 0
+            self.verticalScrollBar().setValue(top.firstLineNumber() + still_there)
 
     def _count_soon(self) -> None:
         if self._wanted and not self._recount.isActive():
             self._recount.start()
 
     def _show_again(self) -> None:
-        self._highlighter.set_wanted(self._wanted)
         self.setPlainText("\n".join(line.text for line in self._lines if self._passes(line)))
         self._go_to_end()
         self.count()

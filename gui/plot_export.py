@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
-from PySide6.QtWidgets import QApplication, QFileDialog, QWidget
+from PySide6.QtWidgets import QApplication, QWidget
 
 from engine import paths
 from gui import csv_export
@@ -18,12 +18,14 @@ from gui.plots import picture
 from gui.plots.curve_plot import CurvePlot
 from gui.plots.plot_menu import PlotAction
 from gui.plots.routes import spoken
+from gui.save_dialog import ask_where_to_save
 
 MOST_COPIED = 200_000
 """More points than these are not for a clipboard."""
 
 AskFile = Callable[[QWidget, str, str, str], str]
-"""From parent, title, proposed path and filter to the chosen path; empty: none."""
+"""From parent, title, proposed path and filter to the chosen path, which has the same ending;
+empty: none."""
 
 
 class PlotExport(QObject):
@@ -37,7 +39,7 @@ class PlotExport(QObject):
     ) -> None:
         super().__init__(parent)
         self._background = background
-        self._ask = ask_file or _ask_file
+        self._ask = ask_file or ask_where_to_save
         self._run_id: str | None = None
         self._folder = Path.home()
 
@@ -89,7 +91,7 @@ class PlotExport(QObject):
         chosen = self._ask(plot, title, str(self._folder / name), f"*.{ending}")
         if not chosen:
             return
-        file = Path(chosen if chosen.endswith(f".{ending}") else f"{chosen}.{ending}")
+        file = Path(chosen)
         self._folder = file.parent
         try:
             write(file)
@@ -138,7 +140,3 @@ class PlotExport(QObject):
 
 def _write(file: Path, data: bytes) -> None:
     file.write_bytes(data)
-
-
-def _ask_file(parent: QWidget, title: str, proposed: str, filter: str) -> str:
-    return QFileDialog.getSaveFileName(parent, title, proposed, filter)[0]

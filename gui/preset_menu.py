@@ -22,6 +22,7 @@ from engine.device_names import is_logical_cpu
 from engine.presets import UnreadablePreset
 from engine.spec import RunSpec
 from gui.fields import wrapped
+from gui.save_dialog import ask_where_to_save
 from gui.translation import translate
 
 _FILTER = "TOML (*.toml)"
@@ -116,9 +117,7 @@ class PresetMenu(QPushButton):
 
     def save_file(self) -> None:
         """Let the user choose a file and write the settings into it."""
-        path, _ = QFileDialog.getSaveFileName(
-            self, self.tr("Save settings"), "preset.toml", _FILTER
-        )
+        path = ask_where_to_save(self, self.tr("Save settings"), "preset.toml", _FILTER)
         if not path or self._spec is None:
             return
         try:

@@ -9,8 +9,6 @@ from PySide6.QtCore import (
     QEvent,
     QItemSelection,
     QItemSelectionModel,
-    QModelIndex,
-    QPoint,
     QPointF,
     Qt,
     Signal,
@@ -22,6 +20,7 @@ from PySide6.QtWidgets import QAbstractItemView, QListView, QWidget
 from engine.client import RunInfo, UnreadableRun
 from engine.run_state import RunState
 from gui.history_model import ListedRun, RunModel
+from gui.liveness import Silence
 from gui.run_row import ROW_HEIGHT, RunDelegate, box_rect
 from gui.theme import Theme
 from gui.translation import translate
@@ -177,6 +176,10 @@ class RunHistory(QListView):
         else:
             super().keyPressEvent(event)
 
+    def show_silence(self, silence: Silence) -> None:
+        """Grey the watched run while nothing is heard of it, and say for how long."""
+        self._runs.show_silence(self.watched, silence)
+
     def set_theme(self, theme: Theme) -> None:
         """Colour the dots and the details for `theme`."""
         self._runs.set_theme(theme)
@@ -213,8 +216,8 @@ class RunHistory(QListView):
         return [runs[row] for row in sorted(rows)]
 
     def _row_of_box(self, position: QPointF) -> int | None:
-        point: QPoint = position.toPoint()
-        index: QModelIndex = self.indexAt(point)
+        point = position.toPoint()
+        index = self.indexAt(point)
         inside = index.isValid() and box_rect(self.visualRect(index)).contains(point)
         return index.row() if inside else None
 

@@ -52,6 +52,8 @@ class _Output(NamedTuple):
 
     rank: int
     lines: list[str]
+    has_gaps: bool
+    """Some lines before these were passed over."""
 
 
 class StoreReader(QObject):
@@ -72,6 +74,9 @@ class StoreReader(QObject):
 
     log_lines = Signal(int, list)
     """Rank, and list[str]: new lines of its output."""
+
+    log_cut = Signal()
+    """Not all that was printed is among `log_lines`; said before the lines that follow."""
 
     trouble = Signal(str)
     """A sentence: the run cannot be read."""
@@ -156,6 +161,8 @@ class StoreReader(QObject):
             told = bisect_right(events, printed.time, lo=first, key=lambda each: each.time)
             if told > first:
                 self.events.emit(events[first:told])
+            if printed.has_gaps:
+                self.log_cut.emit()
             self.log_lines.emit(printed.rank, printed.lines)
         if events[told:]:
             self.events.emit(events[told:])
@@ -215,14 +222,15 @@ class StoreReader(QObject):
                 continue
             rank = int(match[1])
             try:
-                lines = self._tails.setdefault(rank, LogTail(path)).read(whole=over)
+                tail = self._tails.setdefault(rank, LogTail(path))
+                lines = tail.read(whole=over)
                 written = path.stat().st_mtime
             except OSError as error:
                 text = self.tr("The log {path} cannot be read: {error}.")
                 self._say(text.format(path=path, error=error))
                 continue
             if lines:
-                found.append(_Output(written, rank, lines))
+                found.append(_Output(written, rank, lines, tail.has_gaps))
         return found
 
     def _say(self, sentence: str) -> None:

@@ -219,7 +219,9 @@ class ThemeController(QObject):
     def __init__(self, app: QApplication, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._app = app
-        self._choice: Choice = "system"
+        self.choice: Choice = "system"
+        """What is followed."""
+
         self.current = self._wanted()
         """The theme on the screen."""
 
@@ -228,7 +230,7 @@ class ThemeController(QObject):
 
     def set_choice(self, choice: Choice) -> None:
         """`dark`, `light`, or as the system has it."""
-        self._choice = choice
+        self.choice = choice
         self._update()
 
     def toggle(self) -> None:
@@ -236,8 +238,8 @@ class ThemeController(QObject):
         self.set_choice("light" if self.current is DARK else "dark")
 
     def _wanted(self) -> Theme:
-        if self._choice != "system":
-            return DARK if self._choice == "dark" else LIGHT
+        if self.choice != "system":
+            return DARK if self.choice == "dark" else LIGHT
         return DARK if system_scheme(self._app) is Qt.ColorScheme.Dark else LIGHT
 
     def _update(self) -> None:

@@ -20,6 +20,9 @@ from engine.process import created
 from engine.queue import Ticket
 from gui.app import NO_DISPLAY, Deck, run
 from gui.application import has_display
+from gui.history_model import DETAIL
+from gui.liveness import Silence
+from gui.log_tail import MOST_BYTES
 from gui.telemetry_reader import TelemetryReader
 from tests.support import device_states
 
@@ -157,6 +160,19 @@ def test_the_filter_works_on_log_and_events(
     assert deck.events.model().rowCount() == 1
 
 
+def test_a_long_log_says_that_its_beginning_is_elsewhere(
+    open_deck: Callable[[], Deck], record: Callable[..., Any]
+) -> None:
+    run = record()
+    run.begin()
+    words = f"line {'x' * 100}\n" * (MOST_BYTES // 100)
+    run.write_log(0, f"Traceback (most recent call last):\n{words}")
+    deck = open_deck()
+    assert "bytes passed over: see" in deck.log.toPlainText()
+    deck.window.first_error.trigger()
+    assert "log files" in deck.window.statusBar().currentMessage()
+
+
 def test_the_layout_is_remembered_and_can_be_reset(open_deck: Callable[[], Deck]) -> None:
     window = open_deck().window
     window.resize(window.width(), 703)
@@ -178,6 +194,33 @@ def test_the_theme_is_remembered(open_deck: Callable[[], Deck]) -> None:
     deck.window.toggle_theme.trigger()
     assert names == ["dark", "light", "dark"]
     assert open_deck().theme.current.name == "dark"
+
+
+def test_the_menu_shows_which_theme_is_chosen(open_deck: Callable[[], Deck]) -> None:
+    deck = open_deck()
+
+    def ticked() -> list[str]:
+        entries = deck.window.theme_choices
+        return [choice for choice, entry in entries.items() if entry.isChecked()]
+
+    assert ticked() == ["system"]
+    deck.window.theme_choices["dark"].trigger()
+    assert ticked() == ["dark"]
+    deck.window.theme_choices["dark"].trigger()
+    assert ticked() == ["dark"]
+    deck.controls.theme_clicked.emit()
+    assert ticked() == ["light"]
+    deck = open_deck()
+    assert ticked() == ["light"]
+
+
+def test_a_silent_run_is_grey_in_the_list_too(
+    open_deck: Callable[[], Deck], record: Callable[..., Any]
+) -> None:
+    record().begin()
+    deck = open_deck()
+    deck.attention.liveness.silence.emit(Silence(12.0))
+    assert "no word for 12 s" in deck.history.model().index(0, 0).data(DETAIL)
 
 
 def test_the_helper_is_told_whether_the_window_can_be_seen(

@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.events import CheckpointSaved, WorkerFailed, WorkerStarted
 from engine.store_reader import StoredEvent
-from gui import event_model
+from gui import event_model, log_view
 from gui.event_table import EventTable
 from gui.log_bar import LogBar
 from gui.log_desk import LogDesk
@@ -77,6 +77,25 @@ def test_searching_marks_all_lines_and_goes_round(room: Room) -> None:
     assert room.selected()[-7:] == found[1]
 
 
+def test_the_log_waits_for_the_last_letter_and_return_does_not(room: Room, qtbot: QtBot) -> None:
+    room.desk.take_output(0, ["alpha 1", "beta", "Alpha 2"])
+    QTest.keyClicks(room.bar.filter, "alpha")
+    assert "beta" in room.log.toPlainText()
+    room.desk.take_output(0, ["gamma"])
+    room.log.count()
+    assert room.bar.matches.text() == "", "it would be of another text"
+    qtbot.waitUntil(lambda: room.bar.matches.text() == "2")
+    assert "beta" not in room.log.toPlainText()
+    QTest.keyClicks(room.bar.filter, " 2")
+    QTest.keyClick(room.bar.filter, Qt.Key.Key_Return)
+    assert room.selected().endswith("Alpha 2")
+    assert room.bar.matches.text() == "1 / 1"
+    QTest.keyClicks(room.bar.filter, "x")
+    room.bar.filter.clear()
+    room.bar.first_error.click()
+    assert "beta" in room.log.toPlainText()
+
+
 def test_the_number_of_matches_is_said_and_where_one_is(room: Room, qtbot: QtBot) -> None:
     room.desk.take_output(0, ["alpha 1", "beta", "Alpha 2"])
     room.bar.filter.setText("alpha")
@@ -121,6 +140,30 @@ def test_what_is_not_there_is_said(room: Room, qtbot: QtBot) -> None:
     with qtbot.waitSignal(room.desk.said) as said:
         room.desk.go_to_first_error()
     assert "error" in said.args[0]
+
+
+def test_an_error_that_may_stand_before_what_is_shown_is_not_denied(
+    room: Room, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer() -> str:
+        with qtbot.waitSignal(room.desk.said) as said:
+            room.desk.go_to_first_error()
+        assert isinstance(said.args[0], str)
+        return said.args[0]
+
+    room.desk.take_output(0, ["fine"])
+    assert answer() == "Nothing here speaks of an error."
+    room.log.miss_lines()
+    room.desk.take_output(0, ["fine"])
+    assert "log files" in answer()
+    room.desk.clear()
+    monkeypatch.setattr(log_view, "MOST_LINES", 5)
+    room.desk.take_output(0, ["fine"] * 5)
+    assert "log files" not in answer()
+    room.desk.take_output(0, ["fine"])
+    assert "log files" in answer()
+    room.tabs.setCurrentWidget(room.events)
+    assert "log files" not in answer()
 
 
 def test_the_first_error_is_found_behind_a_filter(room: Room) -> None:

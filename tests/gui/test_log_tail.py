@@ -10,10 +10,14 @@ from gui.log_tail import MOST_BYTES, LogTail, as_shown
 def test_a_long_log_begins_near_its_end_with_a_whole_line(tmp_path: Path) -> None:
     path = tmp_path / "rank0.log"
     path.write_text("".join(f"line {number}\n" for number in range(100_000)))
-    lines = LogTail(path).read()
+    tail = LogTail(path)
+    said, *lines = tail.read()
     assert lines[-1] == "line 99999"
     assert all(line.startswith("line ") for line in lines)
     assert sum(len(line) + 1 for line in lines) <= MOST_BYTES
+    missing = path.stat().st_size - MOST_BYTES
+    assert said == f"[{missing:,} bytes passed over: see {path}]"
+    assert tail.has_gaps
 
 
 def test_a_log_that_begins_anew_is_read_from_its_beginning(tmp_path: Path) -> None:
@@ -23,6 +27,7 @@ def test_a_log_that_begins_anew_is_read_from_its_beginning(tmp_path: Path) -> No
     tail.read()
     path.write_text("second\n")
     assert tail.read() == ["second"]
+    assert not tail.has_gaps
 
 
 def test_an_unfinished_line_waits_until_the_run_is_over(tmp_path: Path) -> None:

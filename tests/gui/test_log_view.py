@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from PySide6.QtCore import QPoint
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from engine.events import CheckpointSaved, Notice
 from engine.store_reader import StoredEvent
+from gui.log_highlighter import LogHighlighter
 from gui.log_view import MOST_LINES, LogView
 from gui.theme import ThemeController
 
@@ -49,6 +50,35 @@ def test_the_filter_hides_and_shows_old_and_new_lines(log: LogView) -> None:
     assert len(log.toPlainText().splitlines()) == 4
 
 
+def test_another_filter_lays_out_each_line_once(
+    qtbot: QtBot, qapp: QApplication, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dressed: list[str] = []
+    dress = LogHighlighter.highlightBlock
+
+    def note(self: LogHighlighter, text: str) -> None:
+        dressed.append(text)
+        dress(self, text)
+
+    monkeypatch.setattr(LogHighlighter, "highlightBlock", note)
+    log = LogView(ThemeController(qapp).current)
+    qtbot.addWidget(log)
+    log.append_output(0, [f"line {number}" for number in range(100)])
+    dressed.clear()
+    log.set_filter("LINE")
+    assert len(list(filter(None, dressed))) == 100
+    block = log.document().firstBlock()
+    marked = [
+        block.text()[each.start : each.start + each.length]
+        for each in block.layout().formats()
+        if each.format.background().style() is not Qt.BrushStyle.NoBrush
+    ]
+    assert marked == ["line"]
+    dressed.clear()
+    log.set_filter("line")
+    assert dressed == []
+
+
 def test_a_chatty_worker_does_not_fill_the_memory(log: LogView) -> None:
     log.append_output(0, [f"line {number}" for number in range(MOST_LINES + 500)])
     log.append_output(0, ["the last"])
@@ -87,3 +117,19 @@ def test_pictures_that_the_font_does_not_have_are_left_out(log: LogView) -> None
     first, second = log.toPlainText().splitlines()
     assert first.endswith("GLHF!")
     assert second.endswith("✓ done \u65e5")
+
+
+@pytest.mark.parametrize("words", ["short", "a line that is wider than the window, by far " * 3])
+def test_what_is_in_sight_stays_while_a_full_log_forgets_what_is_above(
+    log: LogView, words: str
+) -> None:
+    log.resize(300, 200)
+    log.show()
+    log.append_output(0, [f"line {number} {words}" for number in range(MOST_LINES)])
+    bar = log.verticalScrollBar()
+    bar.setValue(bar.maximum() // 2)
+    top = log.cursorForPosition(QPoint(5, 5)).block().text()
+    log.append_output(0, [f"more {words}"] * 500)
+    assert log.cursorForPosition(QPoint(5, 5)).block().text() == top
+    log.append_output(0, [f"more {words}"] * (MOST_LINES - 1000))
+    assert bar.value() == 0, "it is forgotten, and so is all that came before"

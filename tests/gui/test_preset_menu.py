@@ -14,6 +14,7 @@ from engine import presets
 from engine.headless.command_line import train_command
 from engine.spec import RunSpec
 from gui.run_form import RunForm
+from tests.gui.saver import Saver
 
 SPEC = RunSpec(
     recipe="digits",
@@ -135,6 +136,17 @@ def test_a_folder_that_takes_no_preset_is_said_in_words(
     assert f"{presets.path_of('mine')} cannot be written (Permission denied)" in form.note
     assert "Errno" not in form.note
     assert list(presets.folder().iterdir()) == [], "nothing is left lying about"
+
+
+def test_a_file_gets_the_ending_that_its_filter_asks_for(
+    form: RunForm, tmp_path: Path, qtbot: QtBot
+) -> None:
+    form.load(SPEC)
+    with Saver(str(tmp_path / "mine")) as saver, qtbot.waitSignal(form.said) as said:
+        form.presets.save_file()
+    assert saver.questions == []
+    assert presets.read(tmp_path / "mine.toml") == SPEC
+    assert str(tmp_path / "mine.toml") in said.args[0]
 
 
 def test_the_command_is_copied(form: RunForm) -> None:

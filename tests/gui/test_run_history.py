@@ -13,9 +13,10 @@ from pytestqt.qtbot import QtBot
 
 from engine.events import CheckpointSaved, EpochEnded, Queued, RunEnded
 from engine.run_index import RunIndex
-from gui.history_model import detail
+from gui.history_model import COLOUR, DETAIL, detail
+from gui.liveness import HEARD, Silence
 from gui.run_history import RunHistory
-from gui.theme import ThemeController
+from gui.theme import DARK, ThemeController
 
 
 @pytest.fixture
@@ -69,6 +70,34 @@ def test_the_second_line_says_state_merit_and_end(record: Callable[..., Any]) ->
     assert detail(index.runs()[0]) == "running · accuracy 87.5 %"
     run.add(RunEnded("finished", "All epochs are done."))
     assert detail(index.runs()[0]).startswith("finished · accuracy 87.5 % · ")
+
+
+def test_the_watched_run_is_grey_while_nothing_is_heard_of_it(
+    history: RunHistory, record: Callable[..., Any]
+) -> None:
+    for _ in range(2):
+        record().begin()
+    index, model = RunIndex(), history.model()
+    history.show_runs(index.runs())
+
+    def looks() -> list[tuple[str, str]]:
+        rows = (model.index(row, 0) for row in range(2))
+        return [(row.data(DETAIL), row.data(COLOUR)) for row in rows]
+
+    well = ("running", DARK.ok)
+    drawn: list[int] = []
+    history.set_theme(DARK)
+    history.watch("1")
+    model.dataChanged.connect(lambda first, _: drawn.append(first.row()))
+    history.show_silence(Silence(12.0))
+    history.show_runs(index.runs())
+    assert looks() == [well, ("running · ⚠ no word for 12 s", DARK.muted)]
+    assert "no word" in model.index(1, 0).data(Qt.ItemDataRole.AccessibleTextRole)
+    assert drawn == [1]
+    history.watch("2")
+    history.show_silence(HEARD)
+    assert looks() == [well, well]
+    assert set(drawn) == {0, 1}
 
 
 def test_the_settings_of_a_run_can_be_used_again(
