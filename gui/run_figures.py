@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from PySide6.QtCore import QObject, Signal
 
+from engine.best_figures import less_is_better, merit
 from engine.client import RunInfo
 from engine.events import EpochEnded, Rewound, TrainingStarted
 from engine.pyramid import Rough
@@ -26,7 +27,6 @@ _SHARES = {
 MOST_LOSSES = 40_000
 """Losses that are kept for the trend."""
 
-_LESS_IS_BETTER = ("loss", "error", "mae", "mse", "rmse", "perplexity")
 _UNKNOWN = "–"
 
 Array = npt.NDArray[np.float64]
@@ -179,7 +179,7 @@ class RunFigures(QObject):
         return text.format(sign=sign, percent=100 * abs(change)), tone
 
     def _show_best(self) -> None:
-        name = _merit([name for metrics in self._epochs.values() for name in metrics])
+        name = merit(name for metrics in self._epochs.values() for name in metrics)
         results = {
             epoch: metrics[name]
             for epoch, metrics in self._epochs.items()
@@ -187,7 +187,7 @@ class RunFigures(QObject):
         }
         if not results:
             return
-        pick = min if _less_is_better(name) else max
+        pick = min if less_is_better(name) else max
         best = pick(results, key=lambda epoch: results[epoch])
         newest = results[max(results)]
         note = self.tr("★ best {value} @ epoch {epoch}")
@@ -195,16 +195,6 @@ class RunFigures(QObject):
         caption = self.tr("VAL {metric}").format(metric=wording.metric_name(name).upper())
         self.metric_named.emit(caption)
         self.figure.emit("metric", wording.metric(name, newest), note, "best")
-
-
-def _merit(names: list[str]) -> str:
-    """The validation metric that says best how good the model is: the first that is no loss."""
-    validation = [name for name in names if name.startswith("validation/")]
-    return min(validation, key=_less_is_better, default="")
-
-
-def _less_is_better(name: str) -> bool:
-    return any(word in wording.metric_name(name).split() for word in _LESS_IS_BETTER)
 
 
 def _is_memory(series: str) -> bool:
