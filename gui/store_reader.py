@@ -97,6 +97,7 @@ class StoreReader(QObject):
         self._looked = 0.0
         self._seq = 0
         self._generation = -1
+        self._total = 0
         self._counts: dict[str, int] = {}
         self._shown: dict[str, int] = {}
         self._tails: dict[int, LogTail] = {}
@@ -173,9 +174,11 @@ class StoreReader(QObject):
             self._counts.clear()
         self._generation = generation
         counts = reader.counts()
-        floods = sum(counts.values()) - sum(self._counts.values()) > MOST_AT_ONCE
-        shortened, over = False, self._info is not None and self._info.state.is_over
-        turns = SERIES_AT_ONCE if floods and self._counts and not over else len(counts)
+        before, self._total = self._total, sum(counts.values())
+        # Who hears that a run is over has seen every point of it.
+        over = self._info is not None and self._info.state.is_over
+        floods, shortened = self._total - before > MOST_AT_ONCE and not over, False
+        turns = SERIES_AT_ONCE if floods and self._counts else len(counts)
         for series in [*(name for name in counts if name not in self._counts), *self._counts]:
             if not turns:
                 break
