@@ -28,7 +28,7 @@ MOST_AT_ONCE = 2000
 """New points of all series together that are read one by one; more are read as blocks, so that a
 frame of the window does not wait for them."""
 
-SERIES_AT_ONCE = 6
+SERIES_AT_ONCE = 4
 """Series that are read at a look while so many points come in: each has its turn. The first look at
 a run reads all of them: half a run is no picture of it."""
 
@@ -97,7 +97,6 @@ class StoreReader(QObject):
         self._looked = 0.0
         self._seq = 0
         self._generation = -1
-        self._total = 0
         self._counts: dict[str, int] = {}
         self._shown: dict[str, int] = {}
         self._tails: dict[int, LogTail] = {}
@@ -174,10 +173,10 @@ class StoreReader(QObject):
             self._counts.clear()
         self._generation = generation
         counts = reader.counts()
-        before, self._total = self._total, sum(counts.values())
+        unread = sum(counts.values()) - sum(self._counts.values())
         # Who hears that a run is over has seen every point of it.
         over = self._info is not None and self._info.state.is_over
-        floods, shortened = self._total - before > MOST_AT_ONCE and not over, False
+        floods, shortened = unread > MOST_AT_ONCE and not over, False
         turns = SERIES_AT_ONCE if floods and self._counts else len(counts)
         for series in [*(name for name in counts if name not in self._counts), *self._counts]:
             if not turns:
