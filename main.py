@@ -85,6 +85,8 @@ def _parser() -> Parser:
     resume.add_argument("--checkpoint", metavar="NAME", help="where from (default: the newest)")
     resume.add_argument("--strategy", metavar="NAME", help="go on with another strategy")
     resume.add_argument("--devices", metavar="LIST", help=f"go on on others, {_DEVICES}")
+    resume.add_argument("--name", help="what to call the run from now on")
+    _add_options(resume, "the run's own")
     add("empty-cache", _empty_cache, "have a run give unused memory back", one)
     add("strategies", _strategies, "list the strategies and whether they run here", json)
     add("devices", _devices, "list the devices of this machine", json)
@@ -103,15 +105,20 @@ _DEVICES = "such as cpu:0,cpu:1 or gpu:0 or all-gpus or UUIDs"
 
 
 def _add_wishes(train: Parser) -> None:
-    from engine.headless.options import add_options
-
     train.add_argument("--recipe", default="digits", help="a name or a .py file (default: digits)")
     train.add_argument("--strategy", default="single", help="a name (default: single)")
     train.add_argument(
         "--devices", metavar="LIST", help=f"{_DEVICES} (default: first GPU, else cpu:0)"
     )
     train.add_argument("--name", default="", help="what to call the run")
-    train.add_argument(
+    _add_options(train)
+
+
+def _add_options(parser: Parser, default: str = "") -> None:
+    """Flags for the settings of the recipe and for the fields of a spec."""
+    from engine.headless.options import add_options
+
+    parser.add_argument(
         "--set",
         dest="settings",
         action="append",
@@ -119,7 +126,7 @@ def _add_wishes(train: Parser) -> None:
         metavar="NAME=VALUE",
         help="a setting of the recipe; may be given several times",
     )
-    add_options(train)
+    add_options(parser, default)
 
 
 def _train(options: argparse.Namespace) -> int:
@@ -138,9 +145,17 @@ def _train(options: argparse.Namespace) -> int:
 
 
 def _resume(options: argparse.Namespace) -> int:
+    from engine.headless.options import chosen
     from engine.headless.train import From, resume
 
-    start = From(options.checkpoint, options.strategy, options.devices)
+    start = From(
+        checkpoint=options.checkpoint,
+        strategy=options.strategy,
+        devices=options.devices,
+        name=options.name,
+        settings=tuple(options.settings),
+        options=chosen(options),
+    )
     return resume(options.id, start, detach=options.detach, json=options.json)
 
 

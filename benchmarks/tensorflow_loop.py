@@ -25,6 +25,7 @@ import numpy as np
 import tensorflow as tf
 
 from engine import catalog
+from engine.checkpoint import Position
 from engine.field_info import Setting
 from engine.spec import RunSpec
 from engine.tf.trainer import TfTrainer
@@ -117,7 +118,7 @@ def ours(trainer: TfTrainer) -> Clocks:
     """Milliseconds per step of one round."""
     begin = clocks()
     for first in range(0, STEPS, CHUNK):
-        losses = trainer.run_steps(0, first, CHUNK)["loss"]
+        losses = trainer.run_steps(Position(0, first, first), CHUNK)["loss"]
         assert len(losses) == CHUNK
     return per_step(begin, clocks(), STEPS)
 

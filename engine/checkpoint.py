@@ -36,6 +36,23 @@ class Position(msgspec.Struct, frozen=True):
     step: int = 0
     """Optimizer steps done since the start of training."""
 
+    def total_steps(self, steps_per_epoch: int, epochs: int) -> int:
+        """Steps of the whole training, if it goes on from here to the end of `epochs` epochs.
+
+        The same at every later boundary. Epochs before this one may have had other lengths.
+        """
+        return self.step + (epochs - self.epoch) * steps_per_epoch - self.batch
+
+    def in_batches_of(self, size: int, saved_size: int, steps_per_epoch: int) -> Position:
+        """The same place of the epoch, where its batches had `saved_size` samples and have `size`
+        now, `steps_per_epoch` of them.
+
+        A batch that would begin in the middle of one that is done is done whole: up to `size` - 1
+        samples of this epoch come twice.
+        """
+        batch = min(self.batch * saved_size // size, steps_per_epoch)
+        return Position(self.epoch, batch, self.step)
+
 
 class FileRecord(msgspec.Struct, frozen=True):
     """One file of a checkpoint."""
@@ -50,6 +67,12 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     position: Position
     strategy: str
     replicas: int
+    batch_size: int = 0
+    """The global batch in which `position` counts; 0 in a manifest from before it could change."""
+
+    parameters: int = 0
+    """Trainable parameters of the model; 0 in a manifest from before they were noted."""
+
     saved: float
     """Seconds since the epoch."""
 
@@ -102,6 +125,8 @@ def publish(
     *,
     strategy: str,
     replicas: int,
+    batch_size: int,
+    parameters: int,
     kinds: Collection[str] = (),
     metrics: Mapping[str, float] | None = None,
 ) -> CheckpointInfo:
@@ -114,6 +139,8 @@ def publish(
         position=position,
         strategy=strategy,
         replicas=replicas,
+        batch_size=batch_size,
+        parameters=parameters,
         saved=time.time(),
         files={
             str(path.relative_to(folder)): _record(path)

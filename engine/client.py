@@ -14,7 +14,7 @@ from engine import checkpoint as checkpoint_files
 from engine.channel import CLOSED, CommandAccepted, Hello, connect, supervisor_pid
 from engine.checkpoint import CheckpointDamaged, CheckpointInfo
 from engine.commands import Command
-from engine.continuation import format_problems, spec_elsewhere
+from engine.continuation import change_problems
 from engine.device_names import is_logical_cpu
 from engine.events import CommandRefused
 from engine.problems import Problem, problems
@@ -127,34 +127,30 @@ def start(spec: RunSpec) -> str:
 def resume(
     run_id: str,
     checkpoint: Path | None = None,
-    *,
-    strategy: str | None = None,
-    devices: tuple[str, ...] | None = None,
+    spec: RunSpec | None = None,
 ) -> None:
     """Let a run that is over go on from `checkpoint` (default: its newest), whose files are read
     and compared with their checksums; that takes a while for a large one.
 
-    With another strategy or other devices it continues on those: its `spec.toml` is rewritten.
-    Raises NoSuchRun, CheckpointUnusable or CannotStart.
+    As `spec`, if that is given: the run's `spec.toml` is rewritten. A finished one needs more
+    epochs. Raises NoSuchRun, CheckpointUnusable or CannotStart.
     """
     info = look(run_id)
-    if not info.state.can_resume:
-        what = "has finished all its epochs" if info.state.is_over else f"is {info.state}"
-        raise CannotStart([Problem("", f"Run {run_id} {what}: there is nothing to resume.")])
+    if not info.state.is_over:
+        text = f"Run {run_id} is {info.state}: there is nothing to resume."
+        raise CannotStart([Problem("", text)])
     available = list(checkpoint_files.folders(info.folder).values())
     if checkpoint is None and not available:
         raise CannotStart([Problem("", f"Run {run_id} has no checkpoint to resume from.")])
     chosen = checkpoint or available[-1]
     if chosen not in available:
         raise CannotStart([Problem("", f"Run {run_id} has no checkpoint {chosen.name}.")])
+    spec = spec or info.spec
+    found = check(spec)
     try:
-        spec = spec_elsewhere(info.spec, strategy, devices)
-    except catalog.UnknownName as error:
-        raise CannotStart([Problem("strategy", str(error))]) from None
-    found = check(spec) or format_problems(chosen, spec)
-    if found:
-        raise CannotStart(found)
-    try:
+        found += change_problems(info, spec, checkpoint_files.read_manifest(chosen))
+        if found:
+            raise CannotStart(found)
         checkpoint_files.verify(chosen)
     except CheckpointDamaged as error:
         raise CheckpointUnusable(run_id, chosen, str(error)) from error

@@ -1,36 +1,64 @@
-"""A run that goes on elsewhere: with another strategy, on other devices."""
+"""What may be another than before when a run goes on from a checkpoint, and what may not."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import msgspec
-
-from engine import catalog
-from engine.checkpoint import CheckpointDamaged, read_manifest
+from engine.checkpoint import Manifest
 from engine.problems import Problem
+from engine.run_info import RunInfo
+from engine.run_state import RunState
 from engine.spec import RunSpec
 
+_FIXED = {
+    "recipe": "The checkpoint holds the model of its recipe: start a new run to train another one.",
+    "seed": "The seed decides the order of the samples, and a checkpoint is a place in it: start a "
+    "new run for another seed.",
+    "optimizer": "The checkpoint holds what its optimizer has gathered: start a new run for "
+    "another optimizer.",
+}
 
-def spec_elsewhere(spec: RunSpec, strategy: str | None, devices: tuple[str, ...] | None) -> RunSpec:
-    """`spec` with another strategy (full or short name) and other devices; None: as before.
 
-    Raises UnknownName.
+def fixed(field: str) -> str:
+    """Why the spec's `field` stays as it was, in a sentence; empty when it may change."""
+    return _FIXED.get(field, "")
+
+
+def change_problems(info: RunInfo, spec: RunSpec, manifest: Manifest) -> list[Problem]:
+    """Every reason why the run of `info` cannot go on as `spec` from the checkpoint of `manifest`.
+
+    What speaks against `spec` itself is not among them: see `engine.client.check`.
     """
-    if strategy is not None:
-        full_name = catalog.strategy(strategy, catalog.recipe(spec.recipe)).name
-        spec = msgspec.structs.replace(spec, strategy=full_name)
-    return spec if devices is None else msgspec.structs.replace(spec, devices=devices)
+    before = info.spec
+    found = [
+        Problem(field, reason)
+        for field, reason in _FIXED.items()
+        if getattr(spec, field) != getattr(before, field)
+    ]
+    theirs, ours = (name.partition("/")[0] for name in (manifest.strategy, spec.strategy))
+    if theirs != ours:
+        text = f"{spec.strategy} cannot read a checkpoint of {manifest.strategy}: "
+        found.append(Problem("strategy", f"{text}choose a {theirs} strategy."))
+    if bool(spec.momentum) != bool(before.momentum):
+        text = (
+            "The checkpoint holds the momentum of every weight"
+            if before.momentum
+            else ("The checkpoint holds no momentum")
+        )
+        found.append(Problem("momentum", f"{text}: it cannot be switched on or off on the way."))
+    if ours == "tf" and (spec.precision == "fp16") != (before.precision == "fp16"):
+        text = "Under TensorFlow a checkpoint of fp16 is another than that of other precisions: "
+        found.append(Problem("precision", f"{text}go on with {before.precision}."))
+    return found + _length_problems(info, spec, manifest)
 
 
-def format_problems(folder: Path, spec: RunSpec) -> list[Problem]:
-    """Why the framework of `spec` cannot read the checkpoint in `folder`."""
-    try:
-        saved_by = read_manifest(folder).strategy
-    except CheckpointDamaged:
-        return []  # that is for whoever verifies it to say
-    theirs, ours = (name.partition("/")[0] for name in (saved_by, spec.strategy))
-    if theirs == ours:
-        return []
-    text = f"{spec.strategy} cannot read a checkpoint of {saved_by}: choose a {theirs} strategy."
-    return [Problem("strategy", text)]
+def _length_problems(info: RunInfo, spec: RunSpec, manifest: Manifest) -> list[Problem]:
+    done = manifest.position.epoch
+    shortened = spec.epochs < info.spec.epochs
+    found = []
+    if spec.epochs <= done and (shortened or info.state is RunState.FINISHED):
+        text = f"{done} epoch{'s are' if done > 1 else ' is'} done at this checkpoint: to go on "
+        found.append(Problem("epochs", f"{text}from there, choose more epochs than that."))
+    rebatched = spec.batch_size != info.spec.batch_size
+    if rebatched and manifest.position.batch and not manifest.batch_size:
+        text = "This checkpoint lies within an epoch and does not say in which batches: choose "
+        found.append(Problem("batch_size", f"{text}one at the end of an epoch."))
+    return found

@@ -36,6 +36,10 @@ class TrainingStarted(msgspec.Struct, frozen=True, tag="training_started"):
     parameters: int
     """Trainable parameters of the model."""
 
+    total_steps: int = 0
+    """Steps of the whole run, those before `step` with it; 0 in a store from before epochs of one
+    run could have different lengths."""
+
 
 class Metrics(msgspec.Struct, frozen=True, tag="metrics"):
     """A batch of points taken between `begin` and `end` (seconds since the epoch)."""

@@ -103,6 +103,9 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     epochs: int = 0
     step: int = 0
     steps_per_epoch: int = 0
+    planned_steps: int = 0
+    """What `TrainingStarted.total_steps` said."""
+
     samples_per_second: float = 0.0
     step_seconds: float = 0.0
     seconds_left: float = 0.0
@@ -124,7 +127,7 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def total_steps(self) -> int:
         """Steps of the whole run; 0 until the first worker has counted its data."""
-        return self.steps_per_epoch * self.epochs
+        return self.planned_steps or self.steps_per_epoch * self.epochs
 
 
 def fold(status: RunStatus, event: Event, time: float) -> RunStatus:
@@ -165,6 +168,7 @@ def fold(status: RunStatus, event: Event, time: float) -> RunStatus:
                 step=event.step,
                 steps_per_epoch=event.steps_per_epoch,
                 epochs=event.epochs,
+                planned_steps=event.total_steps,
                 replicas=event.replicas,
                 parameters=event.parameters,
             )

@@ -18,11 +18,14 @@ RECIPES_OWN = ("batch_size", "epochs", "learning_rate")
 _METAVARS = {"int": "N", "float": "X", "str": "NAME"}
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Give `parser` a flag for every field in the table, under its group's heading."""
+def add_options(parser: argparse.ArgumentParser, default: str = "") -> None:
+    """Give `parser` a flag for every field in the table, under its group's heading.
+
+    `default` says in words what a flag stands for that is not given; empty: the field's default.
+    """
     groups = {name: parser.add_argument_group(name) for name in GROUPS}
     for info in FIELDS.values():
-        _add(groups[info.group], info)
+        _add(groups[info.group], info, default or _default(info))
 
 
 def chosen(options: argparse.Namespace) -> dict[str, Setting]:
@@ -30,9 +33,8 @@ def chosen(options: argparse.Namespace) -> dict[str, Setting]:
     return {name: value for name in FIELDS if (value := getattr(options, name)) is not None}
 
 
-def _add(group: Any, info: FieldInfo) -> None:
+def _add(group: Any, info: FieldInfo, default: str) -> None:
     flag = "--" + info.name.replace("_", "-")
-    default = "the recipe's own" if info.name in RECIPES_OWN else _written(info.default)
     about = f"{info.doc} (default: {default})".replace("%", "%%")
     if info.type == "bool":
         group.add_argument(
@@ -54,6 +56,10 @@ def _reader(flag: str, info: FieldInfo) -> Callable[[str], Setting]:
             raise argparse.ArgumentError(None, str(error)) from None
 
     return read
+
+
+def _default(info: FieldInfo) -> str:
+    return "the recipe's own" if info.name in RECIPES_OWN else _written(info.default)
 
 
 def _written(value: Setting) -> str:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
+
+import msgspec
 
 from engine import catalog, checkpoint, client, commands
 from engine.client import RunInfo
@@ -38,6 +42,12 @@ class From(NamedTuple):
     checkpoint: str | None = None
     strategy: str | None = None
     devices: str | None = None
+    name: str | None = None
+    settings: tuple[str, ...] = ()
+    """Such as `dropout=0.2`."""
+
+    options: Mapping[str, Setting] = MappingProxyType({})
+    """Of `engine.spec.FIELDS`, those that were given."""
 
 
 def train(wishes: Wishes, *, detach: bool, json: bool) -> Exit:
@@ -56,10 +66,10 @@ def resume(run_id: str, start: From, *, detach: bool, json: bool) -> Exit:
     if info.state is RunState.PAUSED:
         return _unpause(info, start)
     folder = info.folder / checkpoint.FOLDER / start.checkpoint if start.checkpoint else None
-    devices = None if start.devices is None else resolve_devices(start.devices)
+    spec = changed_spec(info.spec, start)
     after = last_seq(info.folder)
     with CtrlC() as ctrl_c:
-        client.resume(run_id, folder, strategy=start.strategy, devices=devices)
+        client.resume(run_id, folder, spec)
         if detach:
             return _leave(run_id, json=json)
         attempt = info.status.attempt + 1
@@ -81,6 +91,22 @@ def make_spec(wishes: Wishes) -> RunSpec:
         name=wishes.name,
         **options,
     )
+
+
+def changed_spec(before: RunSpec, start: From) -> RunSpec:
+    """As what a run goes on that was `before`. Raises UnknownName or Refused."""
+    changes: dict[str, Any] = dict(start.options)
+    if start.devices is not None:
+        changes["devices"] = resolve_devices(start.devices)
+    if start.name is not None:
+        changes["name"] = start.name
+    if start.strategy is not None or start.settings:
+        recipe = catalog.recipe(before.recipe)
+        if start.strategy is not None:
+            changes["strategy"] = catalog.strategy(start.strategy, recipe).name
+        own = dict(_setting(text, recipe) for text in start.settings)
+        changes["settings"] = before.settings | own
+    return msgspec.structs.replace(before, **changes)
 
 
 def _setting(text: str, recipe: RecipeInfo) -> tuple[str, Setting]:
@@ -108,12 +134,13 @@ def _leave(run_id: str, *, json: bool) -> Exit:
 
 
 def _unpause(info: RunInfo, start: From) -> Exit:
-    for name, value in start._asdict().items():
-        if value is not None:
-            raise Refused(
-                f"Run {info.id} is paused and goes on where it is: leave out --{name}, "
-                "or stop the run first."
-            )
+    given = [name for name, value in start._asdict().items() if value not in (None, (), {})]
+    if given:
+        flag = {"settings": "set", "options": next(iter(start.options), "")}.get(given[0], given[0])
+        raise Refused(
+            f"Run {info.id} is paused and goes on where it is: leave out "
+            f"--{flag.replace('_', '-')}, or stop the run first."
+        )
     seq = client.send(info.id, commands.Resume())
     step = answer(info.id, Resumed, after=seq).step
     out().print(f"Run {info.id} goes on after step {step}.", soft_wrap=True)

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from engine import sample_order
+from engine.checkpoint import Position
 from engine.device_names import is_logical_cpu
 from engine.pytorch import checkpoint, memory
 from engine.pytorch.data import samples
@@ -100,21 +101,19 @@ class TorchTrainer:
         self.steps_per_epoch = self._train.batches
         self.validation_batches = self._validation.batches
         self.parameters = self._parallel.count_parameters()
-        total_steps = self.steps_per_epoch * spec.epochs
-        group = self._rank.group
-        self._update = Update(optimizer, self._parallel, group, precision, spec, total_steps)
+        self._update = Update(optimizer, self._parallel, self._rank.group, precision, spec)
         self._precision = precision
         self._sums: dict[str, float] = {}
         self._away: memory.Homes | None = None
         self._seconds = 0.0
 
-    def run_steps(self, epoch: int, batch: int, count: int) -> dict[str, list[float]]:
+    def run_steps(self, position: Position, count: int) -> dict[str, list[float]]:
         begin = time.perf_counter()
         self._parallel.train()
         figures: dict[str, list[Any]] = {}
         with self._explained():
-            for number in range(batch, batch + count):
-                for name, value in self._step(epoch, number).items():
+            for number in range(count):
+                for name, value in self._step(position, number).items():
                     figures.setdefault(name, []).append(value)
         # One copy from the device and one sum over the ranks for the whole chunk.
         losses = self._rank.group.add_up(_to_host(figures.pop("loss")))
@@ -169,7 +168,8 @@ class TorchTrainer:
         path = folder / f"rank{self._rank.number}.pt"
         if path.exists():  # else this rank was not there then: its random state stays fresh
             own = checkpoint.restore_own(path, self._rank.devices)
-            self._precision.scaler.load_state_dict(own.pop("scaler"))
+            if scaler := own.pop("scaler"):  # empty: it was saved without mixed precision
+                self._precision.scaler.load_state_dict(scaler)
             self._parallel.load_local_state(own)
 
     def free_devices(self) -> None:
@@ -197,18 +197,22 @@ class TorchTrainer:
         self._validation.close()
         self._rank.group.close()
 
-    def _step(self, epoch: int, batch: int) -> dict[str, Any]:
-        """One optimizer step; this rank's part of the loss and the figures of the update."""
+    def _step(self, start: Position, number: int) -> dict[str, Any]:
+        """The optimizer step that is `number` steps after `start`; this rank's part of the loss and
+        the figures of the update."""
         self._update.begin()
         parts = self._spec.accumulation
         losses = [
             self._parallel.train_batch(
                 share.inputs, share.targets, share.weight, self._objective, sync=part == parts
             )
-            for part, share in enumerate(self._train.shares(epoch, batch), start=1)
+            for part, share in enumerate(
+                self._train.shares(start.epoch, start.batch + number), start=1
+            )
         ]
         loss = sum(losses[1:], losses[0])
-        return {"loss": loss} | self._update.apply(epoch * self.steps_per_epoch + batch, loss)
+        total_steps = start.total_steps(self.steps_per_epoch, self._spec.epochs)
+        return {"loss": loss} | self._update.apply(start.step + number, total_steps, loss)
 
     def _explained(self) -> Any:
         """Out of memory in this context is said in sentences."""

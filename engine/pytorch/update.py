@@ -40,14 +40,12 @@ class Update:
         group: Group,
         precision: Precision,
         spec: RunSpec,
-        total_steps: int,
     ) -> None:
         self.optimizer = optimizer
         self._parallel = parallel
         self._group = group
         self._scaler = precision.scaler
         self._spec = spec
-        self._total_steps = total_steps
         self._rates = [float(group["lr"]) for group in optimizer.param_groups]
         self._parameters = [p for group in optimizer.param_groups for p in group["params"]]
         self._skips = spec.on_nan == "skip"
@@ -59,13 +57,14 @@ class Update:
         if self._skips:
             self._before = [kept.detach().clone() for kept in self._parallel.statistics()]
 
-    def apply(self, step: int, loss: torch.Tensor) -> dict[str, Any]:
-        """Do the update after `step` steps; its figures: numbers, or 0-d tensors on a device.
+    def apply(self, step: int, total_steps: int, loss: torch.Tensor) -> dict[str, Any]:
+        """Do the update after `step` of `total_steps` steps; its figures: numbers, or 0-d tensors
+        on a device.
 
         `loss` is this rank's part of the step's.
         """
         spec = self._spec
-        factor = schedule.factor(spec.schedule, spec.warmup_steps, step, self._total_steps)
+        factor = schedule.factor(spec.schedule, spec.warmup_steps, step, total_steps)
         for group, rate in zip(self.optimizer.param_groups, self._rates, strict=True):
             group["lr"] = rate * factor
         figures: dict[str, Any] = {"learning_rate": self._rates[0] * factor}

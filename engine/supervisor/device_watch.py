@@ -61,20 +61,21 @@ class DeviceWatch:
         self._recorder = DeviceRecorder(devices)
         self._alarms = Alarms()
         self._losses: dict[str, _Loss] = {}
-        self._steps_per_epoch = self._epochs = 1
+        self._steps_per_epoch = self._epochs = self._total_steps = 1
         self._step_is_due = False
         self._step = 0
 
     def follow(self, event: Event) -> None:
         """Note how the training goes."""
         match event:
-            case TrainingStarted(step, steps_per_epoch, epochs):
-                self._step, self._epochs = step, epochs
+            case TrainingStarted(step, steps_per_epoch, epochs, total_steps=total_steps):
+                self._step, self._epochs, self._total_steps = step, epochs, total_steps
                 self._steps_per_epoch = max(1, steps_per_epoch)
                 self._step_is_due = False  # the first step may compile for minutes
             case Progress(step=step) if step > self._step:
                 self._step = step
-                self._step_is_due = step % self._steps_per_epoch != 0  # else a validation follows
+                # Else a validation follows. Epochs are counted from the end, where they are alike.
+                self._step_is_due = (self._total_steps - step) % self._steps_per_epoch != 0
                 for loss in self._losses.values():
                     loss.trains_on |= loss.snapshots >= SURE_AFTER
             case EpochEnded(epoch):

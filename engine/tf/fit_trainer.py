@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from engine import sample_order
+from engine.checkpoint import Position
 from engine.tf.fit_epoch import LOSS, FitEpoch
 from engine.tf.strategy import TfStrategy
 from engine.tf.trainer import TfTrainer
@@ -86,11 +87,11 @@ class FitTrainer(TfTrainer):
         _refuse(self._fitted.optimizer)
         self._epoch: FitEpoch | None = None
 
-    def run_steps(self, epoch: int, batch: int, count: int) -> dict[str, list[float]]:
+    def run_steps(self, position: Position, count: int) -> dict[str, list[float]]:
         if self._epoch is None:
-            self._epoch = FitEpoch(partial(self._fit, epoch, batch))
+            self._epoch = FitEpoch(partial(self._fit, position.epoch, position.batch))
         losses = self._epoch.train(count)
-        if batch + count == self.steps_per_epoch:
+        if position.batch + count == self.steps_per_epoch:
             self._epoch.finish()
             self._epoch = None
         return {"loss": losses}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from engine.checkpoint import Position
 from engine.device_names import is_logical_cpu
 from engine.process import resident_bytes
 from engine.tf.cluster import THIS_MACHINE, close_to_other_machines
@@ -44,7 +45,7 @@ class ParameterServerMember(StaysOnDevices):
         self.parameters = int(parameters)
         self.replicas = 1
 
-    def run_steps(self, epoch: int, batch: int, count: int) -> dict[str, list[float]]:
+    def run_steps(self, position: Position, count: int) -> dict[str, list[float]]:
         return {"loss": self._member.hear()}
 
     def rank_figures(self) -> dict[str, float]:

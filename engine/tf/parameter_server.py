@@ -13,7 +13,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from engine import sample_order
-from engine.checkpoint import read_manifest
+from engine.checkpoint import Position, read_manifest
 from engine.process import resident_bytes
 from engine.tf.cluster import THIS_MACHINE, close_to_other_machines
 from engine.tf.data import ArraySamples
@@ -82,11 +82,10 @@ class ParameterServerTrainer(TfTrainer):
             traced.get_concrete_function()
         return traced
 
-    def run_steps(self, epoch: int, batch: int, count: int) -> dict[str, list[float]]:
-        order = sample_order.epoch_order(len(self._train), self._spec.seed, epoch)
-        first = epoch * self.steps_per_epoch + batch
-        total = self._spec.epochs * self.steps_per_epoch
-        rates = self._update.rates(first, count, total)
+    def run_steps(self, position: Position, count: int) -> dict[str, list[float]]:
+        order = sample_order.epoch_order(len(self._train), self._spec.seed, position.epoch)
+        first, batch = position.step, position.batch
+        rates = self._rates(position, count)
 
         def step(number: int) -> Any:
             whole = sample_order.global_batch(order, batch + number, self._spec.batch_size)

@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from engine import sample_order
+from engine.checkpoint import Position
 from engine.tf import checkpoint, defaults
 from engine.tf.data import data_sets
 from engine.tf.devices import (
@@ -96,13 +97,12 @@ class TfTrainer(StaysOnDevices):
     def _make_model(self, recipe: ModuleType) -> keras.Model:
         return recipe.model(**self._session.settings_for(recipe.model))
 
-    def run_steps(self, epoch: int, batch: int, count: int) -> dict[str, list[float]]:
-        if self._order[0] != epoch:
-            order = sample_order.epoch_order(len(self._train), self._spec.seed, epoch)
-            self._order = (epoch, tf.constant(order))
-        steps = self.steps_per_epoch
-        rates = self._update.rates(epoch * steps + batch, count, self._spec.epochs * steps)
-        values = self._steps(self._order[1], tf.constant(batch, tf.int64), rates).numpy()
+    def run_steps(self, position: Position, count: int) -> dict[str, list[float]]:
+        if self._order[0] != position.epoch:
+            order = sample_order.epoch_order(len(self._train), self._spec.seed, position.epoch)
+            self._order = (position.epoch, tf.constant(order))
+        rates = self._rates(position, count)
+        values = self._steps(self._order[1], tf.constant(position.batch, tf.int64), rates).numpy()
         return dict(zip(self._figures, values.T.tolist(), strict=True))
 
     def rank_figures(self) -> dict[str, float]:
@@ -132,6 +132,7 @@ class TfTrainer(StaysOnDevices):
 
     def restore(self, folder: Path) -> None:
         checkpoint.restore(folder, self._model, self._optimizer)
+        self._update.take_rate_back()
         checkpoint.restore_own(folder, self._session.rank, self._streams)
 
     def empty_cache(self) -> dict[str, int]:
@@ -145,6 +146,11 @@ class TfTrainer(StaysOnDevices):
 
     def close(self) -> None:
         pass  # there is nobody else
+
+    def _rates(self, position: Position, count: int) -> tf.Tensor:
+        """The learning rates of the next `count` steps."""
+        total_steps = position.total_steps(self.steps_per_epoch, self._spec.epochs)
+        return self._update.rates(position.step, count, total_steps)
 
     def _many_steps(self, order: tf.Tensor, first: tf.Tensor, rates: tf.Tensor) -> tf.Tensor:
         """The figures of one step for every rate, of shape (steps, figures)."""

@@ -88,6 +88,11 @@ class Update:
             tf.float32,
         )
 
+    def take_rate_back(self) -> None:
+        """Set the learning rate to the spec's: a checkpoint may have brought another one."""
+        if self._sets_rate:
+            self.optimizer.learning_rate.assign(self._rate)
+
     def is_finite(self, loss: tf.Tensor, gradients: Sequence[tf.Tensor]) -> tf.Tensor:
         """Whether the loss and the norm of the `gradients` are; a loss scale minds the latter."""
         if isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer):

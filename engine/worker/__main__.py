@@ -21,6 +21,7 @@ from engine.paths import helper_stacks_file, stacks_file
 from engine.process import write_stacks_when_asked
 from engine.worker import environment, output, signals
 from engine.worker.account import account
+from engine.worker.failures import TrainingFailed
 from engine.worker.loop import Loop
 from engine.worker.session import WorkerSession
 
@@ -39,7 +40,7 @@ def main(folder: Path) -> int:
     try:
         room = importlib.import_module(TRAINERS[session.strategy.framework])
         trainer = room.build(session, session.strategy)
-        position = _restore(trainer, folder)
+        position = _restore(trainer, folder, session.spec.batch_size)
         versions = _versions(session.strategy.framework, session.recipe.framework)
         gc.enable()
         session.emit(WorkerReady(session.rank, session.devices, versions))
@@ -64,13 +65,22 @@ def _write_stacks(file: Path) -> None:
     os.environ[environment.STACKS] = str(file)
 
 
-def _restore(trainer: Any, folder: Path) -> Position:
+def _restore(trainer: Any, folder: Path, batch_size: int) -> Position:
     name = os.environ.get(environment.RESUME)
     if not name:
         return Position()
     checkpoint = folder / "checkpoints" / name
+    saved = read_manifest(checkpoint)
+    if saved.parameters not in (0, trainer.parameters):
+        raise TrainingFailed(
+            f"The checkpoint {name} holds a model of {saved.parameters:,} parameters; with these "
+            f"settings it has {trainer.parameters:,}: resume with the recipe and settings that it "
+            "was saved with."
+        )
     trainer.restore(checkpoint)
-    return read_manifest(checkpoint).position
+    return saved.position.in_batches_of(
+        batch_size, saved.batch_size or batch_size, trainer.steps_per_epoch
+    )
 
 
 def _versions(framework: str, recipe_framework: str) -> dict[str, str]:

@@ -48,6 +48,7 @@ class Loop:
                 step=self._position.step,
                 steps_per_epoch=trainer.steps_per_epoch,
                 epochs=spec.epochs,
+                total_steps=self._position.total_steps(trainer.steps_per_epoch, spec.epochs),
                 replicas=trainer.replicas,
                 parameters=trainer.parameters,
             )
@@ -77,7 +78,7 @@ class Loop:
                 return False
             self._session.alive = Alive("training", position.step)
             begin, clock = time.time(), time.perf_counter()
-            figures = self._trainer.run_steps(position.epoch, position.batch, count)
+            figures = self._trainer.run_steps(position, count)
             self._pace.trained(count, time.perf_counter() - clock)
             self._position = Position(position.epoch, position.batch + count, position.step + count)
             self._reporter.trained(self._position, figures, begin, time.time())

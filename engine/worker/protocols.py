@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from engine.channel import Alive
+from engine.checkpoint import Position
 from engine.events import WorkerEvent
 from engine.spec import RunSpec
 from engine.worker.mailbox import Mailbox
@@ -22,8 +23,8 @@ class Trainer(Protocol):
     replicas: int
     parameters: int
 
-    def run_steps(self, epoch: int, batch: int, count: int) -> dict[str, list[float]]:
-        """Train on global batches `batch` ... `batch + count - 1` of `epoch` (both from 0).
+    def run_steps(self, position: Position, count: int) -> dict[str, list[float]]:
+        """Train on the next `count` global batches from `position` on, all of the same epoch.
 
         Returns one value per step for each figure, the same on every rank: always `loss` (the mean
         over the global batch), maybe `learning_rate` and `gradient_norm`.

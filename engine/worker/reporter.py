@@ -70,7 +70,7 @@ class Reporter:
         if not self._leads:
             return
         trainer, epochs = self._trainer, self._session.spec.epochs
-        steps = trainer.steps_per_epoch * epochs - position.step
+        steps = position.total_steps(trainer.steps_per_epoch, epochs) - position.step
         batches = trainer.validation_batches * (epochs - position.epoch) - validated
         self._session.emit(
             Progress(

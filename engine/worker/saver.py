@@ -100,6 +100,8 @@ class Saver:
                 position,
                 strategy=self._session.spec.strategy,
                 replicas=self._trainer.replicas,
+                batch_size=self._session.spec.batch_size,
+                parameters=self._trainer.parameters,
                 kinds=self._wanted,
                 metrics=self._plan.metrics,
             )

@@ -18,7 +18,12 @@ def save(run: Path, step: int, content: bytes = b"weights") -> CheckpointInfo:
     (folder / "parts").mkdir()
     (folder / "parts" / "rank0.pt").write_bytes(b"random state")
     return checkpoint.publish(
-        run, Position(epoch=1, batch=2, step=step), strategy="torch/ddp", replicas=2
+        run,
+        Position(epoch=1, batch=2, step=step),
+        strategy="torch/ddp",
+        replicas=2,
+        batch_size=8,
+        parameters=1,
     )
 
 
@@ -111,6 +116,8 @@ def test_kinds_are_in_one_order_and_metrics_finite(tmp_path: Path) -> None:
         Position(step=3),
         strategy="s",
         replicas=1,
+        batch_size=8,
+        parameters=1,
         kinds={"last", "request"},
         metrics={"validation/loss": math.nan, "validation/accuracy": 0.5},
     )
@@ -170,3 +177,30 @@ def test_the_newest_intact_one_before_another_is_found(tmp_path: Path) -> None:
     (folders[99_999_999] / "model.pt").write_bytes(b"w")
     assert checkpoint.newest_intact_before(folders[100_000_001]) == folders[9]
     assert checkpoint.newest_intact_before(folders[9]) is None
+
+
+def test_how_long_a_training_is_from_any_of_its_boundaries() -> None:
+    """Three epochs of four steps, the first of which had five."""
+    boundaries = [Position(1, 0, 5), Position(1, 3, 8), Position(1, 4, 9), Position(2, 0, 9)]
+    assert [here.total_steps(4, 3) for here in boundaries] == [13] * 4
+    assert Position(3, 0, 13).total_steps(4, 3) == 13
+
+
+@pytest.mark.parametrize(
+    ("batch", "saved_size", "size", "now"),
+    [
+        (6, 16, 32, 3),
+        (6, 16, 8, 12),
+        (5, 16, 32, 2),  # 16 samples come twice
+        (1, 16, 96, 0),
+        (7, 16, 96, 1),  # all 97 samples are done, the last of them in a batch of one
+        (7, 16, 4, 25),
+        (7, 16, 16, 7),
+    ],
+)
+def test_the_same_place_in_batches_of_another_size(
+    batch: int, saved_size: int, size: int, now: int
+) -> None:
+    there = Position(2, batch, 40)
+    moved = there.in_batches_of(size, saved_size, steps_per_epoch=-(-97 // size))
+    assert moved == Position(2, now, 40)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from engine import catalog, checkpoint, client, paths
 from engine.checkpoint import MANIFEST, Position
@@ -30,7 +30,9 @@ def stopped_run(*steps: int, strategy: str = "torch/single", spec: RunSpec = SPE
     store.close()
     for step in steps:
         (checkpoint.begin(folder, step) / "weights").write_bytes(b"weights")
-        checkpoint.publish(folder, Position(step=step), strategy=strategy, replicas=1)
+        checkpoint.publish(
+            folder, Position(step=step), strategy=strategy, replicas=1, batch_size=8, parameters=1
+        )
     return folder
 
 
@@ -121,17 +123,17 @@ def test_a_run_goes_on_elsewhere_and_the_old_spec_is_kept(
 ) -> None:
     folder = stopped_run(3)
     old = (folder / "spec.toml").read_text()
-    client.resume("1", strategy="ddp", devices=("cpu:0", "cpu:1"))
-    elsewhere = msgspec.structs.replace(SPEC, strategy="torch/ddp", devices=("cpu:0", "cpu:1"))
+    elsewhere = replace(SPEC, strategy="torch/ddp", devices=("cpu:0", "cpu:1"))
+    client.resume("1", spec=elsewhere)
     assert started == [("--resume", "step-00000003", elsewhere)]
     assert client.look("1").spec == elsewhere
     assert (folder / "spec.before-2.toml").read_text() == old
     assert "[environment]" in (folder / "spec.toml").read_text()
 
 
-def test_the_same_strategy_and_devices_change_nothing(started: list[tuple[Any, ...]]) -> None:
+def test_the_same_settings_change_nothing(started: list[tuple[Any, ...]]) -> None:
     folder = stopped_run(3)
-    client.resume("1", strategy="single", devices=("cpu:0",))
+    client.resume("1", spec=SPEC)
     assert len(started) == 1
     assert not list(folder.glob("spec.before-*"))
 
@@ -143,7 +145,7 @@ def test_what_does_not_start_leaves_the_spec_as_it_was(monkeypatch: pytest.Monke
     monkeypatch.setattr(client, "_start_supervisor", fail)
     folder = stopped_run(3)
     with pytest.raises(CannotStart):
-        client.resume("1", strategy="torch/ddp")
+        client.resume("1", spec=replace(SPEC, strategy="torch/ddp"))
     assert client.look("1").spec == SPEC
     assert not list(folder.glob("spec.before-*"))
 
@@ -162,17 +164,18 @@ def test_where_it_cannot_go_on_is_said(
 ) -> None:
     stopped_run(3)
     with pytest.raises(CannotStart, match=sentence):
-        client.resume("1", **elsewhere)
+        client.resume("1", spec=replace(SPEC, **elsewhere))
     assert client.look("1").spec == SPEC
     assert started == []
 
 
 def test_another_framework_cannot_read_a_checkpoint(started: list[tuple[Any, ...]]) -> None:
-    keras = msgspec.structs.replace(SPEC, recipe="digits_keras", strategy="tf/single")
+    keras = replace(SPEC, recipe="digits_keras", strategy="tf/single")
     stopped_run(3, strategy="tf/single", spec=keras)
     with pytest.raises(
         CannotStart, match="torch/keras_ddp cannot read a checkpoint of tf/single: choose a tf"
     ):
-        client.resume("1", strategy="torch/keras_ddp")
-    client.resume("1", strategy="tf/mirrored", devices=("cpu:0", "cpu:1"))
+        client.resume("1", spec=replace(keras, strategy="torch/keras_ddp"))
+    mirrored = replace(keras, strategy="tf/mirrored", devices=("cpu:0", "cpu:1"))
+    client.resume("1", spec=mirrored)
     assert [spec.strategy for *_, spec in started] == ["tf/mirrored"]

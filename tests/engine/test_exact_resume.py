@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from engine import catalog, client, paths
 from engine.client import RunInfo
@@ -119,7 +120,7 @@ def test_a_checkpoint_goes_on_elsewhere(
     shutil.rmtree(folder)
     shutil.copytree(interrupted.folder, folder)
     chosen = tuple(f"cpu:{k}" for k in range(devices))
-    client.resume(folder.name, strategy=name, devices=chosen)
+    client.resume(folder.name, spec=replace(interrupted.spec, strategy=name, devices=chosen))
     resumed = wait_for_end(folder.name)
     assert resumed.state is RunState.FINISHED, resumed.reason
     assert (resumed.spec.strategy, resumed.spec.devices) == (name, chosen)

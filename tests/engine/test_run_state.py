@@ -184,6 +184,8 @@ def test_which_states_are_over_and_which_can_resume(
 def test_total_steps_are_known_once_training_has_started() -> None:
     assert RunStatus().total_steps == 0
     assert fold_all(TRAINS).total_steps == 30
+    changed_on_the_way = TrainingStarted(6, 7, 3, 1, 1234, total_steps=16)
+    assert fold_all(TRAINS, changed_on_the_way).total_steps == 16
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,9 @@ def save(folder: Path, step: int) -> None:
     (temporary / "tensors").mkdir()
     (temporary / "tensors" / "shard").write_bytes(content(step))
     (temporary / "rank0").write_bytes(content(step)[:100])
-    checkpoint.publish(folder, Position(step=step), strategy="kills", replicas=1)
+    checkpoint.publish(
+        folder, Position(step=step), strategy="kills", replicas=1, batch_size=8, parameters=1
+    )
 
 
 def content(step: int) -> bytes:

@@ -84,10 +84,10 @@ class CountingTrainer:
         self._validated = 0
         self._is_on_devices = True
 
-    def run_steps(self, epoch: int, batch: int, count: int) -> dict[str, list[float]]:
+    def run_steps(self, position: Position, count: int) -> dict[str, list[float]]:
         assert self._is_on_devices
         return {
-            "loss": [self._step(epoch, number) for number in range(batch, batch + count)],
+            "loss": [self._step(position, number) for number in range(count)],
             "learning_rate": [0.1] * count,
         }
 
@@ -128,9 +128,9 @@ class CountingTrainer:
     def close(self) -> None:
         raise AssertionError("the worker closes, after the loop")
 
-    def _step(self, epoch: int, batch: int) -> float:
-        self._note(("train", epoch, batch))
-        return self.loss(epoch * STEPS + batch + 1)
+    def _step(self, start: Position, number: int) -> float:
+        self._note(("train", start.epoch, start.batch + number))
+        return self.loss(start.step + number + 1)
 
     def _note(self, moment: Moment) -> None:
         self.done.append(moment)

@@ -103,7 +103,15 @@ def test_a_failure_is_told_with_rank_signal_place_and_log(
 def test_show_lists_the_settings_and_the_checkpoints(capsys: pytest.CaptureFixture[str]) -> None:
     run = write_run(*RUNNING, STOPPED)
     (begin(run.folder, 12) / "model.pt").write_bytes(b"x" * 3000)
-    publish(run.folder, Position(step=12), strategy="s", replicas=1, kinds=("request", "best"))
+    publish(
+        run.folder,
+        Position(step=12),
+        strategy="s",
+        replicas=1,
+        batch_size=8,
+        parameters=1,
+        kinds=("request", "best"),
+    )
     show(run.id, json=False)
     text = capsys.readouterr().out
     for part in ("torch/single", "cpu:0", "step-00000012", " 12 ", "request, best", "2.9 KiB"):

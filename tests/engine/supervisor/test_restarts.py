@@ -61,7 +61,9 @@ def test_workers_report_chunks_so_a_failure_may_be_a_chunk_further() -> None:
 def test_the_newest_checkpoint_that_is_intact_is_found(tmp_path: Path) -> None:
     for step in (5, 10, 15):
         (checkpoint.begin(tmp_path, step) / "data").write_text(f"data of {step}")
-        checkpoint.publish(tmp_path, Position(0, step, step), strategy="s", replicas=1)
+        checkpoint.publish(
+            tmp_path, Position(0, step, step), strategy="s", replicas=1, batch_size=8, parameters=1
+        )
     (checkpoint.final_folder(tmp_path, 15) / "data").write_text("bits that were flipped")
     search = Search(tmp_path)
     search.join()

@@ -8,6 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from engine.checkpoint import Position
 from tests.engine.tf.small_runs import (
     copies,
     data,
@@ -28,7 +29,7 @@ def overflow() -> dict[str, Any]:
     given = recipe(dense(3), datasets=lambda: ((inputs, targets), (inputs, targets)))
     one = made("tf/mirrored", given, precision="fp16", gradient_norm=True)
     scale = float(one._optimizer.dynamic_scale.numpy())
-    norms = one.run_steps(0, 0, 4)["gradient_norm"]
+    norms = one.run_steps(Position(), 4)["gradient_norm"]
     kernel = one._variables[0]
     return {
         "scales": [scale, float(one._optimizer.dynamic_scale.numpy())],
@@ -57,7 +58,7 @@ def left_out() -> dict[str, Any]:
             steps = []
             for batch in range(3):
                 before = weights(one)
-                [loss] = one.run_steps(0, batch, 1)["loss"]
+                [loss] = one.run_steps(Position(0, batch, batch), 1)["loss"]
                 steps.append([math.isfinite(loss), difference(before, weights(one))])
             found[f"{kind}, {precision}"] = steps
     return found

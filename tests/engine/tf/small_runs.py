@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from engine import catalog
+from engine.checkpoint import Position
 from engine.spec import RunSpec
 from engine.strategy import Strategy
 from engine.tf import central_trainer, devices, trainer
@@ -106,7 +107,7 @@ def trained(kind: str, given: SimpleNamespace, **options: Any) -> list[Any]:
     """Weights and validation metrics after two epochs."""
     one = made(kind, given, **options)
     for epoch in range(2):
-        one.run_steps(epoch, 0, one.steps_per_epoch)
+        one.run_steps(Position(epoch, 0, epoch * one.steps_per_epoch), one.steps_per_epoch)
     one.begin_validation()
     one.validate(0, one.validation_batches)
     return [*weights(one), np.array(list(one.end_validation().values()))]

@@ -18,6 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from engine import sample_order
+from engine.checkpoint import Position
 from engine.tf import devices
 from engine.tf.data import data_sets
 from engine.worker.failures import TrainingFailed
@@ -76,7 +77,7 @@ def batch_norm() -> dict[str, Any]:
     one, central = made("tf/mirrored", given), made("tf/central_storage", given)
     mean = one._model.layers[1].moving_mean
     for each in (one, central):
-        each.run_steps(0, 0, 4)
+        each.run_steps(Position(), 4)
     before = copies(mean)
     one.begin_validation()
     after = copies(mean)
@@ -97,14 +98,14 @@ def resumed() -> dict[str, float]:
     for kind in ("tf/single", "tf/mirrored", "tf/central_storage"):
         with tempfile.TemporaryDirectory() as folder:
             one = made(kind, given, optimizer="adam", schedule="cosine", precision="fp16")
-            one.run_steps(0, 0, 2)
+            one.run_steps(Position(), 2)
             one.save(Path(folder))
             draws = random.random(), float(np.random.rand())
-            one.run_steps(0, 2, 2)
+            one.run_steps(Position(0, 2, 2), 2)
             other = made(kind, given, optimizer="adam", schedule="cosine", precision="fp16")
             other.restore(Path(folder))
             assert draws == (random.random(), float(np.random.rand()))
-            other.run_steps(0, 2, 2)
+            other.run_steps(Position(0, 2, 2), 2)
             found[kind] = difference(weights(one), weights(other))
     return found
 
@@ -155,7 +156,7 @@ def streams() -> dict[str, Any]:
             return inputs
 
     one = made("tf/mirrored", recipe(Draws, lambda: keras.layers.Dropout(0.5), dense(3)))
-    one.run_steps(0, 0, 3)
+    one.run_steps(Position(), 3)
     return {"drawn": drawn, "states": one._streams.states()}
 
 
@@ -173,7 +174,7 @@ def schedules() -> dict[str, Any]:
         return keras.optimizers.SGD(keras.optimizers.schedules.ExponentialDecay(rate, 1, 0.5))
 
     given = recipe(dense(3), optimizer=own)
-    rates = made("tf/single", given).run_steps(0, 0, 3)["learning_rate"]
+    rates = made("tf/single", given).run_steps(Position(), 3)["learning_rate"]
     try:
         made("tf/single", given, schedule="cosine")
     except TrainingFailed as error:
@@ -188,7 +189,7 @@ def naive() -> dict[str, float]:
 
     def ours(rate: float) -> list[Any]:
         one = made("tf/mirrored", given, learning_rate=rate)
-        one.run_steps(0, 0, 3)
+        one.run_steps(Position(), 3)
         return weights(one)
 
     one = made("tf/mirrored", given)

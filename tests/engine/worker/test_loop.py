@@ -48,7 +48,12 @@ def test_chunks_of_any_length_do_the_same(tmp_path: Path) -> None:
 def test_what_a_training_says_from_beginning_to_end(training: Training) -> None:
     said = training.run()
     assert said[0] == TrainingStarted(
-        step=0, steps_per_epoch=STEPS, epochs=EPOCHS, replicas=1, parameters=10
+        step=0,
+        steps_per_epoch=STEPS,
+        epochs=EPOCHS,
+        replicas=1,
+        parameters=10,
+        total_steps=STEPS * EPOCHS,
     )
     assert isinstance(said[-2], CheckpointSaved)
     assert said[-1] == TrainingEnded(step=8, completed=True)

@@ -1,0 +1,91 @@
+"""Real runs that go on from a checkpoint with other settings than before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from engine import catalog, checkpoint, client, schedule
+from engine.client import RunInfo
+from engine.events import EpochEnded, TrainingStarted
+from engine.run_state import RunState
+from tests.support.contract import last_checkpoint, probe
+from tests.support.runs import curve, events, train, wait_for_end
+from tests.support.weights import largest_difference
+
+
+def trained(strategy: str, **options: Any) -> RunInfo:
+    """A finished run of the probe recipe, whose epochs have four steps of at most 32 samples."""
+    info = train(probe(catalog.strategy(strategy), batch_size=32, **options))
+    assert info.state is RunState.FINISHED, info.reason
+    return info
+
+
+def continued(info: RunInfo, checkpoint: Path | None = None, **changes: Any) -> RunInfo:
+    """The run, gone on with these changes to its end."""
+    client.resume(info.id, checkpoint, replace(info.spec, **changes))
+    return wait_for_end(info.id)
+
+
+@pytest.mark.parametrize("strategy", ["torch/ddp", "tf/mirrored_fit"])
+def test_more_epochs_for_a_finished_run_equal_a_run_that_was_as_long(strategy: str) -> None:
+    longer = continued(trained(strategy, epochs=2), epochs=4)
+    assert (longer.state, longer.spec.epochs) == (RunState.FINISHED, 4), longer.reason
+    whole = trained(strategy, epochs=4)
+    (steps, ours), (_, theirs) = curve(longer, "train/loss"), curve(whole, "train/loss")
+    assert steps == [*range(1, 17)]
+    assert ours == pytest.approx(theirs, abs=1e-6)
+    assert largest_difference(last_checkpoint(longer), last_checkpoint(whole)) < 1e-6
+
+
+@pytest.mark.parametrize("strategy", ["torch/single", "tf/parameter_server"])
+def test_another_batch_size_and_rate_in_the_middle_of_an_epoch(strategy: str) -> None:
+    """64 samples of the second epoch are done, so four of its batches of 16; three are left."""
+    info = trained(strategy, epochs=3, checkpoint_steps=6, keep_checkpoints=9)
+    before = curve(info, "train/loss")
+    middle = checkpoint.folders(info.folder)[6]
+    changes = {"batch_size": 16, "learning_rate": 0.001, "schedule": "cosine"}
+    changed = continued(info, middle, **changes)
+    assert changed.state is RunState.FINISHED, changed.reason
+
+    [*_, started] = [event for event in events(changed) if isinstance(event, TrainingStarted)]
+    assert (started.step, started.steps_per_epoch, started.total_steps) == (6, 7, 16)
+    assert (changed.status.step, changed.status.total_steps) == (16, 16)
+    ends = [event.step for event in events(changed) if isinstance(event, EpochEnded)]
+    assert ends == [4, 8, 12, 9, 16], "the first three before the change"
+    steps, losses = curve(changed, "train/loss")
+    assert steps == [*range(1, 17)]
+    assert losses[:6] == before[1][:6]
+    _, rates = curve(changed, "train/learning_rate")
+    expected = [0.001 * schedule.factor("cosine", 0, step, 16) for step in range(6, 16)]
+    assert rates == pytest.approx([0.05] * 6 + expected, rel=1e-5)
+    manifest = checkpoint.read_manifest(last_checkpoint(changed))
+    assert (manifest.batch_size, manifest.position.epoch) == (16, 3)
+    assert (changed.folder / "spec.before-2.toml").exists()
+
+
+def test_another_rate_holds_where_fit_sets_it() -> None:
+    """The checkpoint brings the learning rate of its optimizer with it."""
+    info = trained("tf/mirrored_fit", epochs=1, optimizer="sgd")
+    still = continued(info, epochs=3, learning_rate=1e-12)
+    _, losses = curve(still, "train/loss")
+    first, second = _mean(losses[4:8]), _mean(losses[8:12])
+    assert first == pytest.approx(second, rel=1e-4), "the same samples, and no weight has moved"
+
+
+def test_settings_that_make_another_model_are_refused_in_words() -> None:
+    info = trained("torch/single", epochs=1)
+    failed = continued(info, epochs=2, settings={"width": 30})
+    assert failed.state is RunState.FAILED
+    assert "holds a model of" in failed.reason
+    assert "resume with the recipe and settings" in failed.reason
+    back = continued(failed, settings={}, epochs=2)
+    assert back.state is RunState.FINISHED, back.reason
+
+
+def _mean(losses: list[float]) -> float:
+    """Over the samples of an epoch, of which the last batch has one."""
+    return (32 * sum(losses[:3]) + losses[3]) / 97
