@@ -28,6 +28,7 @@ from engine.run_info import (
     run_checkpoints,
     runs,
 )
+from engine.run_state import RunState
 from engine.spec import RunSpec
 from engine.spec_file import replaced_spec, write_spec
 from engine.telemetry.probe import gpu_uuids
@@ -139,13 +140,17 @@ def resume(
     if not info.state.is_over:
         text = f"Run {run_id} is {info.state}: there is nothing to resume."
         raise CannotStart([Problem("", text)])
+    spec = spec or info.spec
+    done = info.spec.epochs
+    if checkpoint is None and info.state is RunState.FINISHED and spec.epochs <= done:
+        text = f"Run {run_id} has finished all its epochs: to go on, choose more than {done}."
+        raise CannotStart([Problem("epochs", text)])
     available = list(checkpoint_files.folders(info.folder).values())
     if checkpoint is None and not available:
         raise CannotStart([Problem("", f"Run {run_id} has no checkpoint to resume from.")])
     chosen = checkpoint or available[-1]
     if chosen not in available:
         raise CannotStart([Problem("", f"Run {run_id} has no checkpoint {chosen.name}.")])
-    spec = spec or info.spec
     found = check(spec)
     try:
         found += change_problems(info, spec, checkpoint_files.read_manifest(chosen))

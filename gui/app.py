@@ -187,7 +187,9 @@ class Deck(QObject):
     def _connect_commands(self) -> None:
         controller, controls = self.controller, self.controls
         self.form.start_requested.connect(controller.start)
-        self.form.start_requested.connect(lambda _: self._say(self.tr("Starting the run…")))
+        self.form.continue_requested.connect(controller.resume)
+        for asked in (self.form.start_requested, self.form.continue_requested):
+            asked.connect(lambda _: self._say(self.tr("Starting the run…")))
         controls.pause_clicked.connect(controller.pause)
         controls.resume_paused_clicked.connect(controller.resume_paused)
         controls.stop_clicked.connect(controller.stop)
@@ -196,6 +198,7 @@ class Deck(QObject):
         self.banner.stop.clicked.connect(controller.stop)
         controls.empty_cache_clicked.connect(controller.empty_cache)
         controller.started.connect(self._started)
+        controller.started.connect(self.form.has_started)
         controller.problems.connect(self.form.show_problems)
         controller.failed.connect(self._say)
         controller.first_found.connect(self._open_first)
@@ -215,9 +218,9 @@ class Deck(QObject):
         self.controls.resume_clicked.connect(desk.resume)
         history.resume_requested.connect(desk.resume)
         history.resume_from_older_requested.connect(desk.resume_from_older)
-        history.resume_as_form_requested.connect(desk.resume_as_form)
+        history.continue_requested.connect(desk.continue_with_changes)
         # The watched run is the current one of the list.
-        more = (history.resume_from_older, history.resume_as_form)
+        more = (history.resume_from_older, history.continue_changed)
         self.controls.resume_more.menu().addActions(more)
 
     def _connect_telemetry(self) -> None:

@@ -27,17 +27,18 @@ class CheckpointDialog(QDialog):
     """Lists the checkpoints of a run, newest first, with what was measured at each."""
 
     chosen = Signal(object)
-    """Path of the checkpoint's folder."""
+    """CheckpointInfo."""
 
     def __init__(
         self,
         run_id: str,
         checkpoints: Sequence[CheckpointInfo],
         parent: QWidget | None = None,
-        changes: str = "",
+        *,
+        with_changes: bool = False,
     ) -> None:
-        """`checkpoints` are in the order of their steps, at least one. `changes` say what will be
-        another than before, and what not."""
+        """`checkpoints` are in the order of their steps, at least one. `with_changes`: what is
+        changed will be asked next."""
         super().__init__(parent)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowTitle(self.tr("Resume run {run}").format(run=run_id))
@@ -62,19 +63,20 @@ class CheckpointDialog(QDialog):
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         header.setStretchLastSection(False)
         self.table.setCurrentIndex(self.table.model().index(0, 0))
-        note = QLabel(
-            self.tr("The run goes on from the chosen checkpoint; later points leave the plots.")
-        )
-        note.setObjectName("mut")
-        self.changes = QLabel(changes)
-        self.changes.setWordWrap(True)
-        self.changes.setVisible(bool(changes))
+        text = self.tr("The run goes on from the chosen checkpoint; later points leave the plots.")
+        verb = self.tr("Resume")
+        if with_changes:
+            text = self.tr(
+                "Choose where the run goes on. Next the form shows its settings, to change them."
+            )
+            verb = self.tr("Next")
+        self.note = QLabel(text)
+        self.note.setObjectName("mut")
         self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
-        resume = self.buttons.addButton(self.tr("Resume"), QDialogButtonBox.ButtonRole.AcceptRole)
+        resume = self.buttons.addButton(verb, QDialogButtonBox.ButtonRole.AcceptRole)
         resume.setObjectName("go")
         layout = QVBoxLayout(self)
-        layout.addWidget(self.changes)
-        layout.addWidget(note)
+        layout.addWidget(self.note)
         layout.addWidget(self.table, 1)
         layout.addWidget(self.buttons)
         resume.setDefault(True)  # only within its dialog: else Return means Cancel
@@ -85,7 +87,7 @@ class CheckpointDialog(QDialog):
         self.table.setFocus()
 
     def _choose(self) -> None:
-        self.chosen.emit(self._checkpoints[self.table.currentIndex().row()].folder)
+        self.chosen.emit(self._checkpoints[self.table.currentIndex().row()])
 
 
 def _facts(info: CheckpointInfo) -> list[str]:

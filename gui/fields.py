@@ -186,16 +186,15 @@ class Field(QWidget):
         else:
             self._editor.set(value)
 
-    def set_refusal(self, reason: str) -> None:
-        """Show the default and take no other value, with the reason as the tooltip; with an empty
-        reason show what was there before. Does not emit `changed`."""
-        if reason == self._refusal:
-            return
+    def set_refusal(self, reason: str, held: Setting | None = None) -> None:
+        """Show the value `held` (None: the default) and take no other one, with the reason as the
+        tooltip; with an empty reason show what was there before. Does not emit `changed`."""
         self._editor.widget.blockSignals(True)
-        if not self._refusal:
-            self._kept = self.value_or_default()
-            self._editor.set(self.info.default)
-        elif not reason:
+        if reason:
+            if not self._refusal:
+                self._kept = self.value_or_default()
+            self._editor.set(self.info.default if held is None else held)
+        elif self._refusal:
             self._editor.set(self._kept)
         self._editor.widget.blockSignals(False)
         self._refusal = reason

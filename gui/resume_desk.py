@@ -8,6 +8,7 @@ from PySide6.QtCore import QObject, Qt
 from PySide6.QtWidgets import QMessageBox, QWidget
 
 from engine.checkpoint import CheckpointInfo
+from engine.client import RunInfo
 from gui.checkpoint_dialog import CheckpointDialog
 from gui.run_controller import ResumeRequest, RunController
 from gui.run_form import RunForm
@@ -21,7 +22,7 @@ class ResumeDesk(QObject):
         self._controller = controller
         self._form = form
         self._window = window
-        self._wish: ResumeRequest | None = None
+        self._with_changes = False
         controller.checkpoints_listed.connect(self._offer_checkpoints)
         controller.checkpoint_unusable.connect(self._ask_for_previous)
         controller.resume_refused.connect(self._say_why_not)
@@ -32,41 +33,31 @@ class ResumeDesk(QObject):
 
     def resume_from_older(self, run_id: str) -> None:
         """Let the user choose the checkpoint from which the run goes on."""
-        self._wish = None
+        self._with_changes = False
         self._controller.list_checkpoints(run_id)
 
-    def resume_as_form(self, run_id: str) -> None:
-        """Let the user choose the checkpoint from which the run goes on with what the form shows
-        now: its strategy on its devices."""
-        strategy = self._form.strategy.strategy().name
-        devices = self._form.devices.devices()
-        self._wish = ResumeRequest(run_id, strategy=strategy, devices=devices)
+    def continue_with_changes(self, run_id: str) -> None:
+        """Let the user choose the checkpoint from which the run goes on, then its settings, in the
+        form."""
+        self._with_changes = True
         self._controller.list_checkpoints(run_id)
 
-    def _offer_checkpoints(self, run_id: str, checkpoints: list[CheckpointInfo]) -> None:
-        wish, self._wish = self._wish, None
+    def _offer_checkpoints(self, info: RunInfo, checkpoints: list[CheckpointInfo]) -> None:
         if not checkpoints:
-            self._say_why_not(
-                run_id, self.tr("Run {run} has no checkpoint to resume from.").format(run=run_id)
-            )
+            text = self.tr("Run {run} has no checkpoint to resume from.").format(run=info.id)
+            self._say_why_not(info.id, text)
             return
-        request = wish if wish and wish.run_id == run_id else ResumeRequest(run_id)
-        dialog = CheckpointDialog(run_id, checkpoints, self._window, self._changes(request))
-        dialog.chosen.connect(
-            lambda folder: self._controller.resume(request._replace(checkpoint=folder))
-        )
-        dialog.open()
+        with_changes = self._with_changes
 
-    def _changes(self, request: ResumeRequest) -> str:
-        """What of `request` is as the form says, and how to change the rest; empty without."""
-        if request.devices is None:
-            return ""
-        devices = ", ".join(map(self._form.devices.spoken, request.devices))
-        sentence = self.tr(
-            "The run goes on with {strategy} on {devices}, as the form says. Every other setting "
-            "stays as it was: to change one, start a new run (“Use these settings for a new run”)."
-        )
-        return sentence.format(strategy=request.strategy, devices=devices or self.tr("no device"))
+        def go_on(chosen: CheckpointInfo) -> None:
+            if with_changes:
+                self._form.continue_run(info, chosen)
+            else:
+                self._controller.resume(ResumeRequest(info.id, chosen.folder))
+
+        dialog = CheckpointDialog(info.id, checkpoints, self._window, with_changes=with_changes)
+        dialog.chosen.connect(go_on)
+        dialog.open()
 
     def _ask_for_previous(self, request: ResumeRequest, damaged: str, previous: Path) -> None:
         buttons = QMessageBox.StandardButton

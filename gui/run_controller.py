@@ -10,6 +10,7 @@ from typing import NamedTuple
 from PySide6.QtCore import QObject, Signal
 
 from engine import client, queue
+from engine.checkpoint import CheckpointInfo
 from engine.client import CannotStart, CommandFailed, NoSuchRun, RunInfo
 from engine.commands import Command, EmptyCache, Pause, Resume, SaveCheckpoint, Stop
 from engine.queue import CannotMove, Where
@@ -26,11 +27,8 @@ class ResumeRequest(NamedTuple):
     checkpoint: Path | None = None
     """None: from its newest."""
 
-    strategy: str | None = None
-    """Full name; None: as before."""
-
-    devices: tuple[str, ...] | None = None
-    """None: as before."""
+    spec: RunSpec | None = None
+    """Its settings from then on; None: as before."""
 
 
 class RunController(QObject):
@@ -49,8 +47,8 @@ class RunController(QObject):
     """The ResumeRequest that met a damaged checkpoint, the name of that, and the Path of the intact
     one before it."""
 
-    checkpoints_listed = Signal(str, list)
-    """Id of a run and list[CheckpointInfo], oldest first: the answer to `list_checkpoints`."""
+    checkpoints_listed = Signal(object, list)
+    """RunInfo and list[CheckpointInfo], oldest first: the answer to `list_checkpoints`."""
 
     failed = Signal(str)
     """A sentence about something asked for that did not happen."""
@@ -91,22 +89,22 @@ class RunController(QObject):
         self._take_off(lambda: client.start(spec), self._fail)
 
     def resume(self, request: ResumeRequest) -> None:
-        """Let a run that is over go on: answered by `started`, by `resume_refused` or by
-        `checkpoint_unusable`."""
-        run_id, checkpoint, strategy, devices = request
+        """Let a run that is over go on: answered by `started`, by `checkpoint_unusable`, or by
+        `resume_refused` (with settings of its own: by `problems`)."""
 
         def work() -> str:
-            client.resume(run_id, checkpoint, strategy=strategy, devices=devices)
-            return run_id
+            client.resume(*request)
+            return request.run_id
 
         self._take_off(work, partial(self._resume_failed, request))
 
     def list_checkpoints(self, run_id: str) -> None:
         """Look for the checkpoints of a run: answered by `checkpoints_listed`."""
-        work = partial(client.run_checkpoints, run_id)
-        self._background.run(
-            work, lambda found: self.checkpoints_listed.emit(run_id, found), self._fail
-        )
+
+        def work() -> tuple[RunInfo, list[CheckpointInfo]]:
+            return client.look(run_id), client.run_checkpoints(run_id)
+
+        self._background.run(work, lambda both: self.checkpoints_listed.emit(*both), self._fail)
 
     def pause(self) -> None:
         """Ask the watched run to hold at the next step."""
@@ -180,7 +178,7 @@ class RunController(QObject):
         match error:
             case client.CheckpointUnusable(damaged=damaged, previous=Path() as previous):
                 self.checkpoint_unusable.emit(request, damaged, previous)
-            case CannotStart() | NoSuchRun():
+            case CannotStart() | NoSuchRun() if request.spec is None:
                 self.resume_refused.emit(request.run_id, str(error))
             case _:
                 self._fail(error)

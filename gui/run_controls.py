@@ -130,8 +130,9 @@ class RunControls(QFrame):
         self.stop.setEnabled(offer.stop)
         self.checkpoint.setEnabled(offer.ask)
         self.empty_cache.setEnabled(offer.ask)
-        resumable = bool(info and info.state.can_resume and info.status.checkpoint)
-        self._pauses_or_resumes.setCurrentIndex(int(resumable))
+        goes_on = bool(info and info.state.is_over and info.status.checkpoint)
+        self._pauses_or_resumes.setCurrentIndex(int(goes_on))
+        self.resume.setEnabled(bool(info and info.state.can_resume))
         self._keep_focus(focused)
 
     def show_silence(self, silence: Silence) -> None:

@@ -49,7 +49,7 @@ class RunFigures(QObject):
         """Forget the run: another one is shown."""
         self._steps_per_epoch = 0
         self._loss: list[tuple[Array, Array]] = []
-        self._epochs: dict[int, dict[str, float]] = {}
+        self._epochs: dict[int, EpochEnded] = {}
         self._memory: dict[str, float] = {}
         self._shares: dict[str, float] = {}
         self.metric_named.emit(self.tr("VALIDATION"))
@@ -92,11 +92,10 @@ class RunFigures(QObject):
             match stored.event:
                 case TrainingStarted(steps_per_epoch=steps_per_epoch):
                     self._steps_per_epoch = steps_per_epoch
-                case EpochEnded(epoch, _, metrics):
-                    self._epochs[epoch] = metrics
-                case Rewound(step) if self._steps_per_epoch:
-                    kept = step // self._steps_per_epoch
-                    self._epochs = {e: m for e, m in self._epochs.items() if e <= kept}
+                case EpochEnded(epoch):
+                    self._epochs[epoch] = stored.event
+                case Rewound(step):
+                    self._epochs = {e: end for e, end in self._epochs.items() if end.step <= step}
                 case _:
                     pass
         self._show_best()
@@ -179,10 +178,11 @@ class RunFigures(QObject):
         return text.format(sign=sign, percent=100 * abs(change)), tone
 
     def _show_best(self) -> None:
-        name = merit(name for metrics in self._epochs.values() for name in metrics)
+        found = {epoch: end.metrics for epoch, end in self._epochs.items()}
+        name = merit(name for metrics in found.values() for name in metrics)
         results = {
             epoch: metrics[name]
-            for epoch, metrics in self._epochs.items()
+            for epoch, metrics in found.items()
             if name in metrics and math.isfinite(metrics[name])
         }
         if not results:

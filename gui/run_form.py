@@ -1,10 +1,9 @@
-"""The card NEW RUN: what to train, on what, and how; what is wrong stands beside its field."""
+"""The run form: what to train, on what, and how; what is wrong stands beside its field."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from msgspec.structs import replace
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import (
@@ -17,22 +16,23 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from engine.checkpoint import CheckpointInfo
 from engine.client import RunInfo
-from engine.headless.command_line import train_command
 from engine.problems import Problem, problems
-from engine.recipe_file import RecipeInfo
 from engine.spec import FIELDS, RunSpec, batch_arithmetic
-from engine.strategy import Strategy
 from engine.telemetry.snapshot import Snapshot
 from gui.advanced_fields import AdvancedFields, form_rows
 from gui.choices import RecipeChoice, StrategyChoice
 from gui.device_choice import DeviceChoice
 from gui.fields import Below, Field
 from gui.fitting_scroll import FittingScroll
-from gui.form_parts import align, side_by_side, stack, values
-from gui.icon_button import IconButton
+from gui.form_entry import entered, refuse
+from gui.form_heading import FormHeading
+from gui.form_parts import align, side_by_side, stack
 from gui.overlap import overlap
-from gui.preset_menu import PresetMenu, left_out, suited
+from gui.preset_menu import left_out, suited
+from gui.run_controller import ResumeRequest
+from gui.run_goal import Continuation, Goal, NewRun
 
 _ON_TOP = ("batch_size", "epochs", "learning_rate")
 """The fields of a spec that every run is about; a recipe brings defaults for them."""
@@ -45,7 +45,10 @@ class RunForm(QFrame):
     """Asks for everything in a RunSpec, and lets it start only when nothing is wrong with it."""
 
     start_requested = Signal(object)
-    """RunSpec."""
+    """RunSpec of a new run."""
+
+    continue_requested = Signal(object)
+    """ResumeRequest of a run that goes on with the settings in the form."""
 
     said = Signal(str)
     """A sentence: something asked for is done."""
@@ -62,19 +65,16 @@ class RunForm(QFrame):
         self.advanced = AdvancedFields(info for name, info in FIELDS.items() if name not in _ON_TOP)
         self._on_top = {name: Field(FIELDS[name]) for name in _ON_TOP}
         self._below = Below()
-        self.start_button = QPushButton(self.tr("Start run"))
+        self._goal: Goal = NewRun()
+        self.heading = FormHeading()
+        self.heading.show_goal(self._goal)
+        self.start_button = QPushButton(self._goal.verb)
         self.start_button.setObjectName("go")
         self.start_button.setProperty("pictured", True)
         self.advanced_button = QPushButton(self.tr("Advanced"))
         self.advanced_button.setCheckable(True)
         self.advanced.setVisible(False)
-        self.presets = PresetMenu()
-        self.presets.setObjectName("quiet")
-        self.copy_button = IconButton(
-            "copy",
-            self.tr("Copy command"),
-            self.tr("Copy the command line that starts the same run"),
-        )
+        self.presets, self.copy_button = self.heading.presets, self.heading.copy_button
         self._spec: RunSpec | None = None
         self._active: list[RunInfo] = []
         self._lay_out()
@@ -90,6 +90,7 @@ class RunForm(QFrame):
         self.presets.done.connect(self.said)
         self.presets.failed.connect(lambda sentence: self._below.set_note(f"⚠ {sentence}"))
         self.copy_button.clicked.connect(self.copy_command)
+        self.heading.new_run_wanted.connect(lambda: self._set_goal(NewRun()))
         self._recipe_chosen()
 
     def spec(self) -> RunSpec | None:
@@ -126,7 +127,24 @@ class RunForm(QFrame):
         self.recipe.open_file()
 
     def load(self, spec: RunSpec) -> None:
-        """Fill the form with `spec`."""
+        """Fill the form with `spec`, for a new run."""
+        self._set_goal(NewRun())
+        self._fill(spec)
+
+    def continue_run(self, info: RunInfo, checkpoint: CheckpointInfo) -> None:
+        """Fill the form with the settings of a run, to change some and let it go on from one of its
+        checkpoints."""
+        self._set_goal(NewRun())  # what another run held is no value of this one
+        self._fill(info.spec)
+        self._set_goal(Continuation(info, checkpoint))
+        self._on_top["epochs"].setFocus()
+
+    def has_started(self, run_id: str) -> None:
+        """Take note that a run has begun or goes on: what was filled in for it is done."""
+        if isinstance(self._goal, Continuation) and self._goal.info.id == run_id:
+            self._set_goal(NewRun())
+
+    def _fill(self, spec: RunSpec) -> None:
         self.recipe.choose(spec.recipe)
         self.devices.set_devices(spec.devices)
         self.strategy.choose(spec.strategy)
@@ -147,9 +165,9 @@ class RunForm(QFrame):
         self._below.set_note(note)
 
     def copy_command(self) -> None:
-        """Put the command line that starts the same run on the clipboard."""
+        """Put the command line that does the same on the clipboard."""
         if self._spec is not None:
-            command = train_command(self._spec)
+            command = self._goal.command(self._spec)
             QGuiApplication.clipboard().setText(command)
             self.said.emit(self.tr("On the clipboard: {}").format(command))
 
@@ -176,10 +194,22 @@ class RunForm(QFrame):
             self._scroll.show_soon(wrong)
 
     def start(self) -> None:
-        """Ask for the run to be started, if nothing is wrong with it."""
+        """Ask for the run to be started, or to go on, if nothing is wrong with it."""
         self._check()
-        if self._spec is not None:
+        if self._spec is None:
+            return
+        if isinstance(self._goal, Continuation):
+            info, checkpoint = self._goal
+            self.continue_requested.emit(ResumeRequest(info.id, checkpoint.folder, self._spec))
+        else:
             self.start_requested.emit(self._spec)
+
+    def _set_goal(self, goal: Goal) -> None:
+        self._goal = goal
+        self.heading.show_goal(goal)
+        self.start_button.setText(goal.verb)
+        self.recipe.setEnabled(not isinstance(goal, Continuation))
+        self._check()
 
     def _fields(self) -> Mapping[str, Field]:
         """Every field of the spec, in its order."""
@@ -208,19 +238,19 @@ class RunForm(QFrame):
         """Find what is wrong now, say it beside the fields, and make the spec if nothing is."""
         recipe, devices = self.recipe.recipe(), self.devices.devices()
         self.strategy.offer(recipe, devices)
-        strategy = self.strategy.strategy()
-        self._refuse(strategy, self._read(recipe, strategy, []))
-        found: list[Problem] = []
-        spec = self._read(recipe, strategy, found)
+        strategy, fields = self.strategy.strategy(), self._fields()
+        given = (fields, self.advanced.settings, recipe, strategy, devices, self._goal.name)
+        refuse(fields, strategy, self._goal, entered(*given)[0])
+        spec, found = entered(*given)
         found += problems(spec, recipe, strategy, self.devices.known_gpus)
+        found += self._goal.problems(spec)
         replicas = strategy.replicas(spec.slots) if devices else 0
         arithmetic = batch_arithmetic(spec.batch_size, replicas, spec.accumulation)
         self._on_top["batch_size"].set_note(arithmetic)
         self._spec = None if found else spec
         self._show_overlap()
         self.start_button.setEnabled(not found)
-        self.presets.set_spec(self._spec)
-        self.copy_button.setEnabled(not found)
+        self.heading.set_spec(self._spec)
         self.advanced.show_changes()
         self.show_problems(found)
 
@@ -228,43 +258,7 @@ class RunForm(QFrame):
         devices = self.devices
         devices.set_overlap(overlap(self._spec, self._active, devices.spoken) if self._spec else "")
 
-    def _refuse(self, strategy: Strategy, spec: RunSpec) -> None:
-        """Hold the fields that `strategy` refuses to their defaults. What it refuses may depend on
-        the fields before: `spec` is what is entered."""
-        for name, field in self._fields().items():
-            info = FIELDS[name]
-            spec = replace(spec, **{name: info.default})
-            field.set_refusal(strategy.refusal(name, spec))
-            if info.choices and not field.refusal:
-                others = {choice: replace(spec, **{name: choice}) for choice in info.choices}
-                field.set_choice_refusals(
-                    {choice: strategy.refusal(name, other) for choice, other in others.items()}
-                )
-            spec = replace(spec, **{name: field.value_or_default()})
-
-    def _read(self, recipe: RecipeInfo, strategy: Strategy, found: list[Problem]) -> RunSpec:
-        """What is entered; a field that holds no value has its default and is added to `found`."""
-        settings = values(self.advanced.settings, "settings.", found)
-        return RunSpec(
-            recipe=recipe.reference,
-            strategy=strategy.name,
-            devices=self.devices.devices(),
-            settings={
-                info.name: settings[info.name]
-                for info in recipe.fields
-                if settings.get(info.name, info.default) != info.default
-            },
-            **values(self._fields(), "", found),  # type: ignore[arg-type]  # each to its own type
-        )
-
     def _lay_out(self) -> None:
-        heading = QLabel(self.tr("NEW RUN"))
-        heading.setObjectName("h")
-        top = QHBoxLayout()
-        top.setSpacing(2)
-        top.addWidget(heading, 1)
-        top.addWidget(self.presets)
-        top.addWidget(self.copy_button)
         rows = form_rows()
         recipe, strategy = QLabel(self.tr("&Recipe")), QLabel(self.tr("&Strategy"))
         recipe.setBuddy(self.recipe)
@@ -288,7 +282,7 @@ class RunForm(QFrame):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(10, 4, 10, 7)
         layout.setSpacing(4)
-        layout.addLayout(top)
+        layout.addWidget(self.heading)
         layout.addWidget(self._scroll, 1)
         layout.addLayout(buttons)
 

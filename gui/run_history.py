@@ -38,9 +38,9 @@ class RunHistory(QListView):
     resume_from_older_requested = Signal(str)
     """Id of a run that should go on from a checkpoint that is yet to be chosen."""
 
-    resume_as_form_requested = Signal(str)
-    """Id of a run that should go on from a checkpoint that is yet to be chosen, with the strategy
-    and the devices that the form shows."""
+    continue_requested = Signal(str)
+    """Id of a run that should go on from a checkpoint that is yet to be chosen, with settings that
+    are yet to be changed."""
 
     toggled = Signal(str)
     """Id of a run whose box was clicked."""
@@ -80,8 +80,8 @@ class RunHistory(QListView):
         self.resume_from_older = self._ask(
             self.tr("Resume from an older checkpoint…"), self.resume_from_older_requested
         )
-        self.resume_as_form = self._ask(
-            self.tr("Continue from a checkpoint with changes…"), self.resume_as_form_requested
+        self.continue_changed = self._ask(
+            self.tr("Continue from a checkpoint with changes…"), self.continue_requested
         )
         self.moves = {
             "first": self._ask(self.tr("Start first in the queue"), self.move_requested, "first"),
@@ -270,9 +270,10 @@ class RunHistory(QListView):
     def _offer(self) -> None:
         """Enable the actions that the current run allows."""
         info = self._current()
-        resumable = bool(info and info.state.can_resume and info.status.checkpoint)
-        for action in (self.resume, self.resume_from_older, self.resume_as_form):
-            action.setEnabled(resumable)
+        goes_on = bool(info and info.state.is_over and info.status.checkpoint)
+        self.continue_changed.setEnabled(goes_on)
+        for action in (self.resume, self.resume_from_older):
+            action.setEnabled(bool(goes_on and info and info.state.can_resume))
         self.resume.setText(resume_text(info))
         for action in self.moves.values():
             action.setVisible(info is not None and info.state is RunState.QUEUED)

@@ -1,4 +1,4 @@
-"""The command line that starts the same run as a form does."""
+"""The command line that does the same as a form: starts a run, or lets one go on."""
 
 from __future__ import annotations
 
@@ -19,6 +19,26 @@ def train_command(spec: RunSpec) -> str:
     The devices are always named: their default depends on the machine. Raises UnknownName.
     """
     return shlex.join(["python", "main.py", "train", *train_arguments(spec)])
+
+
+def resume_command(run_id: str, checkpoint: str, before: RunSpec, after: RunSpec) -> str:
+    """`python main.py resume ...` that lets the run `run_id`, which was `before`, go on from
+    `checkpoint` as `after`; quoted for a shell. Raises UnknownName."""
+    arguments = [run_id, *_flag("checkpoint", checkpoint)]
+    if after.strategy != before.strategy:
+        arguments += _flag("strategy", after.strategy)
+    if after.devices != before.devices:
+        arguments += _flag("devices", ",".join(after.devices))
+    if after.name != before.name:
+        arguments += _flag("name", after.name)
+    for name in FIELDS:
+        if getattr(after, name) != getattr(before, name):
+            arguments += _option(name, getattr(after, name))
+    for field in catalog.recipe(after.recipe).fields:
+        value = after.settings.get(field.name, field.default)
+        if value != before.settings.get(field.name, field.default):
+            arguments += ["--set", f"{field.name}={_text(value)}"]
+    return shlex.join(["python", "main.py", "resume", *arguments])
 
 
 def train_arguments(spec: RunSpec) -> list[str]:

@@ -105,7 +105,10 @@ def changed_spec(before: RunSpec, start: From) -> RunSpec:
         if start.strategy is not None:
             changes["strategy"] = catalog.strategy(start.strategy, recipe).name
         own = dict(_setting(text, recipe) for text in start.settings)
-        changes["settings"] = before.settings | own
+        defaults = {field.name: field.default for field in recipe.fields}
+        back = {name for name, value in own.items() if name in defaults and value == defaults[name]}
+        settings = before.settings | own
+        changes["settings"] = {name: settings[name] for name in settings if name not in back}
     return msgspec.structs.replace(before, **changes)
 
 

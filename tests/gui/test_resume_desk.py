@@ -13,11 +13,17 @@ from PySide6.QtWidgets import QDialog, QDialogButtonBox, QMessageBox, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.checkpoint import CheckpointInfo, FileRecord, Manifest, Position
+from engine.client import RunInfo
+from engine.run_state import RunState, RunStatus
+from engine.spec import RunSpec
 from gui.background import Background
 from gui.checkpoint_dialog import CheckpointDialog
 from gui.resume_desk import ResumeDesk
 from gui.run_controller import ResumeRequest, RunController
 from gui.run_form import RunForm
+
+SPEC = RunSpec(recipe="digits", strategy="torch/ddp", devices=("cpu:0", "cpu:1"), epochs=150)
+RUN = RunInfo("7", Path("7"), SPEC, RunStatus(), RunState.STOPPED, "")
 
 
 def checkpoint(step: int, kinds: tuple[str, ...] = (), **metrics: float) -> CheckpointInfo:
@@ -71,33 +77,32 @@ def test_by_itself_it_is_the_newest_checkpoint(desk: Desk, asked: list[ResumeReq
     assert asked == [ResumeRequest("7")]
 
 
-def test_it_may_be_what_the_form_shows(
-    desk: Desk, asked: list[ResumeRequest], monkeypatch: pytest.MonkeyPatch
+def test_with_changes_the_form_asks_for_them(
+    desk: Desk, asked: list[ResumeRequest], qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk.form.devices.set_devices(("cpu:0", "cpu:1"))
-    desk.form.strategy.choose("torch/ddp")
     monkeypatch.setattr(
         RunController,
         "list_checkpoints",
-        lambda self, run_id: self.checkpoints_listed.emit(run_id, CHECKPOINTS),
+        lambda self, run_id: self.checkpoints_listed.emit(RUN, CHECKPOINTS),
     )
-    desk.desk.resume_as_form("7")
+    desk.desk.continue_with_changes("7")
     dialog = desk.dialog()
-    assert "with torch/ddp on " in dialog.changes.text()
-    assert "Every other setting stays as it was" in dialog.changes.text()
+    assert "Next the form shows its settings" in dialog.note.text()
     dialog.table.setCurrentItem(dialog.table.topLevelItem(1))
     dialog.accept()
-    wanted = ResumeRequest(
-        "7", CHECKPOINTS[0].folder, strategy="torch/ddp", devices=("cpu:0", "cpu:1")
-    )
-    assert asked == [wanted]
+    assert asked == []
+    assert desk.form.heading.title.text() == "CONTINUE RUN 7"
+    assert "From step 10 (1 of 150 epochs done)" in desk.form.heading.origin.text()
+    with qtbot.waitSignal(desk.form.continue_requested) as wanted:
+        desk.form.start_button.click()
+    assert wanted.args == [ResumeRequest("7", CHECKPOINTS[0].folder, SPEC)]
 
 
 @pytest.mark.parametrize("yes", [True, False])
 def test_a_damaged_checkpoint_is_named_and_the_previous_one_offered(
     desk: Desk, asked: list[ResumeRequest], yes: bool
 ) -> None:
-    request = ResumeRequest("7", strategy="torch/ddp")
+    request = ResumeRequest("7", spec=SPEC)
     desk.controller.checkpoint_unusable.emit(request, "step-20", Path("checkpoints/step-10"))
     box = desk.dialog()
     assert "step-20" in box.text()
@@ -118,6 +123,7 @@ def test_what_speaks_against_it_is_said(desk: Desk, asked: list[ResumeRequest]) 
 def test_an_older_checkpoint_is_chosen_from_a_list(
     desk: Desk, asked: list[ResumeRequest], qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("engine.client.look", lambda _: RUN)
     monkeypatch.setattr("engine.client.run_checkpoints", lambda _: CHECKPOINTS)
     with qtbot.waitSignal(desk.controller.checkpoints_listed):
         desk.desk.resume_from_older("7")
@@ -140,12 +146,12 @@ def test_an_older_checkpoint_is_chosen_from_a_list(
 def test_cancelling_the_list_asks_for_nothing(
     qtbot: QtBot, desk: Desk, asked: list[ResumeRequest]
 ) -> None:
-    desk.controller.checkpoints_listed.emit("7", CHECKPOINTS)
+    desk.controller.checkpoints_listed.emit(RUN, CHECKPOINTS)
     cancel = desk.dialog().buttons.button(QDialogButtonBox.StandardButton.Cancel)
     QTest.mouseClick(cancel, Qt.MouseButton.LeftButton)
     assert not asked
 
 
 def test_a_run_without_checkpoints_says_so(desk: Desk) -> None:
-    desk.controller.checkpoints_listed.emit("7", [])
+    desk.controller.checkpoints_listed.emit(RUN, [])
     assert "no checkpoint" in desk.dialog().text()

@@ -152,7 +152,7 @@ def test_a_pause_may_free_the_gpus(
     qtbot.waitUntil(lambda: sent == [("7", Pause(free_devices=True))])
 
 
-ASKED = ResumeRequest("7", Path("step-20"), "torch/ddp", ("cpu:0", "cpu:1"))
+ASKED = ResumeRequest("7", Path("step-20"))
 
 
 @pytest.fixture
@@ -160,10 +160,10 @@ def resumed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What the engine was asked to resume; what a test appends first is raised instead."""
     calls: list[Any] = []
 
-    def resume(run_id: str, checkpoint: Path | None = None, **options: Any) -> None:
+    def resume(run_id: str, checkpoint: Path | None = None, spec: RunSpec | None = None) -> None:
         if calls and isinstance(calls[0], Exception):
             raise calls.pop(0)
-        calls.append((run_id, checkpoint, options))
+        calls.append((run_id, checkpoint, spec))
 
     monkeypatch.setattr("engine.client.resume", resume)
     return calls
@@ -172,11 +172,11 @@ def resumed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 def test_a_run_goes_on_as_it_was_asked_to(
     controller: RunController, qtbot: QtBot, resumed: list[Any]
 ) -> None:
-    with qtbot.waitSignal(controller.started) as said:
-        controller.resume(ASKED)
-    assert said.args == ["7"]
-    options = {"strategy": "torch/ddp", "devices": ("cpu:0", "cpu:1")}
-    assert resumed == [("7", Path("step-20"), options)]
+    for asked in (ASKED, ASKED._replace(spec=SPEC)):
+        with qtbot.waitSignal(controller.started) as said:
+            controller.resume(asked)
+        assert said.args == ["7"]
+    assert resumed == [("7", Path("step-20"), None), ("7", Path("step-20"), SPEC)]
 
 
 def test_a_damaged_checkpoint_is_named_with_the_one_before_it(
@@ -204,13 +204,23 @@ def test_why_a_run_cannot_go_on_is_said_in_sentences(
         assert said.args == ["7", "It is damaged."]
 
 
+def test_what_is_wrong_with_changed_settings_is_told_by_field(
+    controller: RunController, qtbot: QtBot, resumed: list[Any]
+) -> None:
+    resumed.append(CannotStart([Problem("epochs", "Too few.")]))
+    with qtbot.waitSignal(controller.problems) as said:
+        controller.resume(ASKED._replace(spec=SPEC))
+    assert said.args == [[Problem("epochs", "Too few.")]]
+
+
 def test_the_checkpoints_of_a_run_are_listed(
     controller: RunController, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("engine.client.look", lambda run_id: f"run {run_id}")
     monkeypatch.setattr("engine.client.run_checkpoints", lambda run_id: [run_id])
     with qtbot.waitSignal(controller.checkpoints_listed) as said:
         controller.list_checkpoints("7")
-    assert said.args == ["7", ["7"]]
+    assert said.args == ["run 7", ["7"]]
 
 
 def test_without_a_run_nothing_is_asked(

@@ -59,6 +59,13 @@ def test_the_buttons_by_state(controls: RunControls, state: RunState, enabled: s
     assert {button.text() for button in shown if button.isEnabled()} == enabled
 
 
+def test_a_finished_run_can_go_on_with_changes_only(controls: RunControls) -> None:
+    controls.show_info(info(RunState.FINISHED, checkpoint="step-5"))
+    assert controls.resume_more.isVisible()
+    assert controls.resume_more.isEnabled()
+    assert not controls.resume.isEnabled()
+
+
 def test_without_a_checkpoint_there_is_nothing_to_resume(controls: RunControls) -> None:
     controls.show_info(info(RunState.FAILED))
     assert not controls.resume.isVisible()

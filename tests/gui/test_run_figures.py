@@ -79,6 +79,23 @@ def test_the_best_epoch_by_the_metric_that_is_no_loss(figures: RunFigures) -> No
     assert cards.shown["metric"] == ("80.0 %", "★ best 80.0 % @ epoch 1", "best")
 
 
+def test_a_rewind_keeps_the_epochs_before_it_however_long_they_were(figures: RunFigures) -> None:
+    """The batch size was changed after the first epoch: the second one had 4 steps, not 10."""
+    cards = Cards(figures)
+    figures.take_events(
+        stored(
+            TrainingStarted(0, 10, 3, 1, 99),
+            EpochEnded(1, 10, {"validation/accuracy": 0.8}),
+            Rewound(10, "step-10"),
+            TrainingStarted(10, 4, 3, 1, 99, total_steps=18),
+            EpochEnded(2, 14, {"validation/accuracy": 0.95}),
+            EpochEnded(3, 18, {"validation/accuracy": 0.9}),
+            Rewound(14, "step-14"),
+        )
+    )
+    assert cards.shown["metric"] == ("95.0 %", "★ best 95.0 % @ epoch 2", "best")
+
+
 def test_of_a_loss_the_smallest_is_the_best(figures: RunFigures) -> None:
     cards = Cards(figures)
     figures.take_events(

@@ -123,16 +123,16 @@ def test_only_a_run_that_is_over_and_has_a_checkpoint_can_go_on(
             run.add(RunEnded(state, ""))
     history.show_runs(RunIndex().runs())
     asks = {
-        history.resume: history.resume_requested,
-        history.resume_from_older: history.resume_from_older_requested,
-        history.resume_as_form: history.resume_as_form_requested,
+        history.resume: (history.resume_requested, False),
+        history.resume_from_older: (history.resume_from_older_requested, False),
+        history.continue_changed: (history.continue_requested, True),  # with more epochs
     }
-    for action, signal in asks.items():
+    for action, (signal, also_finished) in asks.items():
         enabled = []
         for run in (active, over, finished, bare):
             history.watch(run.id)
             enabled.append(action.isEnabled())
-        assert enabled == [False, True, False, False]
+        assert enabled == [False, True, also_finished, False]
         history.watch(over.id)
         with qtbot.waitSignal(signal) as asked:
             action.trigger()

@@ -6,7 +6,6 @@ import json
 import math
 import os
 import signal
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,7 +14,7 @@ import pytest
 from engine import catalog, client, commands
 from engine.checkpoint import Position, begin, publish
 from engine.commands import Command
-from engine.events import CacheEmptied, EpochEnded, Failure, Paused, Resumed, RunEnded
+from engine.events import CacheEmptied, EpochEnded, Failure, Paused, RunEnded
 from engine.headless.follow import CtrlC, follow_other, follow_own
 from engine.headless.output import byte_count, duration
 from engine.headless.show import show
@@ -179,23 +178,6 @@ def test_ctrl_c_works_as_before_afterwards() -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_resume_lets_a_paused_run_go_on(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = write_run(*RUNNING, Paused(step=12))
-
-    def send(run_id: str, command: Command) -> int:
-        assert command == commands.Resume()
-        return run.write(Resumed(step=12)) - 1
-
-    monkeypatch.setattr(client, "send", send)
-    for flag in ("--checkpoint", "--strategy", "--devices"):
-        assert main(["resume", run.id, flag, "cpu:0"]) == 2
-        assert f"leave out {flag}" in capsys.readouterr().err
-    assert main(["resume", run.id]) == 0
-    assert capsys.readouterr().out == f"Run {run.id} goes on after step 12.\n"
-
-
 @pytest.mark.parametrize(("flags", "freed"), [([], False), (["--free-gpus"], True)])
 def test_a_pause_may_free_the_gpus(
     flags: list[str],
@@ -229,26 +211,6 @@ def test_every_worker_on_a_device_answers_for_its_cache(
     monkeypatch.setattr(client, "send", send)
     assert main(["empty-cache", run.id]) == 0
     assert capsys.readouterr().out == ("cpu:0  1 B freed  (rank 0)\ncpu:0  2 B freed  (rank 1)\n")
-
-
-def test_a_run_resumes_with_another_strategy_on_other_devices(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    run = write_run(*RUNNING, STOPPED)
-    asked = []
-
-    def resume(run_id: str, checkpoint: Path | None, **elsewhere: Any) -> None:
-        asked.append((run_id, checkpoint, elsewhere))
-
-    monkeypatch.setattr(client, "resume", resume)
-    flags = ["--checkpoint", "step-00000012", "--strategy", "ddp", "--devices", "cpu:0,cpu:1"]
-    assert main(["resume", run.id, "--detach", *flags]) == 0
-    assert main(["resume", run.id, "--detach"]) == 0
-    folder = run.folder / "checkpoints" / "step-00000012"
-    assert asked == [
-        (run.id, folder, {"strategy": "ddp", "devices": ("cpu:0", "cpu:1")}),
-        (run.id, None, {"strategy": None, "devices": None}),
-    ]
 
 
 def test_lists_for_programs(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,113 @@
+"""What the run form is filled in for: a new run, or one that goes on from a checkpoint."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from engine import continuation
+from engine.checkpoint import CheckpointInfo
+from engine.client import RunInfo
+from engine.field_info import Setting
+from engine.headless.command_line import resume_command, train_command
+from engine.problems import Problem
+from engine.spec import RunSpec
+from gui.translation import translate
+
+
+class Held(NamedTuple):
+    """A value that stays as it is, and why."""
+
+    value: Setting
+    reason: str
+
+
+class Goal(Protocol):
+    """What becomes of the settings in the form."""
+
+    @property
+    def heading(self) -> str:
+        """What the form writes above them."""
+
+    @property
+    def verb(self) -> str:
+        """What its button says."""
+
+    @property
+    def name(self) -> str:
+        """What the run is called, which the form does not ask."""
+
+    def held(self, field: str) -> Held | None:
+        """The value that the spec's `field` keeps, if nobody may change it."""
+
+    def problems(self, spec: RunSpec) -> list[Problem]:
+        """What speaks against `spec`, beside what always would."""
+
+    def command(self, spec: RunSpec) -> str:
+        """The command line that does the same."""
+
+
+class NewRun:
+    """A run from the beginning."""
+
+    @property
+    def heading(self) -> str:
+        return translate("RunForm", "NEW RUN")
+
+    @property
+    def verb(self) -> str:
+        return translate("RunForm", "Start run")
+
+    @property
+    def name(self) -> str:
+        return ""
+
+    def held(self, field: str) -> Held | None:
+        return None
+
+    def problems(self, spec: RunSpec) -> list[Problem]:
+        return []
+
+    def command(self, spec: RunSpec) -> str:
+        return train_command(spec)
+
+
+class Continuation(NamedTuple):
+    """A run that is over and goes on from one of its checkpoints, maybe with other settings."""
+
+    info: RunInfo
+    checkpoint: CheckpointInfo
+
+    @property
+    def heading(self) -> str:
+        return translate("RunForm", "CONTINUE RUN {run}").format(run=self.info.id)
+
+    @property
+    def verb(self) -> str:
+        return translate("RunForm", "Continue run")
+
+    @property
+    def name(self) -> str:
+        return self.info.spec.name
+
+    @property
+    def origin(self) -> str:
+        """From where it goes on, in a sentence."""
+        position = self.checkpoint.manifest.position
+        text = translate(
+            "RunForm",
+            "From step {step} ({epochs} of {all} epochs done). Later points leave the plots.",
+        )
+        return text.format(
+            step=f"{position.step:,}", epochs=position.epoch, all=self.info.spec.epochs
+        )
+
+    def held(self, field: str) -> Held | None:
+        reason = continuation.fixed(field)
+        return Held(getattr(self.info.spec, field), reason) if reason else None
+
+    def problems(self, spec: RunSpec) -> list[Problem]:
+        return continuation.change_problems(self.info, spec, self.checkpoint.manifest)
+
+    def command(self, spec: RunSpec) -> str:
+        name = self.checkpoint.folder.name
+        return resume_command(self.info.id, name, self.info.spec, spec)
