@@ -94,6 +94,12 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     started: float = 0.0
     """When the first attempt began, after the queue (seconds since the epoch)."""
 
+    attempt_started: float = 0.0
+    """When the newest attempt began, after the queue; 0 in a store from before this was noted."""
+
+    seconds_before: float = 0.0
+    """What the attempts before that have taken."""
+
     updated: float = 0.0
     """When the last event came in (seconds since the epoch)."""
 
@@ -129,11 +135,17 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
         """Steps of the whole run; 0 until the first worker has counted its data."""
         return self.planned_steps or self.steps_per_epoch * self.epochs
 
+    def seconds(self, now: float) -> float:
+        """Time that the run has taken until `now` (seconds since the epoch): pauses with it, but
+        neither queues nor the time between two attempts."""
+        begin = self.attempt_started or self.started
+        return self.seconds_before + max(0.0, now - begin) if begin else 0.0
+
 
 def fold(status: RunStatus, event: Event, time: float) -> RunStatus:
     """`status` after `event`, which came in at `time` (seconds since the epoch)."""
     change = msgspec.structs.replace
-    status = change(status, updated=time)
+    before, status = status, change(status, updated=time)
     match event:
         case AttemptStarted():
             return change(
@@ -146,6 +158,8 @@ def fold(status: RunStatus, event: Event, time: float) -> RunStatus:
                 worker_pids=(),
                 workers_ready=0,
                 started=status.started or time,
+                attempt_started=time,
+                seconds_before=before.seconds(before.updated),
                 freed_devices=False,
                 failure_rank=-1,
                 troubles={},
@@ -155,7 +169,8 @@ def fold(status: RunStatus, event: Event, time: float) -> RunStatus:
                 status,
                 state=RunState.QUEUED if event.ahead else RunState.STARTING,
                 reason=event.reason,
-                started=time if status.attempt == 1 and not event.ahead else status.started,
+                started=status.started if event.ahead or status.attempt > 1 else time,
+                attempt_started=status.attempt_started if event.ahead else time,
             )
         case WorkerStarted():
             return change(status, worker_pids=(*status.worker_pids, event.pid))

@@ -93,13 +93,13 @@ class Continuation(NamedTuple):
     def origin(self) -> str:
         """From where it goes on, in a sentence."""
         position = self.checkpoint.manifest.position
-        text = translate(
-            "RunForm",
-            "From step {step} ({epochs} of {all} epochs done). Later points leave the plots.",
-        )
-        return text.format(
+        text = translate("RunForm", "From step {step} ({epochs} of {all} epochs done).")
+        text = text.format(
             step=f"{position.step:,}", epochs=position.epoch, all=self.info.spec.epochs
         )
+        if position.step >= self.info.status.step:
+            return text
+        return f"{text} {translate('RunForm', 'Later points leave the plots.')}"
 
     def held(self, field: str) -> Held | None:
         reason = continuation.fixed(field)

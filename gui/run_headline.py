@@ -122,7 +122,7 @@ class RunHeadline(QWidget):
         status, parts = info.status, []
         if status.started and info.state is not RunState.QUEUED:
             end = status.updated if info.state.is_over else time.time()
-            parts.append(wording.duration(end - status.started))
+            parts.append(wording.duration(status.seconds(end)))
         if left := time_left(info):
             parts.append(left)
         return parts
@@ -132,7 +132,7 @@ class RunHeadline(QWidget):
         match self._silence:
             case Silence(seconds=0.0):
                 meaning = self.tr(
-                    "Since its first start, pauses included; then the time left, without pauses."
+                    "What it has taken, pauses included; then the time left, without pauses."
                 )
             case Silence(workers_only=True):
                 meaning = self.tr(

@@ -88,8 +88,8 @@ def best_loss(info: RunInfo) -> float:
 
 
 def duration(info: RunInfo) -> float:
-    """Seconds from the run's beginning to its newest event; 0 before the first."""
-    return max(0.0, info.status.updated - info.status.started) if info.status.started else 0.0
+    """Seconds that the run has taken up to its newest event; 0 before the first."""
+    return info.status.seconds(info.status.updated)
 
 
 def _holds(info: RunInfo, words: list[str]) -> bool:

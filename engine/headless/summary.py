@@ -22,7 +22,7 @@ def print_summary(console: Console, info: RunInfo) -> None:
         table.add_row("reason", info.reason)
     table.add_row("epoch", f"{status.epoch} of {info.spec.epochs}")
     table.add_row("step", f"{status.step} of {status.total_steps}")
-    table.add_row("time", duration(status.updated - status.started))
+    table.add_row("time", duration(status.seconds(status.updated)))
     if status.samples_per_second > 0:
         table.add_row("throughput", f"{status.samples_per_second:,.0f} samples/s")
     for name, value in sorted(status.metrics.items()):

@@ -51,6 +51,7 @@ CHANGES: list[tuple[type[Event], dict[str, Any]]] = [
             "supervisor_pid": 4242,
             "supervisor_created": 1000.5,
             "started": 50.0,
+            "attempt_started": 50.0,
         },
     ),
     (WorkerStarted, {"worker_pids": (4243,)}),
@@ -179,6 +180,23 @@ def test_which_states_are_over_and_which_can_resume(
     state: RunState, is_over: bool, can_resume: bool
 ) -> None:
     assert (state.is_over, state.can_resume) == (is_over, can_resume)
+
+
+def test_what_a_run_has_taken_leaves_out_what_lay_between_its_attempts() -> None:
+    """100 s, a pause with them; a day later 10 s in the queue and 20 s of training."""
+    status = RunStatus()
+    for event, time in (
+        (AttemptStarted(1, 5, 1.0), 1000.0),
+        (RunEnded("finished", ""), 1100.0),
+        (AttemptStarted(2, 6, 2.0), 87_500.0),
+        (Queued(("3",), "Behind run 3."), 87_500.0),
+        (Queued((), ""), 87_510.0),
+    ):
+        status = fold(status, event, time)
+    assert status.started == 1000.0
+    assert status.seconds(87_530.0) == 120.0
+    assert RunStatus(started=5.0, updated=9.0).seconds(9.0) == 4.0, "of an older store"
+    assert RunStatus().seconds(9.0) == 0.0
 
 
 def test_total_steps_are_known_once_training_has_started() -> None:

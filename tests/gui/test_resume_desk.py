@@ -23,7 +23,7 @@ from gui.run_controller import ResumeRequest, RunController
 from gui.run_form import RunForm
 
 SPEC = RunSpec(recipe="digits", strategy="torch/ddp", devices=("cpu:0", "cpu:1"), epochs=150)
-RUN = RunInfo("7", Path("7"), SPEC, RunStatus(), RunState.STOPPED, "")
+RUN = RunInfo("7", Path("7"), SPEC, RunStatus(step=1200), RunState.STOPPED, "")
 
 
 def checkpoint(step: int, kinds: tuple[str, ...] = (), **metrics: float) -> CheckpointInfo:
@@ -92,7 +92,8 @@ def test_with_changes_the_form_asks_for_them(
     dialog.accept()
     assert asked == []
     assert desk.form.heading.title.text() == "CONTINUE RUN 7"
-    assert "From step 10 (1 of 150 epochs done)" in desk.form.heading.origin.text()
+    origin = desk.form.heading.origin.text()
+    assert origin == "From step 10 (1 of 150 epochs done). Later points leave the plots."
     with qtbot.waitSignal(desk.form.continue_requested) as wanted:
         desk.form.start_button.click()
     assert wanted.args == [ResumeRequest("7", CHECKPOINTS[0].folder, SPEC)]
