@@ -86,6 +86,9 @@ def _parser() -> Parser:
     resume.add_argument("--strategy", metavar="NAME", help="go on with another strategy")
     resume.add_argument("--devices", metavar="LIST", help=f"go on on others, {_DEVICES}")
     resume.add_argument("--name", help="what to call the run from now on")
+    resume.add_argument(
+        "--as-new-run", action="store_true", help="go on as a new run, and leave this one as it is"
+    )
     _add_options(resume, "the run's own")
     add("empty-cache", _empty_cache, "have a run give unused memory back", one)
     add("strategies", _strategies, "list the strategies and whether they run here", json)
@@ -155,6 +158,7 @@ def _resume(options: argparse.Namespace) -> int:
         name=options.name,
         settings=tuple(options.settings),
         options=chosen(options),
+        as_new=options.as_new_run,
     )
     return resume(options.id, start, detach=options.detach, json=options.json)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 import threading
 import time
 from pathlib import Path
@@ -11,6 +12,7 @@ import msgspec
 
 from engine import catalog, paths
 from engine import checkpoint as checkpoint_files
+from engine.branch import copy_run
 from engine.channel import CLOSED, CommandAccepted, Hello, connect, supervisor_pid
 from engine.checkpoint import CheckpointDamaged, CheckpointInfo
 from engine.commands import Command
@@ -42,6 +44,7 @@ __all__ = [
     "RunInfo",
     "RunSpec",
     "UnreadableRun",
+    "branch",
     "check",
     "look",
     "resume",
@@ -136,6 +139,36 @@ def resume(
     As `spec`, if that is given: the run's `spec.toml` is rewritten. A finished one needs more
     epochs. Raises NoSuchRun, CheckpointUnusable or CannotStart.
     """
+    info, chosen, spec = _continuation(run_id, checkpoint, spec)
+    _go_on(info, info.folder, chosen, spec)
+
+
+def branch(run_id: str, checkpoint: Path | None = None, spec: RunSpec | None = None) -> str:
+    """Start a new run that goes on from a checkpoint of another, and leave that as it is.
+
+    It has the curves of the other up to there, and is called after it unless `spec` has a name of
+    its own. Returns its id. Otherwise as `resume`.
+    """
+    info, chosen, spec = _continuation(run_id, checkpoint, spec)
+    if spec.name == info.spec.name:
+        spec = msgspec.structs.replace(spec, name=f"{info.name} from #{run_id}")
+    try:
+        folder = copy_run(info.folder, chosen)
+    except (OSError, sqlite3.Error) as error:
+        text = f"Run {run_id} cannot be copied to a new run: {error}."
+        raise CannotStart([Problem("", text)]) from error
+    try:
+        _go_on(info, folder, chosen, spec)
+    except CannotStart:
+        shutil.rmtree(folder, ignore_errors=True)  # all that was in it is in the other run
+        raise
+    return folder.name
+
+
+def _continuation(
+    run_id: str, checkpoint: Path | None, spec: RunSpec | None
+) -> tuple[RunInfo, Path, RunSpec]:
+    """The run, the checkpoint that it goes on from, and as what. Raises as `resume` does."""
     info = look(run_id)
     if not info.state.is_over:
         text = f"Run {run_id} is {info.state}: there is nothing to resume."
@@ -159,11 +192,16 @@ def resume(
         checkpoint_files.verify(chosen)
     except CheckpointDamaged as error:
         raise CheckpointUnusable(run_id, chosen, str(error)) from error
+    return info, chosen, spec
+
+
+def _go_on(info: RunInfo, folder: Path, chosen: Path, spec: RunSpec) -> None:
+    """Start the next attempt of what is in `folder`: the run of `info`, or a copy of it."""
     if spec == info.spec:
-        _start_supervisor(info.folder, "--resume", chosen.name)
+        _start_supervisor(folder, "--resume", chosen.name)
         return
-    with replaced_spec(info.folder, spec, info.status.attempt + 1):
-        _start_supervisor(info.folder, "--resume", chosen.name)
+    with replaced_spec(folder, spec, info.status.attempt + 1):
+        _start_supervisor(folder, "--resume", chosen.name)
 
 
 def send(run_id: str, command: Command) -> int:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from engine.spec import RunSpec
+from gui.fields import wrapped
 from gui.icon_button import IconButton
 from gui.preset_menu import PresetMenu
-from gui.run_goal import Continuation, Goal
+from gui.run_goal import Continuation, Goal, NewRun
 
 
 class FormHeading(QWidget):
     """Says for what the form is filled in; from a run that goes on it leads back to a new one."""
 
-    new_run_wanted = Signal()
+    goal_changed = Signal(object)
+    """The Goal that the user wants instead."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -32,7 +34,18 @@ class FormHeading(QWidget):
         self.origin.setWordWrap(True)
         self.leave_button = QPushButton(self.tr("New run instead"))
         self.leave_button.setObjectName("quiet")
-        self.leave_button.clicked.connect(self.new_run_wanted)
+        self.leave_button.clicked.connect(lambda: self.goal_changed.emit(NewRun()))
+        self.as_new = QCheckBox(self.tr("As a new run"))
+        self.as_new.setToolTip(
+            wrapped(
+                self.tr(
+                    "A new run goes on from there, with the curves up to there; the run itself "
+                    "stays as it is."
+                )
+            )
+        )
+        self.as_new.toggled.connect(self._go_on_as_new)
+        self._goal: Goal = NewRun()
         top = QHBoxLayout()
         top.setSpacing(2)
         top.addWidget(self.title, 1)
@@ -43,17 +56,25 @@ class FormHeading(QWidget):
         layout.setSpacing(2)
         layout.addLayout(top)
         layout.addWidget(self.origin)
+        layout.addWidget(self.as_new)
 
     def show_goal(self, goal: Goal) -> None:
         """Say what the settings are for."""
-        continues = isinstance(goal, Continuation)
+        self._goal = goal
         self.title.setText(goal.heading)
-        self.origin.setText(goal.origin if isinstance(goal, Continuation) else "")
-        self.origin.setVisible(continues)
-        self.leave_button.setVisible(continues)
+        continues = isinstance(goal, Continuation)
+        if isinstance(goal, Continuation):
+            self.origin.setText(goal.origin)
+            self.as_new.setChecked(goal.as_new)
+        for widget in (self.origin, self.as_new, self.leave_button):
+            widget.setVisible(continues)
         self.presets.setVisible(not continues)
 
     def set_spec(self, spec: RunSpec | None) -> None:
         """What there is to keep or to copy; None while something is wrong with it."""
         self.presets.set_spec(spec)
         self.copy_button.setEnabled(spec is not None)
+
+    def _go_on_as_new(self, as_new: bool) -> None:
+        if isinstance(self._goal, Continuation) and self._goal.as_new != as_new:
+            self.goal_changed.emit(self._goal._replace(as_new=as_new))

@@ -30,6 +30,9 @@ class ResumeRequest(NamedTuple):
     spec: RunSpec | None = None
     """Its settings from then on; None: as before."""
 
+    as_new: bool = False
+    """Whether a new run goes on, and this one stays as it is."""
+
 
 class RunController(QObject):
     """Starts runs and asks things of the watched one; nothing here blocks the window."""
@@ -93,8 +96,11 @@ class RunController(QObject):
         `resume_refused` (with settings of its own: by `problems`)."""
 
         def work() -> str:
-            client.resume(*request)
-            return request.run_id
+            run_id, checkpoint, spec, as_new = request
+            if as_new:
+                return client.branch(run_id, checkpoint, spec)
+            client.resume(run_id, checkpoint, spec)
+            return run_id
 
         self._take_off(work, partial(self._resume_failed, request))
 

@@ -31,7 +31,6 @@ from gui.form_heading import FormHeading
 from gui.form_parts import align, side_by_side, stack
 from gui.overlap import overlap
 from gui.preset_menu import left_out, suited
-from gui.run_controller import ResumeRequest
 from gui.run_goal import Continuation, Goal, NewRun
 
 _ON_TOP = ("batch_size", "epochs", "learning_rate")
@@ -90,7 +89,7 @@ class RunForm(QFrame):
         self.presets.done.connect(self.said)
         self.presets.failed.connect(lambda sentence: self._below.set_note(f"⚠ {sentence}"))
         self.copy_button.clicked.connect(self.copy_command)
-        self.heading.new_run_wanted.connect(lambda: self._set_goal(NewRun()))
+        self.heading.goal_changed.connect(self._set_goal)
         self._recipe_chosen()
 
     def spec(self) -> RunSpec | None:
@@ -141,7 +140,7 @@ class RunForm(QFrame):
 
     def has_started(self, run_id: str) -> None:
         """Take note that a run has begun or goes on: what was filled in for it is done."""
-        if isinstance(self._goal, Continuation) and self._goal.info.id == run_id:
+        if isinstance(self._goal, Continuation) and self._goal.has_begun_as(run_id):
             self._set_goal(NewRun())
 
     def _fill(self, spec: RunSpec) -> None:
@@ -199,8 +198,7 @@ class RunForm(QFrame):
         if self._spec is None:
             return
         if isinstance(self._goal, Continuation):
-            info, checkpoint = self._goal
-            self.continue_requested.emit(ResumeRequest(info.id, checkpoint.folder, self._spec))
+            self.continue_requested.emit(self._goal.request(self._spec))
         else:
             self.start_requested.emit(self._spec)
 

@@ -11,6 +11,7 @@ from engine.field_info import Setting
 from engine.headless.command_line import resume_command, train_command
 from engine.problems import Problem
 from engine.spec import RunSpec
+from gui.run_controller import ResumeRequest
 from gui.translation import translate
 
 
@@ -76,6 +77,8 @@ class Continuation(NamedTuple):
 
     info: RunInfo
     checkpoint: CheckpointInfo
+    as_new: bool = False
+    """Whether a new run goes on, and this one stays as it is."""
 
     @property
     def heading(self) -> str:
@@ -97,7 +100,7 @@ class Continuation(NamedTuple):
         text = text.format(
             step=f"{position.step:,}", epochs=position.epoch, all=self.info.spec.epochs
         )
-        if position.step >= self.info.status.step:
+        if self.as_new or position.step >= self.info.status.step:
             return text
         return f"{text} {translate('RunForm', 'Later points leave the plots.')}"
 
@@ -110,4 +113,13 @@ class Continuation(NamedTuple):
 
     def command(self, spec: RunSpec) -> str:
         name = self.checkpoint.folder.name
-        return resume_command(self.info.id, name, self.info.spec, spec)
+        before = self.info.spec
+        return resume_command(self.info.id, name, before, spec, as_new=self.as_new)
+
+    def request(self, spec: RunSpec) -> ResumeRequest:
+        """The wish for it to go on as `spec`."""
+        return ResumeRequest(self.info.id, self.checkpoint.folder, spec, self.as_new)
+
+    def has_begun_as(self, run_id: str) -> bool:
+        """Whether the run `run_id`, which has begun now, may be what became of this."""
+        return self.as_new or run_id == self.info.id

@@ -21,10 +21,14 @@ def train_command(spec: RunSpec) -> str:
     return shlex.join(["python", "main.py", "train", *train_arguments(spec)])
 
 
-def resume_command(run_id: str, checkpoint: str, before: RunSpec, after: RunSpec) -> str:
+def resume_command(
+    run_id: str, checkpoint: str, before: RunSpec, after: RunSpec, *, as_new: bool = False
+) -> str:
     """`python main.py resume ...` that lets the run `run_id`, which was `before`, go on from
-    `checkpoint` as `after`; quoted for a shell. Raises UnknownName."""
+    `checkpoint` as `after`, or a new run in its place; quoted for a shell. Raises UnknownName."""
     arguments = [run_id, *_flag("checkpoint", checkpoint)]
+    if as_new:
+        arguments.append("--as-new-run")
     if after.strategy != before.strategy:
         arguments += _flag("strategy", after.strategy)
     if after.devices != before.devices:

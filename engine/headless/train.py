@@ -49,6 +49,9 @@ class From(NamedTuple):
     options: Mapping[str, Setting] = MappingProxyType({})
     """Of `engine.spec.FIELDS`, those that were given."""
 
+    as_new: bool = False
+    """As a new run: the other stays as it is."""
+
 
 def train(wishes: Wishes, *, detach: bool, json: bool) -> Exit:
     """Start a run and follow it to its end. Raises CannotStart, UnknownName, Refused."""
@@ -69,7 +72,10 @@ def resume(run_id: str, start: From, *, detach: bool, json: bool) -> Exit:
     spec = changed_spec(info.spec, start)
     after = last_seq(info.folder)
     with CtrlC() as ctrl_c:
-        client.resume(run_id, folder, spec)
+        if start.as_new:
+            run_id = client.branch(run_id, folder, spec)
+        else:
+            client.resume(run_id, folder, spec)
         if detach:
             return _leave(run_id, json=json)
         attempt = info.status.attempt + 1
@@ -137,12 +143,13 @@ def _leave(run_id: str, *, json: bool) -> Exit:
 
 
 def _unpause(info: RunInfo, start: From) -> Exit:
-    given = [name for name, value in start._asdict().items() if value not in (None, (), {})]
-    if given:
-        flag = {"settings": "set", "options": next(iter(start.options), "")}.get(given[0], given[0])
+    words = ("checkpoint", "strategy", "devices", "name")
+    flags = [name for name in words if getattr(start, name) is not None]
+    flags += ["set"] * bool(start.settings) + [*start.options] + ["as-new-run"] * start.as_new
+    if flags:
         raise Refused(
             f"Run {info.id} is paused and goes on where it is: leave out "
-            f"--{flag.replace('_', '-')}, or stop the run first."
+            f"--{flags[0].replace('_', '-')}, or stop the run first."
         )
     seq = client.send(info.id, commands.Resume())
     step = answer(info.id, Resumed, after=seq).step

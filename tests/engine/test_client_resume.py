@@ -13,6 +13,7 @@ from engine import catalog, checkpoint, client, paths
 from engine.checkpoint import MANIFEST, Position
 from engine.client import CannotStart, CheckpointUnusable
 from engine.events import AttemptStarted, RunEnded
+from engine.run_state import RunState
 from engine.spec import RunSpec
 from engine.spec_file import read_spec, write_spec
 from engine.store import RunStore
@@ -34,6 +35,12 @@ def stopped_run(*steps: int, strategy: str = "torch/single", spec: RunSpec = SPE
             folder, Position(step=step), strategy=strategy, replicas=1, batch_size=8, parameters=1
         )
     return folder
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    """Of every file, but what SQLite keeps for its readers."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path: path.read_bytes() for path in files if "sqlite-" not in path.name}
 
 
 @pytest.fixture
@@ -136,6 +143,46 @@ def test_the_same_settings_change_nothing(started: list[tuple[Any, ...]]) -> Non
     client.resume("1", spec=SPEC)
     assert len(started) == 1
     assert not list(folder.glob("spec.before-*"))
+
+
+def test_a_branch_has_what_was_before_it_and_leaves_the_other_alone(
+    started: list[tuple[Any, ...]],
+) -> None:
+    folder = stopped_run(3, 6)
+    before = contents(folder)
+    changed = replace(SPEC, epochs=9)
+    first = folder / "checkpoints" / "step-00000003"
+    assert client.branch("1", first, changed) == "2"
+    named = replace(changed, name="digits from #1")
+    assert started == [("--resume", "step-00000003", named)]
+    assert contents(folder) == before
+    new = client.look("2")
+    assert (new.spec, new.state) == (named, RunState.STOPPED)
+    assert [*checkpoint.folders(new.folder)] == [3]
+    assert checkpoint.verify(new.folder / "checkpoints" / first.name)
+    assert read_spec(folder) == SPEC
+    client.branch("1", spec=replace(SPEC, name="mine"))
+    assert client.look("3").spec.name == "mine"
+
+
+def test_a_branch_that_cannot_start_leaves_no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped_run(3)
+
+    def fail(folder: Path, *arguments: str) -> None:
+        raise CannotStart([])
+
+    monkeypatch.setattr(client, "_start_supervisor", fail)
+    with pytest.raises(CannotStart):
+        client.branch("1")
+
+    def full(folder: Path, new: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("engine.branch._copy_store", full)
+    with pytest.raises(CannotStart, match=r"cannot be copied to a new run: .*No space left"):
+        client.branch("1")
+    assert [run.id for run in client.runs()] == ["1"]
+    assert not paths.is_run("2")
 
 
 def test_what_does_not_start_leaves_the_spec_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:

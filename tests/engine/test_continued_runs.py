@@ -76,6 +76,18 @@ def test_another_rate_holds_where_fit_sets_it() -> None:
     assert first == pytest.approx(second, rel=1e-4), "the same samples, and no weight has moved"
 
 
+def test_a_new_run_goes_on_in_the_place_of_another() -> None:
+    """Half as a copy, half its own: together the whole, and the other has not changed."""
+    info = trained("torch/single", epochs=2, checkpoint_epochs=1)
+    first = checkpoint.folders(info.folder)[4]
+    new = wait_for_end(client.branch(info.id, first, replace(info.spec, epochs=3)))
+    assert (new.state, new.id, new.name) == (RunState.FINISHED, "2", "probe_torch from #1")
+    (steps, ours), (theirs_steps, theirs) = curve(new, "train/loss"), curve(info, "train/loss")
+    assert (steps, theirs_steps) == ([*range(1, 13)], [*range(1, 9)])
+    assert ours[:8] == theirs
+    assert client.look(info.id) == info
+
+
 def test_settings_that_make_another_model_are_refused_in_words() -> None:
     info = trained("torch/single", epochs=1)
     failed = continued(info, epochs=2, settings={"width": 30})

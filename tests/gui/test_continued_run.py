@@ -103,6 +103,22 @@ def test_the_command_line_does_the_same(form: RunForm) -> None:
     )
 
 
+def test_it_may_go_on_as_a_new_run(form: RunForm, qtbot: QtBot) -> None:
+    form.continue_run(RUN._replace(status=RunStatus(step=200)), END)
+    assert "Later points leave the plots" in form.heading.origin.text()
+    enter(form, "epochs", "8")
+    form.heading.as_new.click()
+    assert form.field("epochs").value() == 8, "what was entered stays"
+    assert "Later points" not in form.heading.origin.text()
+    form.copy_command()
+    assert " --as-new-run --epochs 8" in QGuiApplication.clipboard().text()
+    with qtbot.waitSignal(form.continue_requested) as asked:
+        form.start()
+    assert asked.args == [ResumeRequest("7", END.folder, replace(SPEC, epochs=8), as_new=True)]
+    form.has_started("8")
+    assert form.heading.title.text() == "NEW RUN"
+
+
 @pytest.mark.parametrize("way", ["button", "settings of a run", "it has begun"])
 def test_back_to_a_new_run(form: RunForm, qtbot: QtBot, way: str) -> None:
     match way:

@@ -204,6 +204,15 @@ def test_why_a_run_cannot_go_on_is_said_in_sentences(
         assert said.args == ["7", "It is damaged."]
 
 
+def test_a_new_run_may_go_on_in_its_place(
+    controller: RunController, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.client.branch", lambda *asked: f"8 for {asked}")
+    with qtbot.waitSignal(controller.started) as said:
+        controller.resume(ASKED._replace(spec=SPEC, as_new=True))
+    assert said.args == [f"8 for {('7', Path('step-20'), SPEC)}"]
+
+
 def test_what_is_wrong_with_changed_settings_is_told_by_field(
     controller: RunController, qtbot: QtBot, resumed: list[Any]
 ) -> None:

@@ -43,6 +43,24 @@ def test_resume_lets_a_paused_run_go_on(
     assert capsys.readouterr().out == f"Run {run.id} goes on after step 12.\n"
 
 
+def test_a_new_run_goes_on_in_the_place_of_another(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, new = write_run(*RUNNING, STOPPED), write_run(*RUNNING)
+    asked = []
+
+    def branch(*given: object) -> str:
+        asked.append(given)
+        return new.id
+
+    monkeypatch.setattr(client, "branch", branch)
+    changed = msgspec.structs.replace(SPEC, epochs=9)
+    command = resume_command(run.id, "step-00000012", SPEC, changed, as_new=True)
+    assert main([*shlex.split(command)[2:], "--detach"]) == 0
+    assert asked == [(run.id, run.folder / "checkpoints" / "step-00000012", changed)]
+    assert capsys.readouterr().out == f"{new.id}\n"
+
+
 def test_a_run_resumes_as_it_was_or_as_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
     run = write_run(*RUNNING, STOPPED)
     asked = []
