@@ -164,9 +164,9 @@ class RunReader:
     @_reading
     def window(
         self, series: str, first_step: float, last_step: float, most: int = 20_000
-    ) -> tuple[Curve, bool]:
-        """The points between two steps and one to each side, as `history` gives the whole series;
-        and whether they are exact."""
+    ) -> Curve:
+        """The points between two steps and one to each side, as `history` gives the whole series:
+        exact where nothing is rough."""
         id, count = self._find(series)
 
         def step(place: int) -> float:
@@ -186,8 +186,8 @@ class RunReader:
             found.append((blocks, size))
             covered += len(blocks.step) * size
         if not level:
-            return _curve(blocks, covered), True
-        return self._with_gaps(id, _zigzag(found, covered), begin), False
+            return _curve(blocks, covered)
+        return self._with_gaps(id, _zigzag(found, covered), begin)
 
     def batches(self, series: str, size: int = 50_000) -> Iterator[Curve]:
         """Every point of a series, some at a time."""

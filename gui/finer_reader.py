@@ -61,8 +61,7 @@ class FinerReader(QObject):
             partial(_window, wish), partial(self._found, wish), partial(self._failed, wish)
         )
 
-    def _found(self, wish: _Wish, answer: tuple[Curve, bool]) -> None:
-        curve, _ = answer
+    def _found(self, wish: _Wish, curve: Curve) -> None:
         if self._go_on(wish) and len(curve.step):
             self.finer.emit(wish.series, curve.step, curve.value, curve.time, curve.rough)
 
@@ -84,6 +83,6 @@ class FinerReader(QObject):
         return True
 
 
-def _window(wish: _Wish) -> tuple[Curve, bool]:
+def _window(wish: _Wish) -> Curve:
     with RunReader(paths.run_folder(wish.run_id)) as reader:
         return reader.window(wish.series, wish.first_step, wish.last_step, MOST)

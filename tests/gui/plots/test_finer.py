@@ -49,17 +49,17 @@ def background() -> Iterator[Background]:
 
 def test_a_window_of_a_series_is_exact_or_keeps_its_spikes(long_run: Any) -> None:
     with RunReader(long_run.folder) as reader:
-        exact, whole = reader.window("train/loss", 100, 200)
-        assert whole
+        exact = reader.window("train/loss", 100, 200)
+        assert exact.rough is None
         assert list(exact.step) == list(range(99, 202))
         assert list(exact.value) == list(exact.step)
-        blocks, whole = reader.window("train/loss", 20_001, 50_000, most=1000)
-        assert not whole
+        blocks = reader.window("train/loss", 20_001, 50_000, most=1000)
+        assert blocks.rough is not None
         assert len(blocks.step) <= 1100
         assert blocks.step[0] <= 20_000
         assert blocks.step[-1] >= 50_001
         assert blocks.value.min() == -1e6
-        assert len(reader.window("nothing", 1, 2)[0].step) == 0
+        assert len(reader.window("nothing", 1, 2).step) == 0
         together = np.concatenate([part.step for part in reader.batches("train/loss", 7000)])
     assert np.array_equal(together, np.arange(1, COUNT + 1))
 
