@@ -162,9 +162,7 @@ class RunReader:
         return self._with_gaps(id, _zigzag(found, covered))
 
     @_reading
-    def window(
-        self, series: str, first_step: float, last_step: float, most: int = 20_000
-    ) -> Curve:
+    def window(self, series: str, first_step: float, last_step: float, most: int = 20_000) -> Curve:
         """The points between two steps and one to each side, as `history` gives the whole series:
         exact where nothing is rough."""
         id, count = self._find(series)
