@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QGuiApplication
@@ -183,6 +184,22 @@ def test_training_and_validation_have_plots_of_their_own() -> None:
         titles[series] = found.plot.title
     assert len(set(titles.values())) == 4
     assert place("nonsense") is None
+
+
+def test_metrics_whose_names_differ_have_plots_and_rows_of_their_own() -> None:
+    titles = set()
+    for name in ("top_5", "top/5", "top 5"):
+        for room in ("train", "validation"):
+            found = place(f"{room}/{name}")
+            assert found is not None
+            titles.add(found.plot.title)
+    assert len(titles) == 6
+    write_run("finished")
+    info = look("1")
+    metrics = {"validation/top_5": 0.9, "validation/top/5": 0.8}
+    info = info._replace(status=msgspec.structs.replace(info.status, metrics=metrics))
+    labels = {row.label for row in figure_rows([info], {})}
+    assert {"Top 5 (val), last", "Top/5 (val), last"} <= labels
 
 
 def test_there_are_as_many_colours_as_runs_to_compare() -> None:

@@ -42,8 +42,8 @@ def test_every_series_finds_its_plot(grid: PlotGrid) -> None:
     assert titles(grid) == [
         "Loss",
         "Accuracy",
-        "Top 5",
         "Grad norm",
+        "Top 5",
         "Device utilisation",
         "Device memory",
         "Device temperature",
@@ -51,6 +51,21 @@ def test_every_series_finds_its_plot(grid: PlotGrid) -> None:
     ]
     assert grid.plot("Loss").curve_names() == ["train", "val"]
     assert grid.plot("Device memory").curve_names() == ["GPU-a"]
+
+
+def test_metrics_whose_names_differ_have_plots_of_their_own(grid: PlotGrid) -> None:
+    names = ("top_5", "top/5", "top 5", "IoU", "Iou")
+    for number, name in enumerate(names):
+        grid.add_points(f"validation/{name}", STEPS, HALF * number)
+    found = {plot.title: plot.curves["val"].series.last for plot in grid.plots()[1:6]}
+    assert found == {"Top 5": 0.0, "Top/5": 0.5, "“top 5”": 1.0, "IoU": 1.5, "Iou": 2.0}
+
+
+def test_training_and_validation_share_the_plot_of_a_metric(grid: PlotGrid) -> None:
+    grid.add_points("train/f1", STEPS, HALF)
+    grid.add_points("validation/f1", STEPS, HALF)
+    assert titles(grid).count("F1") == 1
+    assert grid.plot("F1").curve_names() == ["train", "val"]
 
 
 def test_the_throughput_has_a_plot_where_it_is_asked_for(qtbot: QtBot) -> None:
