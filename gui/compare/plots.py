@@ -60,7 +60,7 @@ class ComparisonPlots(PlotPanel):
         self._series[where.plot] = news.series
         plot = self.plot_of(where.plot)
         if run_id not in plot.curve_names():
-            plot.set_curve(run_id, smooth=where.smooth)
+            plot.set_curve(run_id, smooth=where.smooth, best_sign=where.best_sign)
             self._dress(plot, run_id)
             self._set_scales(plot)
         steps, times = news.curve.step, news.curve.time
@@ -115,6 +115,7 @@ class ComparisonPlots(PlotPanel):
         )
 
     def _furnish(self, kind: PlotKind, plot: CurvePlot) -> None:
+        plot.curves.own_stars = True
         plot.finer_wanted.connect(partial(self._want_finer, kind))
 
     def _export(self, kind: PlotKind, action: PlotAction) -> None:

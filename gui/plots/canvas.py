@@ -1,10 +1,9 @@
-"""Where curves are drawn: the axes, what is in sight of them, the best value and the crosshair."""
+"""Where curves are drawn: the axes, what is in sight of them, the best values and the crosshair."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import pyqtgraph as pg
@@ -13,6 +12,7 @@ from PySide6.QtGui import QFocusEvent, QHelpEvent, QWheelEvent
 from PySide6.QtWidgets import QToolTip, QWidget
 
 from gui.plots.axes import AXIS_WIDTH, Axis, PlotArea
+from gui.plots.best import Star
 from gui.plots.crosshair import Crosshair
 from gui.plots.curve import Curve
 from gui.plots.gap_ticks import GapTicks
@@ -31,14 +31,6 @@ for half a tick label, which is left out where it does not fit."""
 _AXIS_HEIGHT = 20
 _TICK_FONT = 11
 _STAR = 13
-
-
-class Best(NamedTuple):
-    """The best point of a plot."""
-
-    step: float
-    time: float
-    value: float
 
 
 class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
@@ -82,9 +74,9 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
             axis.setStyle(tickFont=font, tickLength=0, maxTickLevel=0, autoExpandTextSpace=False)
         bottom.setStyle(tickAlpha=0)  # ticks of no length would still be dots
         self.log_y = False
-        self._star = pg.ScatterPlotItem(symbol="star", size=_STAR, antialias=True)
-        self._star.setZValue(10)
-        self.addItem(self._star)
+        self._stars = pg.ScatterPlotItem(symbol="star", size=_STAR, antialias=True)
+        self._stars.setZValue(10)
+        self.addItem(self._stars)
         self._x_scale = XScale()
         self.gap_ticks = GapTicks(self.area)
         self.markers = Markers(self.area)
@@ -144,8 +136,7 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         self.gap_ticks.set_theme(theme)
         self.markers.set_theme(theme)
         self.crosshair.set_theme(theme)
-        self._star.setPen(pg.mkPen(theme.card))
-        self._star.setBrush(pg.mkBrush(theme.warn))
+        self._stars.setPen(pg.mkPen(theme.card))
 
     def set_log_y(self, log: bool) -> None:
         """Logarithmic values or linear ones."""
@@ -201,17 +192,20 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         first, last, pixels = self._span()
         self.gap_ticks.show_places([curve.gaps(first, last, pixels) for curve in curves])
 
-    def draw_best(self, best: Best | None) -> None:
-        """Put the star there, or nowhere."""
-        if best is None or (self.log_y and best.value <= 0):
-            self._star.clear()
+    def draw_stars(self, stars: Sequence[Star]) -> None:
+        """Draw exactly these."""
+        shown = [star for star in stars if not (self.log_y and star.value <= 0)]
+        if not shown:
+            self._stars.clear()
             return
-        x = self._x_scale.x(np.array([best.step]), np.array([best.time]))
-        if np.isnan(x[0]):
-            self._star.clear()
-        else:
-            self._star.setPos(x[0], 0.0)
-            self._star.setData([0.0], [math.log10(best.value) if self.log_y else best.value])
+        # Seconds since the epoch have more digits than an SVG file keeps.
+        first = shown[0].x
+        self._stars.setPos(first, 0.0)
+        self._stars.setData(
+            [star.x - first for star in shown],
+            [math.log10(star.value) if self.log_y else star.value for star in shown],
+            brush=[pg.mkBrush(star.colour) for star in shown],
+        )
 
     def leaveEvent(self, event: QEvent) -> None:
         """Tell that the mouse has left."""

@@ -9,6 +9,7 @@ import numpy as np
 import pyqtgraph as pg
 
 from engine.pyramid import Rough
+from gui.plots.best import Best, best_of
 from gui.plots.pyramid import Array
 from gui.plots.ranges import Range
 from gui.plots.series import Series
@@ -46,6 +47,9 @@ class Curve:
         self.marks_gaps = False
         """Whether a tick at the lower edge stands where a value is NaN or infinite."""
 
+        self.best_sign = 0
+        """-1: the lowest value is the best and gets a star; 1: the highest; 0: there is no star."""
+
         self.visible = True
         self.dashed = False
         self.order: tuple[int, int] | None = None
@@ -57,6 +61,7 @@ class Curve:
         """How many points of the series, from its beginning, stand for several each: finer ones can
         be had."""
 
+        self._best: Best | None = None
         self._piece: Piece | None = None
         self._asked: Range | None = None
         self._scale = XScale()
@@ -77,6 +82,13 @@ class Curve:
         if self.dashed:
             self._thick.setDashPattern(_DASHES)
         self._dots.setBrush(pg.mkBrush(colour))
+
+    def extend(self, steps: Array, values: Array, times: Array | None, rough: Rough | None) -> None:
+        """Append points, as `Series.extend` does."""
+        self.series.extend(steps, values, times, rough)
+        if rough is not None:
+            self.coarse = len(self.series)
+        self._best = best_of(self._best, self.best_sign, steps, values, times)
 
     def draw(self, x0: float, x1: float, pixels: int, *, raw: bool, log: bool) -> None:
         """Draw what lies between the places `x0` and `x1`, decimated for `pixels` pixels."""
@@ -134,6 +146,7 @@ class Curve:
         """Forget every point."""
         self.series.clear()
         self.coarse = 0
+        self._best = None
         self._piece = self._asked = None
         self._drawn = self.series
 
@@ -166,6 +179,13 @@ class Curve:
         """Places in sight to be marked because the value there is NaN or infinite."""
         marks = self.marks_gaps and self.visible
         return self._drawn.gaps(x0, x1, pixels) if marks else np.empty(0)
+
+    def star(self) -> tuple[float, float] | None:
+        """Place and value of the best point, where it is to be seen."""
+        if self._best is None or not self.visible:
+            return None
+        x = float(self._scale.x(np.array([self._best.step]), np.array([self._best.time]))[0])
+        return None if math.isnan(x) else (x, self._best.value)
 
     def covers(self, x: float) -> bool:
         """Whether `x` lies between the first point and the last."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtWidgets import QFrame, QLabel, QStackedWidget, QVBoxLayout, QWidget
 
 from engine.pyramid import Rough
-from gui.plots.canvas import Best, Canvas
+from gui.plots.canvas import Canvas
 from gui.plots.curve_set import CurveSet
 from gui.plots.plot_header import PlotHeader
 from gui.plots.pyramid import Array
@@ -52,7 +50,6 @@ class CurvePlot(QFrame):
         self._theme = theme
         self.curves = CurveSet(value_format, unit)
         self._show_raw = True
-        self._best: Best | None = None
         self._crosshair_x: float | None = None
         self._headline_text = ""
         self._dirty = True
@@ -97,10 +94,7 @@ class CurvePlot(QFrame):
         made where there is none. `rough` as for `set_points`."""
         if curve_name not in self.curves:
             self.set_curve(curve_name)
-        curve = self.curves[curve_name]
-        curve.series.extend(steps, values, times, rough)
-        if rough is not None:
-            curve.coarse = len(curve.series)
+        self.curves[curve_name].extend(steps, values, times, rough)
         self._pages.setCurrentWidget(self.canvas)
         self._dirty = True
 
@@ -118,7 +112,6 @@ class CurvePlot(QFrame):
             self.canvas.remove_curve(curve)
         self.curves.clear()
         self.legend.clear()
-        self._best = None
         self._headline_text = ""
         self.headline.clear()
         self.set_crosshair(None)
@@ -138,11 +131,13 @@ class CurvePlot(QFrame):
         smooth: bool | None = None,
         dashed: bool | None = None,
         marks_gaps: bool | None = None,
+        best_sign: int | None = None,
         order: tuple[int, int] | None = None,
     ) -> None:
         """Say how a curve looks, making it if needed; None leaves that as it is. One that is not
-        `smooth` is drawn as it is, wherever the smoothing slider stands. What `marks_gaps` means
-        stands in `Curve`. Curves stand in their `order`; those without come first, as they came."""
+        `smooth` is drawn as it is, wherever the smoothing slider stands. What `marks_gaps` and
+        `best_sign` mean stands in `Curve`. Curves stand in their `order`; those without come first,
+        as they came."""
         if name not in self.curves:
             self.canvas.add_curve(self.curves.add(name))
         curve = self.curves[name]
@@ -150,6 +145,8 @@ class CurvePlot(QFrame):
             curve.set_smooth(smooth)
         if marks_gaps is not None:
             curve.marks_gaps = marks_gaps
+        if best_sign is not None:
+            curve.best_sign = best_sign
         if colour_index is not None:
             curve.colour_index = colour_index
         if label is not None:
@@ -214,16 +211,6 @@ class CurvePlot(QFrame):
         self._headline_text = text
         self._dirty = True
 
-    def mark_best(self, step: float, value: float, time: float = math.nan) -> None:
-        """Put a star there."""
-        self._best = Best(step, time, value)
-        self._dirty = True
-
-    def mark_no_best(self) -> None:
-        """Take the star away."""
-        self._best = None
-        self._dirty = True
-
     def set_crosshair(self, x: float | None) -> None:
         """Show what the curves have at the place `x`, or nothing."""
         self._crosshair_x = x
@@ -247,7 +234,7 @@ class CurvePlot(QFrame):
             if missing:
                 self.finer_wanted.emit(name, *missing)
         self.canvas.draw_gaps(self.curves.curves())
-        self.canvas.draw_best(self._best)
+        self.canvas.draw_stars(self.curves.stars(self._theme))
         self.headline.setText(self._headline_text or self.curves.newest())
         if self._crosshair_x is not None:
             self.set_crosshair(self._crosshair_x)

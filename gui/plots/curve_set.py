@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from gui.plots.best import Star
 from gui.plots.crosshair import Reading
 from gui.plots.curve import Curve
 from gui.plots.ranges import Range, union
@@ -22,6 +23,9 @@ class CurveSet:
         self._smoothing = 0.0
         self.scale = XScale()
         """The horizontal axis on which the curves stand."""
+
+        self.own_stars = False
+        """Whether a star has the colour of its curve: where several have one."""
 
     def __contains__(self, name: str) -> bool:
         return name in self._curves
@@ -88,6 +92,14 @@ class CurveSet:
         if fixed_low is not None and not (log and fixed_low <= 0):
             low = min(low, fixed_low)
         return low, high if fixed_high is None else max(high, fixed_high)
+
+    def stars(self, theme: Theme) -> list[Star]:
+        """Where the best values of the curves that are seen stand."""
+        return [
+            Star(*place, theme.curve(curve.colour_index) if self.own_stars else theme.warn)
+            for curve in self._curves.values()
+            if (place := curve.star())
+        ]
 
     def readings(self, x: float, theme: Theme) -> tuple[str, list[Reading]]:
         """What the place `x` is called, and what the curves that are seen have there."""

@@ -46,8 +46,8 @@ class Route(NamedTuple):
     """What the values are multiplied by to be in the plot's unit."""
 
     smooth: bool = True
-    best: int = 0
-    """-1: the lowest value is the best and gets a star; 1: the highest; 0: no star."""
+    best_sign: int = 0
+    """As in `Curve`."""
 
     marks_gaps: bool = False
     """Whether a value that is NaN or infinite is marked: where that says that something is wrong,
@@ -160,7 +160,7 @@ def route(series: str) -> Route | None:
         case "train" if name == "loss":
             return Route(LOSS, _TRAIN, 0, marks_gaps=True)
         case "validation" if name == "loss":
-            return Route(LOSS, _VAL, 1, smooth=False, best=-1, marks_gaps=True)
+            return Route(LOSS, _VAL, 1, smooth=False, best_sign=-1, marks_gaps=True)
         case "train" if series == THROUGHPUT:
             return Route(THROUGHPUT_PLOT, _TRAIN, 0)
         case "train" if name == "learning_rate":
@@ -170,8 +170,8 @@ def route(series: str) -> Route | None:
         case "train" if name:
             return Route(_metric(series), _TRAIN, 0, _factor(name))
         case "validation" if name:
-            best = -1 if less_is_better(name) else 1
-            return Route(_metric(series), _VAL, 1, _factor(name), smooth=False, best=best)
+            sign = -1 if less_is_better(name) else 1
+            return Route(_metric(series), _VAL, 1, _factor(name), smooth=False, best_sign=sign)
         case "device":
             device, _, figure = name.rpartition("/")
             found = _DEVICE_ROUTES.get(figure)

@@ -1,4 +1,4 @@
-"""Takes the series of a run to their plots: names, colours, units, best values and headlines."""
+"""Takes the series of a run to their plots: names, colours, units and headlines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.pyramid import Rough
 from gui.plots.curve_plot import CurvePlot
 from gui.plots.headlines import Headlines
 from gui.plots.pyramid import Array
-from gui.plots.routes import DEVICE_PLOTS, LOSS, THROUGHPUT, PlotKind, Route, route, spoken
+from gui.plots.routes import DEVICE_PLOTS, LOSS, THROUGHPUT, PlotKind, route, spoken
 from gui.plots.run_course import Marker
 from gui.theme import DARK
 from gui.translation import translate
@@ -37,7 +37,6 @@ class Sorter:
     def clear(self) -> None:
         """Forget the run; the names of the devices stay."""
         self._headlines = Headlines()
-        self._best: dict[str, float] = {}
         self._ranks: set[int] = set()
         self._series: dict[tuple[PlotKind, str], str] = {}
 
@@ -75,6 +74,7 @@ class Sorter:
                 label=None if place.is_device else spoken(place.label),
                 smooth=place.smooth,
                 marks_gaps=place.marks_gaps,
+                best_sign=place.best_sign,
                 order=order,
             )
             if place.is_device:
@@ -87,8 +87,6 @@ class Sorter:
             plot.set_points(name, steps, scaled, times, rough=rough)
         else:
             plot.add_points(name, steps, scaled, times, rough=rough)
-        if place.best:
-            self._mark_best(series, place, steps, scaled, times, replace=replace)
         if place.is_device or place.rank is not None:
             plot.set_headline(self._headlines.take(place, scaled, replace=replace))
 
@@ -120,28 +118,6 @@ class Sorter:
         for kind, plot in self._plots.items():
             for device in plot.curve_names() if kind in DEVICE_PLOTS else ():
                 self._dress_device(plot, device)
-
-    def _mark_best(
-        self,
-        series: str,
-        place: Route,
-        steps: Array,
-        values: Array,
-        times: Array | None,
-        *,
-        replace: bool,
-    ) -> None:
-        if replace:
-            self._best.pop(series, None)
-            self._plots[place.plot].mark_no_best()
-        merits = np.where(np.isfinite(values), place.best * values, -math.inf)
-        if not len(merits):
-            return
-        top = int(np.argmax(merits))
-        if merits[top] > self._best.get(series, -math.inf):
-            self._best[series] = float(merits[top])
-            time = math.nan if times is None else float(times[top])
-            self._plots[place.plot].mark_best(float(steps[top]), float(values[top]), time)
 
     def _dress_device(self, plot: CurvePlot, device: str) -> None:
         order = list(self._device_labels)

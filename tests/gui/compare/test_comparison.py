@@ -91,6 +91,37 @@ def test_the_pinned_run_is_dashed_and_unpinned_again(view: View) -> None:
     view.comparison.plots.tick()
 
 
+def test_the_best_value_of_each_run_has_a_star_in_its_colour(view: View) -> None:
+    for losses in ((0.5, 0.3, 0.4), (0.6, 0.2, 0.2), (0.9,)):
+        write_run("finished", losses)
+    view.compare("1", "2")
+    plot = view.comparison.plots.plot("Validation loss")
+    colours = [DARK.curve(number) for number in range(3)]
+    assert plot.curves.stars(DARK) == [(20, 0.3, colours[0]), (20, 0.2, colours[1])]
+    view.compare("1", "2", "3")
+    plot.legend.chip("2").toggle()
+    assert plot.curves.stars(DARK) == [(20, 0.3, colours[0]), (10, 0.9, colours[2])]
+    view.comparison.plots.bar.x_buttons[XKind.EPOCH].click()
+    assert plot.curves.stars(DARK)[0].x == 2.0
+
+
+def test_the_stars_are_painted_and_go_with_their_runs(view: View) -> None:
+    for losses in ((0.5, 0.3, 0.4), (0.6, 0.2, 0.25)):
+        write_run("finished", losses)
+    view.comparison.set_theme(DARK)
+    view.compare("1", "2")
+    plot = view.comparison.plots.plot("Validation loss")
+    painted: list[list[str]] = []
+    for name in ("1", "2"):
+        plot.refresh()
+        spots = plot.canvas._stars.points()
+        painted.append([spot.brush().color().name() for spot in spots])
+        plot.legend.chip(name).toggle()
+    plot.refresh()
+    painted.append(list(plot.canvas._stars.points()))
+    assert painted == [[DARK.curve(0), DARK.curve(1)], [DARK.curve(1)], []]
+
+
 def test_a_live_run_grows_and_a_rewound_one_shrinks(view: View, record: Callable[..., Any]) -> None:
     live = record()
     live.begin()

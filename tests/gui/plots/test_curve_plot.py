@@ -114,8 +114,8 @@ def test_only_nan_does_not_crash(plot: CurvePlot) -> None:
 def test_a_logarithmic_axis_has_decades_and_leaves_out_what_is_not_positive(
     plot: CurvePlot, inked: Inked
 ) -> None:
+    plot.set_curve("train", best_sign=-1)
     plot.add_points("train", STEPS, np.where(STEPS < 50, -1.0, 10.0 ** (STEPS / 25)))
-    plot.mark_best(3, -1.0)
     plot.set_log_y(True)
     plot.refresh()
     _, _, low, high = in_sight(plot)
@@ -162,8 +162,8 @@ def test_the_crosshair_says_what_the_lines_show(plot: CurvePlot) -> None:
 
 
 def test_replacing_and_clearing(plot: CurvePlot, inked: Inked) -> None:
+    plot.set_curve("train", best_sign=1)
     plot.add_points("train", STEPS, STEPS)
-    plot.mark_best(50, 50)
     plot.set_points("train", STEPS[:10], STEPS[:10])
     plot.refresh()
     assert plot.x_range() == (0.0, 9.0)

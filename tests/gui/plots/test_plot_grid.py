@@ -12,7 +12,6 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from gui.plots.arrangement import rows
-from gui.plots.curve_plot import CurvePlot
 from gui.plots.plot_grid import PlotGrid
 from gui.theme import DARK, LIGHT
 from tests.gui.plots.conftest import Inked, paint, titles
@@ -107,26 +106,22 @@ def test_replaced_points_are_the_only_ones(grid: PlotGrid) -> None:
     assert grid.plot("Device memory").headline.text() == "1.0 GiB peak"
 
 
-def test_the_best_validation_gets_a_star(grid: PlotGrid, monkeypatch: pytest.MonkeyPatch) -> None:
-    stars: list[tuple[str, float, float]] = []
-    monkeypatch.setattr(
-        CurvePlot,
-        "mark_best",
-        lambda self, step, value, time: stars.append((self.title, step, value)),
-    )
+def test_the_best_validation_gets_a_star(grid: PlotGrid) -> None:
+    def star(title: str) -> tuple[float, float] | None:
+        return grid.plot(title).curves["val"].star()
+
     grid.add_points("validation/accuracy", STEPS[:3], np.array([0.5, 0.75, np.nan]))
-    grid.add_points("validation/accuracy", STEPS[3:5], np.array([0.6, 0.7]))
+    grid.add_points("validation/accuracy", STEPS[3:5], np.array([0.6, 0.75]))
     grid.add_points("validation/loss", STEPS[:3], np.array([0.5, 0.25, 0.75]))
+    assert star("Accuracy") == (2, 75)
+    assert star("Loss") == (2, 0.25)
     grid.set_points("validation/accuracy", STEPS[:1], np.array([0.5]))
+    assert star("Accuracy") == (1, 50)
     grid.add_points("validation/top_5", STEPS[:3], np.array([0.5, 0.25, 0.75]))
     grid.add_points("validation/top_5_error", STEPS[:3], np.array([0.5, 0.25, 0.75]))
-    assert stars == [
-        ("Accuracy", 2, 75),
-        ("Loss", 2, 0.25),
-        ("Accuracy", 1, 50),
-        ("Top 5", 3, 0.75),
-        ("Top 5 error", 2, 0.25),
-    ]
+    assert star("Top 5") == (3, 0.75)
+    assert star("Top 5 error") == (2, 0.25)
+    assert grid.plot("Top 5").curves.stars(DARK)[0].colour == DARK.warn
 
 
 @pytest.mark.parametrize("values", [[], [math.nan]])

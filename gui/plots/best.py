@@ -1,0 +1,45 @@
+"""The best value of a curve: where it stands, and how it gets its star."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from gui.plots.pyramid import Array
+
+
+class Best(NamedTuple):
+    """The first point that no other is better than."""
+
+    step: float
+    time: float
+    """Seconds since the epoch; NaN: not known."""
+
+    value: float
+
+
+class Star(NamedTuple):
+    """A best point on its way to the screen."""
+
+    x: float
+    """Place on the horizontal axis."""
+
+    value: float
+    colour: str
+
+
+def best_of(
+    known: Best | None, sign: int, steps: Array, values: Array, times: Array | None
+) -> Best | None:
+    """The best of what was `known` and of new points: the lowest finite value where `sign` is -1,
+    the highest where it is 1, none where it is 0."""
+    if not sign or not len(values):
+        return known
+    merits = np.where(np.isfinite(values), sign * np.asarray(values), -math.inf)
+    top = int(np.argmax(merits))
+    if merits[top] <= (-math.inf if known is None else sign * known.value):
+        return known
+    time = math.nan if times is None else float(times[top])
+    return Best(float(steps[top]), time, float(values[top]))
