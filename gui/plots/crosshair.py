@@ -27,6 +27,8 @@ class Reading(NamedTuple):
     label: str
     colour: str
     value: str
+    sign: str
+    """A dot in the colour, or the dashes of the line."""
 
 
 class Crosshair:
@@ -81,7 +83,7 @@ class Crosshair:
 
 
 def _cell(reading: Reading) -> str:
-    dot = f'<span style="color:{reading.colour}">●</span>'
+    dot = f'<span style="color:{reading.colour}">{reading.sign}</span>'
     return (
         f"<td>{dot} {escape(reading.label)}&nbsp;&nbsp;</td>"
         f'<td align="right" style="font-weight:600">{escape(reading.value)}&nbsp;</td>'

@@ -10,6 +10,7 @@ import pyqtgraph as pg
 
 from engine.pyramid import Rough
 from gui.plots.best import Best, best_of
+from gui.plots.dashes import DASHED, SOLID, dash_of
 from gui.plots.pyramid import Array
 from gui.plots.ranges import Range
 from gui.plots.series import Series
@@ -24,8 +25,6 @@ DOTTED = 40
 
 _WIDTH = 2.0
 _DOT = 5.0
-_DASHES = (4.0, 3.0)
-"""Length of a dash and of a gap, in widths of the line."""
 
 
 class Piece(NamedTuple):
@@ -52,6 +51,9 @@ class Curve:
 
         self.visible = True
         self.dashed = False
+        """Whether it has dashes in any case, and not only where another curve has its colour."""
+
+        self.dash = SOLID
         self.order: tuple[int, int] | None = None
         """Place among the curves; None: as they came."""
 
@@ -79,8 +81,9 @@ class Curve:
         self._faint = pg.mkPen(faint, width=1)
         self._thin = pg.mkPen(colour, width=1)
         self._thick = pg.mkPen(colour, width=_WIDTH * pixel_ratio)
-        if self.dashed:
-            self._thick.setDashPattern(_DASHES)
+        self.dash = DASHED if self.dashed else dash_of(self.colour_index, theme)
+        if self.dash.pattern:
+            self._thick.setDashPattern(self.dash.pattern)
         self._dots.setBrush(pg.mkBrush(colour))
 
     def extend(self, steps: Array, values: Array, times: Array | None, rough: Rough | None) -> None:
@@ -100,14 +103,14 @@ class Curve:
             return
         series = self._drawn = self._shown(x0, x1)
         smoothed = bool(series.smoothing)
-        if smoothed and raw and not self.dashed:
+        if smoothed and raw and not self.dash.pattern:
             xs, ys = series.view(x0, x1, pixels)
             self._raw.setData(xs - x0, _scaled(ys, log), pen=self._faint)
         else:
             self._raw.clear()
         view = series.smoothed_view if smoothed else series.view
         # Dashes need a path, and a path is cheap with few points only.
-        xs, ys = view(x0, x1, min(pixels, FEW_POINTS // 4) if self.dashed else pixels)
+        xs, ys = view(x0, x1, min(pixels, FEW_POINTS // 4) if self.dash.pattern else pixels)
         xs, ys = xs - x0, _scaled(ys, log)
         few = len(xs) <= FEW_POINTS
         # A thick anti-aliased path over noise takes a second a frame; segments do not.

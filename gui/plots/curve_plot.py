@@ -255,7 +255,8 @@ class CurvePlot(QFrame):
     def _dress(self, name: str) -> None:
         curve = self.curves[name]
         curve.set_look(self._theme, self.devicePixelRatioF())
-        self.legend.set_curve(name, curve.label, self._theme.curve(curve.colour_index))
+        colour = self._theme.curve(curve.colour_index)
+        self.legend.set_curve(name, curve.label, colour, curve.dash)
         self._dirty = True
 
     def _set_visible(self, name: str, visible: bool) -> None:

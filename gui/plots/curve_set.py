@@ -107,10 +107,13 @@ class CurveSet:
         step = there[0].step_at(x) if there else math.nan
         return self.scale.words(x, step), [
             Reading(
-                curve.label, theme.curve(curve.colour_index), self._spoken(curve.value_at(x))
+                curve.label,
+                theme.curve(curve.colour_index),
+                self._spoken(curve.value_at(x)),
+                curve.dash.sign,
             )
             for curve in there
-        ]  # fmt: skip
+        ]
 
     def newest(self) -> str:
         """The newest value of the first curve that is seen; empty without any."""

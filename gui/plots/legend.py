@@ -1,14 +1,14 @@
-"""The chips above a plot, one per curve: its colour, its name, and a click that hides it."""
+"""The chips above a plot, one per curve: its colour, dash and name, and a click that hides it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QToolButton, QWidget
 
-from gui.state_look import switch_icon
+from gui.plots.dashes import SOLID, Dash, icon_size, legend_icon
 
 MOST_NAMED = 4
 """More chips than these show their dots only; the names are in the tooltips."""
@@ -27,7 +27,6 @@ class Chip(QToolButton):
         self.setObjectName("chip")
         self.setCheckable(True)
         self.setChecked(True)
-        self.setIconSize(QSize(8, 8))
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         """Take a click with Alt for itself."""
@@ -75,7 +74,7 @@ class Legend(QWidget):
         """The curves from left to right."""
         return list(self._chips)
 
-    def set_curve(self, name: str, label: str, colour: str) -> None:
+    def set_curve(self, name: str, label: str, colour: str, dash: Dash = SOLID) -> None:
         """Show the curve `name` as `label`, with a new chip if needed."""
         if name not in self._chips:
             self._add(name)
@@ -86,7 +85,8 @@ class Legend(QWidget):
         )
         chip.setToolTip(tip.format(curve=label))
         chip.setAccessibleName(label)
-        chip.setIcon(switch_icon(colour))
+        chip.setIcon(legend_icon(colour, dash))
+        chip.setIconSize(icon_size(dash))
 
     def arrange(self, names: Sequence[str]) -> None:
         """Put the chips in this order; every curve must be named."""

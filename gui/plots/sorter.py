@@ -13,7 +13,6 @@ from gui.plots.headlines import Headlines
 from gui.plots.pyramid import Array
 from gui.plots.routes import DEVICE_PLOTS, LOSS, THROUGHPUT, PlotKind, route, spoken
 from gui.plots.run_course import Marker
-from gui.theme import DARK
 from gui.translation import translate
 
 
@@ -122,12 +121,7 @@ class Sorter:
     def _dress_device(self, plot: CurvePlot, device: str) -> None:
         order = list(self._device_labels)
         index = order.index(device) if device in order else None
-        plot.set_curve(
-            device,
-            colour_index=index,
-            label=self._device_labels.get(device),
-            dashed=index is not None and index // len(DARK.cycle) % 2 == 1,  # the colours again
-        )
+        plot.set_curve(device, colour_index=index, label=self._device_labels.get(device))
 
     def _dress_ranks(self, rank: int) -> None:
         """Name the curves of the ranks: as soon as there are several, with the rank's number."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QIcon, QImage
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
+from gui.plots.dashes import DASHES, Dash
 from gui.plots.legend import Legend
 
 ALT = Qt.KeyboardModifier.AltModifier
@@ -48,6 +50,23 @@ def test_the_keyboard_does_the_same(legend: Legend) -> None:
     assert told == [("a", False), ("a", True)]
     QTest.keyClick(chip, Qt.Key.Key_Return, ALT)
     assert shown(legend) == "a"
+
+
+@pytest.mark.parametrize("dash", DASHES)
+def test_a_chip_shows_the_dash_of_its_curve_and_whether_it_is_seen(
+    legend: Legend, dash: Dash
+) -> None:
+    def drawn(name: str) -> QImage:
+        chip = legend.chip(name)
+        state = QIcon.State.On if chip.isChecked() else QIcon.State.Off
+        return chip.icon().pixmap(chip.iconSize(), QIcon.Mode.Normal, state).toImage()
+
+    solid = drawn("a")
+    legend.set_curve("b", "b", "#ffffff", dash)
+    shown = drawn("b")
+    assert (shown == solid) is (not dash.pattern)
+    legend.chip("b").click()
+    assert drawn("b") != shown, "and not by its colour alone"
 
 
 def test_chips_stand_in_the_order_given(legend: Legend) -> None:

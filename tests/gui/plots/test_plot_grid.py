@@ -163,11 +163,29 @@ def test_devices_that_share_a_colour_are_told_apart_by_dashes(grid: PlotGrid) ->
     for name in names[1:]:
         grid.add_points(f"device/{name}/power", STEPS, HALF)
     curves = {curve.label: curve for curve in grid.plot("Device power").curves.curves()}
-    looks = {(DARK.curve(curve.colour_index), curve.dashed) for curve in curves.values()}
+    looks = {(DARK.curve(curve.colour_index), curve.dash) for curve in curves.values()}
     assert len(looks) == 16
-    assert [name for name in names if curves[name].dashed] == names[8:]
+    assert [name for name in names if curves[name].dash.pattern] == names[8:]
     grid.set_device_labels({"gpu8": "GPU 8"})
-    assert not curves["gpu8"].dashed
+    assert not curves["gpu8"].dash.pattern
+
+
+def test_the_curves_of_sixteen_ranks_are_told_apart(grid: PlotGrid) -> None:
+    shares = ("data_share", "compute_share", "communication_share")
+    for rank in range(16):
+        for share in shares:
+            grid.add_points(f"rank/{rank}/{share}", STEPS, HALF)
+    plot = grid.plot("Step time")
+    curves = plot.curves.curves()
+    assert len({(DARK.curve(curve.colour_index), curve.dash) for curve in curves}) == 48
+    for curve in curves:
+        assert curve._thick.dashPattern() == list(curve.dash.pattern)
+    mode, on, chips = QIcon.Mode.Normal, QIcon.State.On, plot.legend.chips()
+    icons = [chip.icon().pixmap(chip.iconSize(), mode, on).toImage() for chip in chips]
+    assert all(one != other for i, one in enumerate(icons) for other in icons[:i])
+    plot.refresh()
+    plot.set_crosshair(50)
+    assert "– – " in plot.canvas.crosshair.box.text().replace("</span>", "")
 
 
 def test_a_gap_in_a_devices_curve_is_not_drawn_and_not_zero(grid: PlotGrid) -> None:
