@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
-from PySide6.QtCore import Signal
+from PySide6.QtCore import QSettings, Signal
 from PySide6.QtWidgets import QWidget
 
 from engine.client import RunInfo
@@ -14,6 +14,7 @@ from engine.pyramid import Rough
 from gui.compare.curve_tail import News
 from gui.compare.places import place
 from gui.plots.curve_plot import CurvePlot
+from gui.plots.kept import Kept
 from gui.plots.plot_menu import PlotAction
 from gui.plots.plot_panel import PlotPanel
 from gui.plots.pyramid import Array
@@ -32,8 +33,11 @@ class ComparisonPlots(PlotPanel):
     """PlotAction (to copy or save), the CurvePlot, the engine's name of what it shows of every run,
     and what the runs are called, by their ids."""
 
-    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(theme, None, parent)
+    def __init__(
+        self, theme: Theme, settings: QSettings | None = None, parent: QWidget | None = None
+    ) -> None:
+        """`settings` keep the layout and the choices of the bar, apart from those of a run."""
+        super().__init__(theme, Kept(settings, "compare"), parent)
         self._labels: dict[str, str] = {}
         self._colours: dict[str, int] = {}
         self._baseline: str | None = None
@@ -97,13 +101,14 @@ class ComparisonPlots(PlotPanel):
             for plot in self.plots():
                 self._set_scales(plot)
 
-    def clear(self) -> None:
-        """Forget every curve and every plot."""
-        self.placement.show_all()
-        for kind in list(self._plots):
-            self._remove(kind)
-        self._series.clear()
-        self._begin()
+    def take_out(self, run_id: str) -> None:
+        """Forget a run, and the plots that no other run has; the rest stays as it is seen."""
+        for kind, plot in list(self._plots.items()):
+            if run_id in plot.curve_names():
+                plot.remove_curve(run_id)
+            if not plot.curve_names():
+                self._remove(kind)
+                del self._series[kind]
         self.placement.refresh()
 
     def _dress(self, plot: CurvePlot, run_id: str) -> None:

@@ -106,6 +106,12 @@ class CurvePlot(QFrame):
             self.curves[curve_name].set_finer(steps, values, times, rough)
             self._dirty = True
 
+    def remove_curve(self, name: str) -> None:
+        """Drop a curve; the others stay in sight as they are."""
+        self.canvas.remove_curve(self.curves.remove(name))
+        self.legend.remove(name)
+        self._dirty = True
+
     def clear(self) -> None:
         """Drop every curve."""
         for curve in self.curves.curves():

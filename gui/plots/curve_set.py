@@ -47,6 +47,10 @@ class CurveSet:
         curve.set_smoothing(self._smoothing)
         return curve
 
+    def remove(self, name: str) -> Curve:
+        """Drop a curve, and give it back."""
+        return self._curves.pop(name)
+
     def clear(self) -> None:
         """Drop all."""
         self._curves.clear()

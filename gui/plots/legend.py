@@ -109,13 +109,18 @@ class Legend(QWidget):
         for chip in others:
             chip.setChecked(back)
 
+    def remove(self, name: str) -> None:
+        """Drop the chip of a curve."""
+        chip = self._chips.pop(name)
+        self._row.removeWidget(chip)
+        chip.hide()  # a chip that had the focus passes it on; one that is deleted would not
+        chip.deleteLater()
+        self._show_names()
+
     def clear(self) -> None:
         """Drop every chip."""
-        for chip in self._chips.values():
-            self._row.removeWidget(chip)
-            chip.hide()  # a chip that had the focus passes it on; one that is deleted would not
-            chip.deleteLater()
-        self._chips.clear()
+        for name in self.names():
+            self.remove(name)
 
     def _add(self, name: str) -> None:
         chip = Chip()
@@ -123,6 +128,9 @@ class Legend(QWidget):
         chip.alone.connect(lambda: self.show_alone(name))
         self._row.insertWidget(len(self._chips), chip)
         self._chips[name] = chip
+        self._show_names()
+
+    def _show_names(self) -> None:
         named = len(self._chips) <= self._most_named
         style = Qt.ToolButtonStyle
         for each in self._chips.values():

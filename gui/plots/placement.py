@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from PySide6.QtCore import QObject, QSettings
+from PySide6.QtCore import QObject
 from PySide6.QtGui import QKeySequence, QShortcut
 from PySide6.QtWidgets import QMenu, QWidget
 
 from gui.plots.arrangement import Arrangement
 from gui.plots.curve_plot import CurvePlot
+from gui.plots.kept import Kept
 from gui.plots.plot_layout import PlotLayout
 from gui.plots.plot_menu import PlotAction
 from gui.plots.routes import PlotKind, spoken
@@ -18,13 +19,11 @@ from gui.plots.routes import PlotKind, spoken
 class Placement(QObject):
     """Puts `plots`, which are given in their natural order, where the user wants them."""
 
-    def __init__(
-        self, plots: Mapping[PlotKind, CurvePlot], settings: QSettings | None, parent: QWidget
-    ) -> None:
-        """`settings` keep order and hiding; what is enlarged is forgotten."""
+    def __init__(self, plots: Mapping[PlotKind, CurvePlot], kept: Kept, parent: QWidget) -> None:
+        """Order and hiding are `kept`; what is enlarged is forgotten."""
         super().__init__(parent)
         self._plots = plots
-        self._layout = PlotLayout(settings)
+        self._layout = PlotLayout(kept)
         self._enlarged: PlotKind | None = None
         self.panel = Arrangement()
         """Where the plots are seen."""
@@ -45,9 +44,11 @@ class Placement(QObject):
             kinds = [self._enlarged]
         self.panel.show_plots({kind: self._plots[kind] for kind in kinds})
 
-    def remove(self, plot: CurvePlot) -> None:
-        """Take a plot away for good."""
+    def remove(self, kind: PlotKind, plot: CurvePlot) -> None:
+        """Take a plot away for good; where it was enlarged, the others are seen again."""
         self.panel.remove(plot)
+        if kind == self._enlarged:
+            self.show_all()
 
     def do(self, kind: PlotKind, action: PlotAction) -> None:
         """Do what the menu of a plot says about its place."""

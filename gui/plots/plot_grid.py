@@ -10,8 +10,8 @@ from PySide6.QtWidgets import QWidget
 
 from engine.pyramid import Rough
 from engine.store_reader import StoredEvent
-from gui.plots.bar_memory import BarMemory
 from gui.plots.curve_plot import CurvePlot
+from gui.plots.kept import Kept
 from gui.plots.plot_menu import PlotAction
 from gui.plots.plot_panel import PlotPanel
 from gui.plots.pyramid import Array
@@ -43,10 +43,9 @@ class PlotGrid(PlotPanel):
     ) -> None:
         """`settings` keep the layout and the choices of the bar. `throughput`: whether
         `train/samples_per_second` gets a plot, too."""
-        super().__init__(theme, settings, parent)
+        super().__init__(theme, Kept(settings, "plots"), parent)
         self._course = RunCourse()
         self._sorter = Sorter(self._plots, self.plot_of, throughput=throughput)
-        self._memory = BarMemory(self.bar, settings, self)
         self.bar.x_chosen.connect(self._place_again)
         self.bar.markers.toggled.connect(self._place_again)
         for kind in _ALWAYS:
@@ -101,14 +100,9 @@ class PlotGrid(PlotPanel):
             plot.clear()
             if kind not in _ALWAYS:
                 self._remove(kind)
-        self._begin()
+        self.begin()
         self._place_again()
         self.placement.refresh()
-
-    def reset_layout(self) -> None:
-        """Every plot in the natural order, and the bar as it was at first."""
-        self.placement.reset()
-        self._memory.reset()
 
     def set_device_labels(self, labels: Mapping[str, str]) -> None:
         """Name the devices; their order decides their colours, as in the list of devices."""

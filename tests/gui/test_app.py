@@ -185,6 +185,15 @@ def test_the_layout_is_remembered_and_can_be_reset(open_deck: Callable[[], Deck]
     assert again.bottom.isVisible()
 
 
+def test_the_layout_of_all_plots_is_reset(open_deck: Callable[[], Deck]) -> None:
+    deck = open_deck()
+    bars = (deck.plots.bar, deck.runs.comparison.plots.bar)
+    for bar in bars:
+        bar.log_y.click()
+    deck.window.reset_layout.trigger()
+    assert not any(bar.log_y.isChecked() for bar in bars)
+
+
 def test_the_theme_is_remembered(open_deck: Callable[[], Deck]) -> None:
     deck = open_deck()
     names: list[str] = []

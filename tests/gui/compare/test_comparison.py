@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 import pytest
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import QPoint, QSettings, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
@@ -22,6 +23,7 @@ from gui.compare.chosen import MOST, ChosenRuns
 from gui.compare.comparison import Comparison
 from gui.compare.differences import figure_rows, setting_rows
 from gui.compare.places import place
+from gui.plots.plot_grid import PlotGrid
 from gui.plots.x_scale import XKind
 from gui.theme import DARK, ThemeController
 from tests.engine.written_runs import write_run
@@ -146,6 +148,140 @@ def test_a_run_that_is_taken_out_leaves_every_plot(view: View) -> None:
     found = curves(view, "Validation loss")
     assert {name: curve.colour_index for name, curve in found.items()} == {"1": 0, "3": 2}
     assert view.comparison.table.columnCount() == 3
+
+
+def begin_live(record: Callable[..., Any]) -> None:
+    """A run with two plots."""
+    live = record()
+    live.begin()
+    for series in ("train/loss", "validation/loss"):
+        live.add_points(series, [10, 20, 30])
+
+
+def zoomed_in(view: View) -> tuple[list[float], list[float]]:
+    """The first plot's view, after a zoom by hand."""
+    view.comparison.plots.plot("Validation loss").canvas.zoom_x(0.5)
+    return in_sight(view)
+
+
+def in_sight(view: View) -> tuple[list[float], list[float]]:
+    QApplication.processEvents()
+    plots = view.comparison.plots
+    for _ in range(2 * len(plots.plots())):
+        plots.tick()
+    places, values = plots.plot("Validation loss").canvas.area.viewRange()
+    return places, values
+
+
+def test_taking_runs_out_and_in_leaves_the_view_as_it_is(
+    view: View, record: Callable[..., Any]
+) -> None:
+    begin_live(record)
+    for number in range(3):
+        write_run("finished", (0.5, 0.4, 0.3 - number / 20))
+    view.compare("1", "2", "3")
+    before = in_sight(view)
+    plots = view.comparison.plots
+    plots.placement.move("Validation loss", "Training loss")
+    order = [plot.title for plot in plots.plots()]
+    plots.placement.hide("Training loss")
+    plots.bar.log_y.click()
+    plots.bar.slider.setValue(333)
+    plots.plot("Validation loss").legend.chip("1").toggle()
+    zoomed = zoomed_in(view)
+    assert zoomed != before
+    view.comparison.chips.cross("2").click()
+    assert in_sight(view) == zoomed
+    view.chosen.toggle("4")
+    assert in_sight(view) == zoomed
+    assert set(curves(view, "Validation loss")) == {"1", "3", "4"}
+    assert not curves(view, "Validation loss")["1"].visible
+    assert [plot.title for plot in plots.plots()] == order
+    assert not plots.plot("Training loss").isVisible()
+    assert plots.bar.log_y.isChecked()
+    assert not plots.bar.follow.isChecked()
+    assert plots.bar.smoothing == 0.333
+    view.chosen.choose([])
+    view.chosen.choose(["1", "2"])
+    assert plots.bar.follow.isChecked(), "who compares anew sees everything"
+    assert in_sight(view)[0] == before[0]
+
+
+def test_a_look_at_the_single_run_leaves_the_comparison_as_it_is(view: View) -> None:
+    for _ in range(3):
+        write_run("finished", (0.5, 0.4, 0.3))
+    view.compare("1", "2", "3")
+    in_sight(view)
+    zoomed = zoomed_in(view)
+    view.comparison.hide()
+    view.chosen.toggle("3")
+    view.comparison.show()
+    assert in_sight(view) == zoomed
+    assert set(curves(view, "Validation loss")) == {"1", "2"}
+    assert len(curves(view, "Validation loss")["1"].series) == 3
+
+
+def test_a_plot_of_one_run_goes_with_it_and_the_others_come_back(
+    view: View, record: Callable[..., Any]
+) -> None:
+    live = record()
+    live.begin()
+    live.add_points("train/gradient_norm", [1, 2, 3])
+    write_run("finished", (0.5, 0.4))
+    view.compare("1", "2")
+    plots = view.comparison.plots
+    plots.plot("Gradient norm").header.double_clicked.emit()
+    assert not plots.plot("Validation loss").isVisible()
+    view.chosen.toggle("1")
+    assert [plot.title for plot in plots.plots()] == ["Validation loss"]
+    assert plots.plot("Validation loss").isVisible()
+
+
+def test_the_arrangement_is_found_as_it_was_left(
+    qtbot: QtBot, tmp_path: Path, record: Callable[..., Any]
+) -> None:
+    begin_live(record)
+    write_run("finished", (0.5, 0.4))
+
+    def opened() -> View:
+        settings = QSettings(str(tmp_path / "s.ini"), QSettings.Format.IniFormat)
+        grid = PlotGrid(DARK, settings)
+        qtbot.addWidget(grid)
+        assert (grid.bar.smoothing, grid.bar.x_kind) == (0.9, XKind.STEP), "a room of its own"
+        chosen = ChosenRuns()
+        comparison = Comparison(chosen, DARK, settings)
+        qtbot.addWidget(comparison)
+        comparison.resize(900, 700)
+        comparison.show()
+        view = View(chosen, comparison)
+        view.compare("1", "2")
+        return view
+
+    def arrangement(view: View) -> tuple[object, ...]:
+        plots = view.comparison.plots
+        return (
+            [(plot.title, plot.isVisible()) for plot in plots.plots()],
+            (plots.bar.log_y.isChecked(), plots.bar.smoothing, plots.bar.x_kind),
+            view.comparison._splitter.sizes(),
+        )
+
+    first = opened()
+    plots, splitter = first.comparison.plots, first.comparison._splitter
+    untouched = arrangement(first)
+    plots.placement.move("Validation loss", "Training loss")
+    plots.placement.hide("Training loss")
+    plots.bar.log_y.click()
+    plots.bar.slider.setValue(333)
+    plots.bar.x_buttons[XKind.EPOCH].click()
+    splitter.moveSplitter(splitter.sizes()[0] + 40, 1)
+    left = arrangement(first)
+    assert all(one != other for one, other in zip(left, untouched, strict=True))
+    second = opened()
+    assert arrangement(second) == left
+    assert curves(second, "Validation loss")["2"].series.x_range() == (1.0, 2.0)
+    second.comparison.reset_layout()
+    assert arrangement(second) == untouched
+    assert arrangement(opened()) == untouched
 
 
 def test_time_is_counted_from_the_beginning_of_each_run(view: View) -> None:

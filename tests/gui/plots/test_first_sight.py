@@ -116,5 +116,5 @@ def test_other_runs_are_compared_as_the_user_chose(qtbot: QtBot, chosen: bool) -
     loss = plots.plot_of(LOSS)
     loss.canvas.zoom_x(0.5)
     assert not plots.bar.follow.isChecked()
-    plots.clear()
+    plots.begin()
     assert plots.bar.follow.isChecked() is chosen

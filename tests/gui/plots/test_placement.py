@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from gui.compare.places import place
+from gui.plots.kept import Kept
 from gui.plots.plot_grid import PlotGrid
 from gui.plots.plot_header import DRAGGED
 from gui.plots.plot_layout import PlotLayout
@@ -113,7 +114,7 @@ def test_the_layout_is_found_again_by_another_window(settings: QSettings, qtbot:
 
 
 def test_a_plot_that_was_never_moved_stands_behind_its_natural_neighbour() -> None:
-    layout = PlotLayout()
+    layout = PlotLayout(Kept(None, "plots"))
     layout.move("C", "A", ["A", "B", "C"])
     assert layout.arranged(["A", "B", "C"]) == ["C", "A", "B"]
     assert layout.arranged(["A", "A2", "B", "C"]) == ["C", "A", "A2", "B"]
