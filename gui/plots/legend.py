@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QKeyEvent, QMouseEvent
+from PySide6.QtGui import QKeyEvent, QMouseEvent, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QToolButton, QWidget
 
 from gui.plots.dashes import SOLID, Dash, icon_size, legend_icon
 
 MOST_NAMED = 4
-"""More chips than these show their dots only; the names are in the tooltips."""
+"""More chips than these show their dots only, and so do those whose names have no room; the names
+are in the tooltips."""
 
 MOST_NAMED_ALONE = 6
 """The same, where the legend has a line of its own."""
@@ -62,6 +63,11 @@ class Legend(QWidget):
         self._row.setSpacing(0)
         self._row.addStretch(1)
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Say the names if there is room for them now."""
+        super().resizeEvent(event)
+        self._show_names()
+
     def chip(self, name: str) -> Chip:
         """The chip of the curve `name`."""
         return self._chips[name]
@@ -87,6 +93,7 @@ class Legend(QWidget):
         chip.setAccessibleName(label)
         chip.setIcon(legend_icon(colour, dash))
         chip.setIconSize(icon_size(dash))
+        self._show_names()
 
     def arrange(self, names: Sequence[str]) -> None:
         """Put the chips in this order; every curve must be named."""
@@ -128,12 +135,14 @@ class Legend(QWidget):
         chip.alone.connect(lambda: self.show_alone(name))
         self._row.insertWidget(len(self._chips), chip)
         self._chips[name] = chip
-        self._show_names()
 
     def _show_names(self) -> None:
-        named = len(self._chips) <= self._most_named
-        style = Qt.ToolButtonStyle
-        for each in self._chips.values():
-            each.setToolButtonStyle(
-                style.ToolButtonTextBesideIcon if named else style.ToolButtonIconOnly
-            )
+        """Say the names where all of them fit: a piece of a name tells nothing."""
+        self._set_style(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        few = len(self._chips) <= self._most_named
+        if not few or self._row.minimumSize().width() > self.width():
+            self._set_style(Qt.ToolButtonStyle.ToolButtonIconOnly)
+
+    def _set_style(self, style: Qt.ToolButtonStyle) -> None:
+        for chip in self._chips.values():
+            chip.setToolButtonStyle(style)
