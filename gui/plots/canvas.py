@@ -16,7 +16,8 @@ from gui.plots.axes import AXIS_WIDTH, Axis, PlotArea
 from gui.plots.crosshair import Crosshair
 from gui.plots.curve import Curve
 from gui.plots.gap_ticks import GapTicks
-from gui.plots.markers import Markers
+from gui.plots.markers import NEAR, Markers
+from gui.plots.pyramid import Array
 from gui.plots.ranges import Range, padded
 from gui.plots.run_course import Marker
 from gui.plots.x_scale import XScale
@@ -27,6 +28,9 @@ _Y_PADDING = 0.06
 _TOP, _BOTTOM = 13, 8
 """Logical pixels above the highest value and below the lowest one at least: for the markers, and
 for half a tick label, which is left out where it does not fit."""
+
+_REVEALED = 0.1
+"""Part of what is in sight between its end and a place that was out of sight."""
 
 _AXIS_HEIGHT = 20
 _TICK_FONT = 11
@@ -68,8 +72,9 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         self.hideButtons()
         self.setAccessibleDescription(
             self.tr(
-                "Drag to zoom, Ctrl and the wheel too; plus and minus zoom, the arrow keys move, "
-                "F or a double click shows everything, Escape leaves an enlarged plot."
+                "Left and Right go from point to point and say the values there, Home and End go "
+                "to the ends, M to the next mark. Plus and minus zoom, Ctrl and the arrow keys "
+                "move the view, F or a double click shows everything, Escape leaves."
             )
         )
         self._axes = (left, bottom)
@@ -86,6 +91,7 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         self._star.setZValue(10)
         self.addItem(self._star)
         self._x_scale = XScale()
+        self._best_x, self._best_text = math.nan, ""
         self.gap_ticks = GapTicks(self.area)
         self.markers = Markers(self.area)
         self.crosshair = Crosshair(self)
@@ -113,11 +119,30 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         super().focusOutEvent(event)
         self.focused.emit(False)
 
-    def zoom_x(self, part: float) -> None:
-        """Keep `part` of the horizontal axis in sight, around its middle; above 1 shows more."""
+    def zoom_x(self, part: float, around: float | None = None) -> None:
+        """Keep `part` of the horizontal axis in sight, with the place `around` where it is (None,
+        or out of sight: the middle); above 1 shows more."""
         (first, last), _ = self.area.viewRange()
-        margin = (last - first) * (1 - part) / 2
-        self.show_x((first + margin, last - margin))
+        if around is None or not first <= around <= last:
+            around = (first + last) / 2
+        self.show_x((around - (around - first) * part, around + (last - around) * part))
+        self._moved()
+
+    def zoom_y(self, part: float) -> None:
+        """Keep `part` of the values in sight, around their middle; above 1 shows more."""
+        _, (low, high) = self.area.viewRange()
+        margin = (high - low) * (1 - part) / 2
+        self.area.setYRange(low + margin, high - margin, padding=0)
+        self._moved()
+
+    def reveal(self, x: float) -> None:
+        """Move the view as far as it needs for the place `x` to be in sight."""
+        (first, last), _ = self.area.viewRange()
+        if first <= x <= last:
+            return
+        room = (last - first) * _REVEALED
+        way = x + room - last if x > last else x - room - first
+        self.show_x((first + way, last + way))
         self._moved()
 
     def pan(self, right: float, up: float) -> None:
@@ -131,7 +156,7 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         if isinstance(event, QHelpEvent) and event.type() is QEvent.Type.ToolTip:
             place = self.area.mapFromScene(self.mapToScene(event.pos()))
             inside = self.area.rect().contains(QPointF(place))
-            QToolTip.showText(event.globalPos(), self._told_at(place.x()) if inside else "")
+            QToolTip.showText(event.globalPos(), self._marked_near(place.x()) if inside else "")
             return True
         return bool(super().viewportEvent(event))
 
@@ -201,17 +226,33 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         first, last, pixels = self._span()
         self.gap_ticks.show_places([curve.gaps(first, last, pixels) for curve in curves])
 
-    def draw_best(self, best: Best | None) -> None:
-        """Put the star there, or nowhere."""
-        if best is None or (self.log_y and best.value <= 0):
+    def draw_best(self, best: Best | None, spoken: str = "") -> None:
+        """Put the star there, or nowhere; its value is `spoken` so."""
+        self._best_x = math.nan
+        if best is not None and not (self.log_y and best.value <= 0):
+            x = self._x_scale.x(np.array([best.step]), np.array([best.time]))
+            self._best_x = float(x[0])
+        if best is None or math.isnan(self._best_x):
             self._star.clear()
             return
-        x = self._x_scale.x(np.array([best.step]), np.array([best.time]))
-        if np.isnan(x[0]):
-            self._star.clear()
-        else:
-            self._star.setPos(x[0], 0.0)
-            self._star.setData([0.0], [math.log10(best.value) if self.log_y else best.value])
+        self._star.setPos(self._best_x, 0.0)
+        self._star.setData([0.0], [math.log10(best.value) if self.log_y else best.value])
+        where = self._x_scale.words(self._best_x, best.step)
+        self._best_text = self.tr("Best: {value} at {where}").format(value=spoken, where=where)
+
+    def marks(self) -> Array:
+        """The places of markers and star, in any order."""
+        places: Array = np.append(self.markers.places, self._best_x)
+        return places[~np.isnan(places)]
+
+    def marked_at(self, x: float) -> str:
+        """What is marked at the place `x` or near it, a line each."""
+        return self._marked_near(self._pixel(x))
+
+    def pixels(self, count: float) -> float:
+        """So many logical pixels as a distance on the horizontal axis."""
+        (first, last), _ = self.area.viewRange()
+        return count * float(last - first) / max(float(self.area.width()), 1.0)
 
     def leaveEvent(self, event: QEvent) -> None:
         """Tell that the mouse has left."""
@@ -222,9 +263,15 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         (first, last), _ = self.area.viewRange()
         return first, last, max(1, int(self.area.width() * self.devicePixelRatioF()))
 
-    def _told_at(self, pixel: float) -> str:
+    def _pixel(self, x: float) -> float:
+        (first, _), _ = self.area.viewRange()
+        return (x - float(first)) / self.pixels(1.0)
+
+    def _marked_near(self, pixel: float) -> str:
         gap = self.gap_ticks.near(pixel)
         lines = [self.markers.text_at(pixel)]
+        if abs(self._pixel(self._best_x) - pixel) <= NEAR:
+            lines.append(self._best_text)
         if gap is not None:
             where = self._x_scale.words(gap, math.nan)
             lines.append(self.tr("Not a number at {where}").format(where=where))

@@ -167,6 +167,16 @@ class Curve:
         marks = self.marks_gaps and self.visible
         return self._drawn.gaps(x0, x1, pixels) if marks else np.empty(0)
 
+    def gap_starts(self) -> Array:
+        """Places, in sight or not, where gaps that are marked begin."""
+        return self.series.gap_starts() if self.marks_gaps and self.visible else np.empty(0)
+
+    def place_beyond(self, x: float, way: int, least: float) -> float:
+        """The next point to one side, as `Series` has it: of the piece, too, if it is drawn."""
+        found = [each.place_beyond(x, way, least) for each in (self.series, self._drawn)]
+        there = [place for place in found if not math.isnan(place)]
+        return (min if way > 0 else max)(there, default=math.nan)
+
     def covers(self, x: float) -> bool:
         """Whether `x` lies between the first point and the last."""
         ends = self.series.x_range()

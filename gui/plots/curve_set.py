@@ -95,7 +95,7 @@ class CurveSet:
         step = there[0].step_at(x) if there else math.nan
         return self.scale.words(x, step), [
             Reading(
-                curve.label, theme.curve(curve.colour_index), self._spoken(curve.value_at(x))
+                curve.label, theme.curve(curve.colour_index), self.spoken(curve.value_at(x))
             )
             for curve in there
         ]  # fmt: skip
@@ -104,7 +104,8 @@ class CurveSet:
         """The newest value of the first curve that is seen; empty without any."""
         shown = (curve for curve in self._curves.values() if curve.visible and len(curve.series))
         first = next(shown, None)
-        return self._spoken(first.series.last) if first else ""
+        return self.spoken(first.series.last) if first else ""
 
-    def _spoken(self, value: float) -> str:
+    def spoken(self, value: float) -> str:
+        """A value with its unit."""
         return f"{value:{self._format}}{self._unit}" if math.isfinite(value) else str(value)

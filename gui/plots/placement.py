@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from PySide6.QtCore import QObject, QSettings
-from PySide6.QtGui import QKeySequence, QShortcut
+from PySide6.QtCore import QObject, QSettings, Signal
 from PySide6.QtWidgets import QMenu, QWidget
 
 from gui.plots.arrangement import Arrangement
@@ -17,6 +16,9 @@ from gui.plots.routes import PlotKind, spoken
 
 class Placement(QObject):
     """Puts `plots`, which are given in their natural order, where the user wants them."""
+
+    enlarged = Signal(bool)
+    """Whether one plot has all the room now."""
 
     def __init__(
         self, plots: Mapping[PlotKind, CurvePlot], settings: QSettings | None, parent: QWidget
@@ -30,8 +32,6 @@ class Placement(QObject):
         """Where the plots are seen."""
 
         self.panel.dropped.connect(self.move)
-        self._back = QShortcut(QKeySequence("Escape"), parent, self.show_all)
-        self._back.setEnabled(False)
 
     def kinds(self) -> list[PlotKind]:
         """All plots in their order, hidden ones too."""
@@ -71,6 +71,11 @@ class Placement(QObject):
         self._layout.hide(title, hidden=hidden)
         self.refresh()
 
+    @property
+    def is_enlarged(self) -> bool:
+        """Whether one plot has all the room."""
+        return self._enlarged is not None
+
     def show_all(self) -> None:
         """Show the others beside the enlarged one again."""
         self._enlarge(None)
@@ -106,7 +111,7 @@ class Placement(QObject):
 
     def _enlarge(self, kind: PlotKind | None) -> None:
         self._enlarged = kind
-        self._back.setEnabled(kind is not None)
         for plot in self._plots.values():
             plot.header.menu.set_enlarged(kind is not None)
         self.refresh()
+        self.enlarged.emit(kind is not None)

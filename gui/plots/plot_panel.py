@@ -30,6 +30,9 @@ class PlotPanel(QWidget):
         self._plots: dict[PlotKind, CurvePlot] = {}
         self._next = 0
         self._zoom_ended_follow = False
+        self.pointed_at: float | None = None
+        """Where the crosshair of all plots stands on the horizontal axis."""
+
         self.bar = PlotBar(theme)
         self.placement = Placement(self._plots, settings, self)
         layout = QVBoxLayout(self)
@@ -101,6 +104,14 @@ class PlotPanel(QWidget):
             QWidget.setTabOrder(stop, following)
         return super().focusNextPrevChild(next)
 
+    def point_at(self, x: float | None, teller: CurvePlot | None = None) -> None:
+        """Let the crosshair of all plots stand at the place `x`, or nowhere; in `teller` it says
+        what is marked there, too."""
+        self.pointed_at = x
+        for plot in self._plots.values():
+            told = plot.canvas.marked_at(x) if x is not None and plot is teller else ""
+            plot.set_crosshair(x, told)
+
     def has(self, kind: PlotKind) -> bool:
         """Whether there is a plot of `kind`."""
         return kind in self._plots
@@ -123,6 +134,7 @@ class PlotPanel(QWidget):
         one before says nothing about this one."""
         self.set_follow(self.bar.follow.isChecked() or self._zoom_ended_follow)
         self.fit()
+        self.point_at(None)
 
     def _furnish(self, kind: PlotKind, plot: CurvePlot) -> None:
         """Connect a new plot with what this kind of panel has for it."""
@@ -150,7 +162,7 @@ class PlotPanel(QWidget):
         plot.sight.zoomed.connect(lambda first, last: self._zoomed(plot, first, last))
         plot.sight.followed.connect(self._followed)
         plot.sight.fitted.connect(lambda: self._fitted(plot))
-        plot.hovered.connect(self._hovered)
+        plot.hovered.connect(self.point_at)
         plot.header.menu.chosen.connect(partial(self._do, kind))
         plot.header.double_clicked.connect(partial(self._do, kind, PlotAction.ENLARGE))
         return plot
@@ -181,10 +193,6 @@ class PlotPanel(QWidget):
         self._zoom_ended_follow = False
         for plot in self._plots.values():
             plot.sight.set_follow(follow)
-
-    def _hovered(self, x: float | None) -> None:
-        for plot in self._plots.values():
-            plot.set_crosshair(x)
 
     def _zoomed(self, moved: CurvePlot, first: float, last: float) -> None:
         if self.bar.link_x.isChecked():

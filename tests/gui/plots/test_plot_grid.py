@@ -165,6 +165,8 @@ def test_a_gap_in_a_devices_curve_is_not_drawn_and_not_zero(grid: PlotGrid) -> N
     grid.add_points("device/a/temperature", STEPS, values)
     grid.set_device_labels({"a": "GPU 0"})
     plot = grid.plot("Device temperature")
+    grid.resize(1000, 1400)
+    paint(grid)
     plot.set_crosshair(30)
     assert "80 °C" in plot.canvas.crosshair.box.text()
     plot.set_crosshair(50)
