@@ -24,8 +24,9 @@ Move = Callable[[CurvePlot, float | None], float | None]
 
 
 class PlotKeys(QObject):
-    """Act on the one plot of all `panels` that has the focus. They are actions, so that the list of
-    shortcuts finds them, and the panels share them, so that it finds them once."""
+    """Act on the one plot of all `panels` that has the focus, be it in its legend. They are
+    actions, so that the list of shortcuts finds them, and the panels share them, so that it finds
+    them once."""
 
     def __init__(self, panels: Sequence[PlotPanel], parent: QObject) -> None:
         super().__init__(parent)
@@ -98,9 +99,10 @@ class PlotKeys(QObject):
         return action
 
     def _on_focused(self, act: Callable[[PlotPanel, CurvePlot], None]) -> None:
+        focused = QApplication.focusWidget()
         for panel in self._panels:
             for plot in panel.plots():
-                if plot.canvas.hasFocus():
+                if focused is not None and plot.isAncestorOf(focused):
                     act(panel, plot)
 
     def _point(self, move: Move, panel: PlotPanel, plot: CurvePlot) -> None:

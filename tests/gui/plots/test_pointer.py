@@ -173,6 +173,18 @@ def test_of_a_million_points_those_that_can_be_told_apart(grid: PlotGrid, press:
     assert grid.pointed_at == start + 1, "every point, where there is room for it"
 
 
+def test_the_legend_is_a_part_of_the_plot(grid: PlotGrid, press: Press, heard: list[str]) -> None:
+    plot = grid.plot("Loss")
+    press(KEYS.Key_End)
+    plot.legend.chip(plot.curve_names()[1]).setFocus()
+    press(KEYS.Key_Space)
+    press(KEYS.Key_Left)
+    assert heard[-1] == "step 99: train 101."
+    press(KEYS.Key_Return, Qt.KeyboardModifier.AltModifier)
+    press(KEYS.Key_Left)
+    assert grid.pointed_at == 90, "alone: the validation has every tenth"
+
+
 def test_curves_that_are_hidden_have_no_points(grid: PlotGrid, press: Press) -> None:
     plot = grid.plot("Loss")
     plot.legend.chip(plot.curve_names()[0]).click()
