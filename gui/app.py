@@ -276,6 +276,7 @@ class Deck(QObject):
         self.plots.set_device_labels(labels)
         self.figures.set_device_labels(labels)
         self.banner.set_device_labels(labels)
+        self.log_desk.set_device_labels(labels)
         self.runs.comparison.set_device_labels(labels)
 
     def _say(self, sentence: str) -> None:

@@ -28,6 +28,8 @@ class Star(NamedTuple):
 
     value: float
     colour: str
+    text: str
+    """What it says to whoever points at it."""
 
 
 def best_of(

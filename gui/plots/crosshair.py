@@ -1,9 +1,10 @@
-"""The vertical line under the mouse, with the values that the curves have there."""
+"""The vertical line that mouse or keys move, with the values that the curves have there."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from html import escape
+from textwrap import wrap
 from typing import NamedTuple
 
 import pyqtgraph as pg
@@ -19,6 +20,10 @@ _GAP = 10
 _MOST_ROWS = 5
 _MOST_READINGS = 10
 """More would hide the plot: the last place says how many were left out."""
+
+
+_MOST_LETTERS = 44
+"""In a line of what is marked there."""
 
 
 class Reading(NamedTuple):
@@ -56,8 +61,13 @@ class Crosshair:
         self._line.setVisible(False)
         self.box.hide()
 
-    def show(self, x: float, place: str, readings: Iterable[Reading]) -> None:
-        """Stand at `x`, which is called `place`, and say what the curves have there."""
+    def show(self, x: float, place: str, readings: Iterable[Reading], marked: str = "") -> None:
+        """Stand at `x`, which is called `place`, and say what the curves have there and what is
+        `marked`; nowhere, if that is not in sight."""
+        (first, last), _ = self._area.viewRange()
+        if not first <= x <= last:
+            self.hide()
+            return
         self._line.setPos(x)
         self._line.setVisible(True)
         cells = [_cell(reading) for reading in readings]
@@ -67,19 +77,25 @@ class Crosshair:
             cells[_MOST_READINGS - 1 :] = [
                 f'<td colspan="2" style="color:{self._muted}">{escape(text)}</td>'
             ]
-        self.box.setVisible(bool(cells))
-        if not cells:
+        self.box.setVisible(bool(cells or marked))
+        if not (cells or marked):
             return
         columns = -(-len(cells) // _MOST_ROWS)
         rows = ("".join(cells[i : i + columns]) for i in range(0, len(cells), columns))
         table = "".join(f"<tr>{row}</tr>" for row in rows)
         head = f'<span style="color:{self._muted}">{escape(place)}</span>'
+        lines = [part for line in marked.splitlines() for part in wrap(line, _MOST_LETTERS)]
+        head += "".join(f"<br>{_unbroken(line)}" for line in lines)
         self.box.setText(f'{head}<table cellspacing="0">{table}</table>')
         self.box.adjustSize()
         left = self._plot.mapFromScene(self._area.mapViewToScene(QPointF(x, 0.0))).x()
         right = left + _GAP
         fits = right + self.box.width() <= self._plot.width()
         self.box.move(int(right if fits else max(0, left - _GAP - self.box.width())), 6)
+
+
+def _unbroken(line: str) -> str:
+    return escape(line).replace(" ", "&nbsp;")
 
 
 def _cell(reading: Reading) -> str:

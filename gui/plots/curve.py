@@ -183,12 +183,24 @@ class Curve:
         marks = self.marks_gaps and self.visible
         return self._drawn.gaps(x0, x1, pixels) if marks else np.empty(0)
 
-    def star(self) -> tuple[float, float] | None:
-        """Place and value of the best point, where it is to be seen."""
+    def star(self) -> tuple[float, float, str] | None:
+        """Place and value of the best point and what the place is called; None: it is not seen."""
         if self._best is None or not self.visible:
             return None
         x = float(self._scale.x(np.array([self._best.step]), np.array([self._best.time]))[0])
-        return None if math.isnan(x) else (x, self._best.value)
+        if math.isnan(x):
+            return None
+        return x, self._best.value, self._scale.words(x, self._best.step)
+
+    def gap_starts(self) -> Array:
+        """Places, in sight or not, where gaps that are marked begin."""
+        return self.series.gap_starts() if self.marks_gaps and self.visible else np.empty(0)
+
+    def place_beyond(self, x: float, way: int, least: float) -> float:
+        """The next point to one side, as `Series` has it: of the piece, too, if it is drawn."""
+        found = [each.place_beyond(x, way, least) for each in (self.series, self._drawn)]
+        there = [place for place in found if not math.isnan(place)]
+        return (min if way > 0 else max)(there, default=math.nan)
 
     def covers(self, x: float) -> bool:
         """Whether `x` lies between the first point and the last."""

@@ -7,6 +7,7 @@ from PySide6.QtWidgets import QFrame, QLabel, QStackedWidget, QVBoxLayout, QWidg
 
 from engine.pyramid import Rough
 from gui.plots.canvas import Canvas
+from gui.plots.crosshair import Reading
 from gui.plots.curve_set import CurveSet
 from gui.plots.plot_header import PlotHeader
 from gui.plots.pyramid import Array
@@ -50,7 +51,7 @@ class CurvePlot(QFrame):
         self._theme = theme
         self.curves = CurveSet(value_format, unit)
         self._show_raw = True
-        self._crosshair_x: float | None = None
+        self._crosshair: tuple[float, str] | None = None
         self._headline_text = ""
         self._dirty = True
         self.canvas = Canvas(theme)
@@ -217,13 +218,17 @@ class CurvePlot(QFrame):
         self._headline_text = text
         self._dirty = True
 
-    def set_crosshair(self, x: float | None) -> None:
-        """Show what the curves have at the place `x`, or nothing."""
-        self._crosshair_x = x
+    def set_crosshair(self, x: float | None, marked: str = "") -> None:
+        """Show what the curves have at the place `x` and what is `marked` there, or nothing."""
+        self._crosshair = None if x is None else (x, marked)
         if x is None:
             self.canvas.crosshair.hide()
-            return
-        self.canvas.crosshair.show(x, *self.curves.readings(x, self._theme))
+        else:
+            self.canvas.crosshair.show(x, *self.readings(x), marked)
+
+    def readings(self, x: float) -> tuple[str, list[Reading]]:
+        """What the place `x` is called, and what the curves that are seen have there."""
+        return self.curves.readings(x, self._theme)
 
     @property
     def is_stale(self) -> bool:
@@ -242,8 +247,8 @@ class CurvePlot(QFrame):
         self.canvas.draw_gaps(self.curves.curves())
         self.canvas.draw_stars(self.curves.stars(self._theme))
         self.headline.setText(self._headline_text or self.curves.newest())
-        if self._crosshair_x is not None:
-            self.set_crosshair(self._crosshair_x)
+        if self._crosshair is not None:
+            self.set_crosshair(*self._crosshair)
         self._dirty = not self.curves.is_smoothed
         return True
 

@@ -11,6 +11,7 @@ from gui.plots.curve import Curve
 from gui.plots.ranges import Range, union
 from gui.plots.x_scale import XScale
 from gui.theme import Theme
+from gui.translation import translate
 
 
 class CurveSet:
@@ -100,9 +101,9 @@ class CurveSet:
     def stars(self, theme: Theme) -> list[Star]:
         """Where the best values of the curves that are seen stand."""
         return [
-            Star(*place, theme.curve(curve.colour_index) if self.own_stars else theme.warn)
+            self._star(curve, theme, *found)
             for curve in self._curves.values()
-            if (place := curve.star())
+            if (found := curve.star())
         ]
 
     def readings(self, x: float, theme: Theme) -> tuple[str, list[Reading]]:
@@ -113,7 +114,7 @@ class CurveSet:
             Reading(
                 curve.label,
                 theme.curve(curve.colour_index),
-                self._spoken(curve.value_at(x)),
+                self.spoken(curve.value_at(x)),
                 curve.dash.sign,
             )
             for curve in there
@@ -123,7 +124,16 @@ class CurveSet:
         """The newest value of the first curve that is seen; empty without any."""
         shown = (curve for curve in self._curves.values() if curve.visible and len(curve.series))
         first = next(shown, None)
-        return self._spoken(first.series.last) if first else ""
+        return self.spoken(first.series.last) if first else ""
 
-    def _spoken(self, value: float) -> str:
+    def spoken(self, value: float) -> str:
+        """A value with its unit."""
         return f"{value:{self._format}}{self._unit}" if math.isfinite(value) else str(value)
+
+    def _star(self, curve: Curve, theme: Theme, x: float, value: float, where: str) -> Star:
+        if not self.own_stars:
+            text = translate("CurveSet", "Best: {value} at {where}")
+            return Star(x, value, theme.warn, text.format(value=self.spoken(value), where=where))
+        text = translate("CurveSet", "Best of {curve}: {value} at {where}")
+        text = text.format(curve=curve.label, value=self.spoken(value), where=where)
+        return Star(x, value, theme.curve(curve.colour_index), text)

@@ -22,7 +22,7 @@ _SIZE = 4.0
 _ROOM = 2 * _SIZE + 2
 """Logical pixels that a shape takes, with some space."""
 
-_NEAR = 5.0
+NEAR = 5.0
 """Logical pixels to the left and right of a marker in which the mouse finds it."""
 
 _CLOSEST = 3.0
@@ -78,12 +78,17 @@ class Markers(QGraphicsObject):
         self.markers, self._places = markers, places
         self.update()
 
+    @property
+    def places(self) -> Array:
+        """Where they stand on the horizontal axis; NaN: nowhere."""
+        return self._places
+
     def text_at(self, pixel: float) -> str:
         """What happened near this pixel of the view, a line each; empty: nothing."""
         near = [
             marker.text
             for marker, place in zip(self.markers, self._pixels(), strict=True)
-            if abs(place - pixel) <= _NEAR
+            if abs(place - pixel) <= NEAR
         ]
         more = len(near) - _MOST_TOLD
         rest = [self.tr("and {count} more").format(count=more)] if more > 0 else []
@@ -109,9 +114,8 @@ class Markers(QGraphicsObject):
             colour = self._colours[marker.kind]
             faint = QColor(colour)
             faint.setAlpha(90)
-            painter.setPen(QPen(faint, 1.0))
-            # On whole pixels: a line between two of them is two faint ones.
-            line = math.floor(x) + 0.5
+            line, width = _sharp(painter, x)
+            painter.setPen(QPen(faint, width))
             painter.drawLine(QPointF(line, top + 2 * _SIZE + 1), QPointF(line, height))
             painter.setPen(Qt.PenStyle.NoPen)
             painter.setBrush(colour)
@@ -139,3 +143,13 @@ class Markers(QGraphicsObject):
     def _resized(self) -> None:
         self.prepareGeometryChange()
         self.update()
+
+
+def _sharp(painter: QPainter, x: float) -> tuple[float, float]:
+    """Place and width of a vertical line near `x` that covers whole pixels of the screen, at any
+    scale: between two of them it would be two faint ones."""
+    to_screen = painter.deviceTransform()
+    pixels = max(1, math.floor(to_screen.m11()))
+    left = math.floor(to_screen.map(QPointF(x, 0.0)).x())
+    back, _ = to_screen.inverted()
+    return back.map(QPointF(left + pixels / 2, 0.0)).x(), pixels / to_screen.m11()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from PySide6.QtCore import QObject
-from PySide6.QtGui import QKeySequence, QShortcut
+from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QMenu, QWidget
 
 from gui.plots.arrangement import Arrangement
@@ -19,6 +18,9 @@ from gui.plots.routes import PlotKind, spoken
 class Placement(QObject):
     """Puts `plots`, which are given in their natural order, where the user wants them."""
 
+    enlarged = Signal(bool)
+    """Whether one plot has all the room now."""
+
     def __init__(self, plots: Mapping[PlotKind, CurvePlot], kept: Kept, parent: QWidget) -> None:
         """Order and hiding are `kept`; what is enlarged is forgotten."""
         super().__init__(parent)
@@ -29,8 +31,6 @@ class Placement(QObject):
         """Where the plots are seen."""
 
         self.panel.dropped.connect(self.move)
-        self._back = QShortcut(QKeySequence("Escape"), parent, self.show_all)
-        self._back.setEnabled(False)
 
     def kinds(self) -> list[PlotKind]:
         """All plots in their order, hidden ones too."""
@@ -72,6 +72,11 @@ class Placement(QObject):
         self._layout.hide(title, hidden=hidden)
         self.refresh()
 
+    @property
+    def is_enlarged(self) -> bool:
+        """Whether one plot has all the room."""
+        return self._enlarged is not None
+
     def show_all(self) -> None:
         """Show the others beside the enlarged one again."""
         self._enlarge(None)
@@ -107,7 +112,7 @@ class Placement(QObject):
 
     def _enlarge(self, kind: PlotKind | None) -> None:
         self._enlarged = kind
-        self._back.setEnabled(kind is not None)
         for plot in self._plots.values():
             plot.header.menu.set_enlarged(kind is not None)
         self.refresh()
+        self.enlarged.emit(kind is not None)

@@ -29,6 +29,9 @@ class PlotPanel(QWidget):
         self._plots: dict[PlotKind, CurvePlot] = {}
         self._next = 0
         self._zoom_ended_follow = False
+        self.pointed_at: float | None = None
+        """Where the crosshair of all plots stands on the horizontal axis."""
+
         self.bar = PlotBar(theme)
         self.placement = Placement(self._plots, kept, self)
         layout = QVBoxLayout(self)
@@ -71,6 +74,7 @@ class PlotPanel(QWidget):
         into those before says nothing about these."""
         self.set_follow(self.bar.follow.isChecked() or self._zoom_ended_follow)
         self.fit()
+        self.point_at(None)
 
     def reset_layout(self) -> None:
         """Every plot in the natural order, and the bar as it was at first."""
@@ -111,6 +115,14 @@ class PlotPanel(QWidget):
         for stop, following in pairwise([self.bar.plots, *stops]):
             QWidget.setTabOrder(stop, following)
         return super().focusNextPrevChild(next)
+
+    def point_at(self, x: float | None, teller: CurvePlot | None = None) -> None:
+        """Let the crosshair of all plots stand at the place `x`, or nowhere; in `teller` it says
+        what is marked there, too."""
+        self.pointed_at = x
+        for plot in self._plots.values():
+            told = plot.canvas.marked_at(x) if x is not None and plot is teller else ""
+            plot.set_crosshair(x, told)
 
     def has(self, kind: PlotKind) -> bool:
         """Whether there is a plot of `kind`."""
@@ -155,7 +167,7 @@ class PlotPanel(QWidget):
         plot.sight.zoomed.connect(lambda first, last: self._zoomed(plot, first, last))
         plot.sight.followed.connect(self._followed)
         plot.sight.fitted.connect(lambda: self._fitted(plot))
-        plot.hovered.connect(self._hovered)
+        plot.hovered.connect(self.point_at)
         plot.header.menu.chosen.connect(partial(self._do, kind))
         plot.header.double_clicked.connect(partial(self._do, kind, PlotAction.ENLARGE))
         return plot
@@ -186,10 +198,6 @@ class PlotPanel(QWidget):
         self._zoom_ended_follow = False
         for plot in self._plots.values():
             plot.sight.set_follow(follow)
-
-    def _hovered(self, x: float | None) -> None:
-        for plot in self._plots.values():
-            plot.set_crosshair(x)
 
     def _zoomed(self, moved: CurvePlot, first: float, last: float) -> None:
         if self.bar.link_x.isChecked():

@@ -99,10 +99,15 @@ def test_the_best_value_of_each_run_has_a_star_in_its_colour(view: View) -> None
     view.compare("1", "2")
     plot = view.comparison.plots.plot("Validation loss")
     colours = [DARK.curve(number) for number in range(3)]
-    assert plot.curves.stars(DARK) == [(20, 0.3, colours[0]), (20, 0.2, colours[1])]
+
+    def stars() -> list[tuple[float, float, str]]:
+        return [star[:3] for star in plot.curves.stars(DARK)]
+
+    assert stars() == [(20, 0.3, colours[0]), (20, 0.2, colours[1])]
+    assert plot.curves.stars(DARK)[1].text == "Best of #2 digits: 0.2 at step 20 · epoch 2.0"
     view.compare("1", "2", "3")
     plot.legend.chip("2").toggle()
-    assert plot.curves.stars(DARK) == [(20, 0.3, colours[0]), (10, 0.9, colours[2])]
+    assert stars() == [(20, 0.3, colours[0]), (10, 0.9, colours[2])]
     view.comparison.plots.bar.x_buttons[XKind.EPOCH].click()
     assert plot.curves.stars(DARK)[0].x == 2.0
 

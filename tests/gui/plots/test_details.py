@@ -77,6 +77,8 @@ def test_the_learning_rate_is_drawn_as_it_is(grid: PlotGrid) -> None:
     grid.bar.slider.setValue(999)
     grid.add_points("train/learning_rate", STEPS, STEPS)
     plot = grid.plot("Learning rate")
+    grid.resize(1000, 1400)
+    paint(grid)
     plot.set_crosshair(100)
     assert "100" in plot.canvas.crosshair.box.text()
 
@@ -85,6 +87,8 @@ def test_many_ranks_do_not_hide_their_plot_behind_figures(grid: PlotGrid) -> Non
     for rank in range(12):
         grid.add_points(f"rank/{rank}/data_share", STEPS, HALF)
     plot = grid.plot("Step time")
+    grid.resize(1000, 1400)
+    paint(grid)
     plot.set_crosshair(50)
     text = plot.canvas.crosshair.box.text()
     assert "r8 data" in text

@@ -16,6 +16,7 @@ from gui.compare.places import place
 from gui.plots.kept import Kept
 from gui.plots.plot_grid import PlotGrid
 from gui.plots.plot_header import DRAGGED
+from gui.plots.plot_keys import PlotKeys
 from gui.plots.plot_layout import PlotLayout
 from gui.plots.plot_menu import PlotAction
 from gui.theme import DARK
@@ -58,6 +59,7 @@ def test_a_hidden_plot_is_found_in_the_bars_menu(grid: PlotGrid) -> None:
 
 
 def test_an_enlarged_plot_is_alone_until_escape(grid: PlotGrid) -> None:
+    PlotKeys([grid], grid)
     grid.add_points("train/learning_rate", STEPS, STEPS)
     title = grid.plot("Learning rate").header.title
     QTest.mouseDClick(title, Qt.MouseButton.LeftButton)

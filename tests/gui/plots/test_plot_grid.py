@@ -107,8 +107,10 @@ def test_replaced_points_are_the_only_ones(grid: PlotGrid) -> None:
 
 
 def test_the_best_validation_gets_a_star(grid: PlotGrid) -> None:
-    def star(title: str) -> tuple[float, float] | None:
-        return grid.plot(title).curves["val"].star()
+    def star(title: str) -> tuple[float, float]:
+        found = grid.plot(title).curves["val"].star()
+        assert found is not None
+        return found[:2]
 
     grid.add_points("validation/accuracy", STEPS[:3], np.array([0.5, 0.75, np.nan]))
     grid.add_points("validation/accuracy", STEPS[3:5], np.array([0.6, 0.75]))
@@ -193,6 +195,8 @@ def test_a_gap_in_a_devices_curve_is_not_drawn_and_not_zero(grid: PlotGrid) -> N
     grid.add_points("device/a/temperature", STEPS, values)
     grid.set_device_labels({"a": "GPU 0"})
     plot = grid.plot("Device temperature")
+    grid.resize(1000, 1400)
+    paint(grid)
     plot.set_crosshair(30)
     assert "80 °C" in plot.canvas.crosshair.box.text()
     plot.set_crosshair(50)

@@ -19,6 +19,7 @@ from gui.shortcuts import shortcuts
 from gui.theme import DARK
 
 KEYS = Qt.Key
+CTRL = Qt.KeyboardModifier.ControlModifier
 
 
 @pytest.fixture
@@ -81,16 +82,22 @@ def test_keys_zoom_pan_and_fit_the_focused_plot(grid: PlotGrid, qtbot: QtBot) ->
     assert zoomed[1] - zoomed[0] == pytest.approx(0.7 * (before[1] - before[0]))
     assert sum(zoomed) == pytest.approx(sum(before))
     assert not grid.bar.follow.isChecked()
-    QTest.keyClick(canvas, KEYS.Key_Right)
+    QTest.keyClick(canvas, KEYS.Key_Right, CTRL)
     assert shown(grid)[0] - zoomed[0] == pytest.approx(0.2 * (zoomed[1] - zoomed[0]))
     assert shown(grid, "Device memory") == pytest.approx(shown(grid)), "they are linked"
-    QTest.keyClick(canvas, KEYS.Key_Left)
+    QTest.keyClick(canvas, KEYS.Key_Left, CTRL)
     QTest.keyClick(canvas, KEYS.Key_Minus)
     assert shown(grid) == pytest.approx(before)
     values = canvas.area.viewRange()[1]
-    QTest.keyClick(canvas, KEYS.Key_Up)
+    QTest.keyClick(canvas, KEYS.Key_Up, CTRL)
     assert canvas.area.viewRange()[1][0] > values[0]
-    QTest.keyClick(canvas, KEYS.Key_Down)
+    QTest.keyClick(canvas, KEYS.Key_Down, CTRL)
+    assert canvas.area.viewRange()[1] == pytest.approx(values)
+    QTest.keyClick(canvas, KEYS.Key_Plus, CTRL)
+    low, high = canvas.area.viewRange()[1]
+    assert high - low == pytest.approx(0.7 * (values[1] - values[0]))
+    assert canvas.area.viewRange()[0] == pytest.approx(before), "the places are as they were"
+    QTest.keyClick(canvas, KEYS.Key_Minus, CTRL)
     assert canvas.area.viewRange()[1] == pytest.approx(values)
 
 
