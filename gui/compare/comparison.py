@@ -10,7 +10,6 @@ from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSplitter, QVBoxLayout, QWidget
 
 from engine.client import RunInfo
-from engine.pyramid import Rough
 from gui.background import Background
 from gui.compare.chosen import ChosenRuns
 from gui.compare.curve_tail import CurveTail
@@ -21,7 +20,6 @@ from gui.compare.table import ComparisonTable
 from gui.finer_reader import FinerReader
 from gui.plots.frames import Frames
 from gui.plots.kept import Kept
-from gui.plots.pyramid import Array
 from gui.theme import Theme
 
 LIVE_MS = 500
@@ -164,20 +162,9 @@ class Comparison(QWidget):
         if run_id not in self._finer:
             reader = self._finer[run_id] = FinerReader(self._background, self)
             reader.watch(run_id)
-            reader.finer.connect(partial(self._take_finer, run_id))
+            reader.finer.connect(partial(self.plots.set_finer, run_id))
             reader.trouble.connect(partial(self._say, run_id))
         self._finer[run_id].request(series, first, last)
-
-    def _take_finer(
-        self,
-        run_id: str,
-        series: str,
-        steps: Array,
-        values: Array,
-        times: Array,
-        rough: Rough | None,
-    ) -> None:
-        self.plots.set_finer(run_id, series, steps, values, times, rough)
 
     def _say(self, run_id: str, sentence: str) -> None:
         if run_id not in self._said:

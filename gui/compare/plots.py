@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-import numpy as np
 from PySide6.QtCore import QSettings, Signal
 from PySide6.QtWidgets import QWidget
 
 from engine.client import RunInfo
-from engine.pyramid import Rough
+from engine.store_reader import StoredPoints
 from gui.compare.curve_tail import News
 from gui.compare.places import place
 from gui.plots.curve_plot import CurvePlot
 from gui.plots.kept import Kept
 from gui.plots.plot_menu import PlotAction
 from gui.plots.plot_panel import PlotPanel
-from gui.plots.pyramid import Array
 from gui.plots.routes import PlotKind
 from gui.plots.x_scale import XScale
 from gui.theme import Theme
@@ -67,31 +65,15 @@ class ComparisonPlots(PlotPanel):
             plot.set_curve(run_id, smooth=where.smooth, best_sign=where.best_sign)
             self._dress(plot, run_id)
             self._set_scales(plot)
-        steps, times = news.curve.step, news.curve.time
-        values = np.asarray(news.curve.value, dtype=np.float64) * where.factor
-        rough = news.curve.rough
-        rough = rough and rough.scaled(where.factor)
-        if news.replaces:
-            plot.set_points(run_id, steps, values, times, rough=rough)
-        else:
-            plot.add_points(run_id, steps, values, times, rough=rough)
+        take = plot.set_points if news.replaces else plot.add_points
+        take(run_id, news.points.scaled(where.factor))
         plot.set_headline(" ")
 
-    def set_finer(
-        self,
-        run_id: str,
-        series: str,
-        steps: Array,
-        values: Array,
-        times: Array,
-        rough: Rough | None,
-    ) -> None:
+    def set_finer(self, run_id: str, series: str, points: StoredPoints) -> None:
         """Take finer points of a part of a curve: the answer to `finer_wanted`."""
         where = place(series)
         if where is not None and where.plot in self._plots:
-            plot = self._plots[where.plot]
-            rough = rough and rough.scaled(where.factor)
-            plot.set_finer(run_id, steps, values * where.factor, times, rough)
+            self._plots[where.plot].set_finer(run_id, points.scaled(where.factor))
 
     def set_x_scales(self, scales: Mapping[str, XScale]) -> None:
         """Place the curves of each run on its own horizontal axis: time and epochs are counted

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gui.plots.pyramid import Array
+from engine.store_reader import StoredPoints
 
 
 class Best(NamedTuple):
@@ -32,16 +32,13 @@ class Star(NamedTuple):
     """What it says to whoever points at it."""
 
 
-def best_of(
-    known: Best | None, sign: int, steps: Array, values: Array, times: Array | None
-) -> Best | None:
+def best_of(known: Best | None, sign: int, points: StoredPoints) -> Best | None:
     """The best of what was `known` and of new points: the lowest finite value where `sign` is -1,
     the highest where it is 1, none where it is 0."""
-    if not sign or not len(values):
+    if not sign or not len(points.value):
         return known
-    merits = np.where(np.isfinite(values), sign * np.asarray(values), -math.inf)
+    merits = np.where(np.isfinite(points.value), sign * points.value, -math.inf)
     top = int(np.argmax(merits))
     if merits[top] <= (-math.inf if known is None else sign * known.value):
         return known
-    time = math.nan if times is None else float(times[top])
-    return Best(float(steps[top]), time, float(values[top]))
+    return Best(float(points.step[top]), float(points.time[top]), float(points.value[top]))

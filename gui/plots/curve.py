@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pyqtgraph as pg
 
-from engine.pyramid import Rough
+from engine.store_reader import StoredPoints
 from gui.plots.best import Best, best_of
 from gui.plots.dashes import DASHED, SOLID, dash_of
 from gui.plots.pyramid import Array
@@ -86,12 +86,12 @@ class Curve:
             self._thick.setDashPattern(self.dash.pattern)
         self._dots.setBrush(pg.mkBrush(colour))
 
-    def extend(self, steps: Array, values: Array, times: Array | None, rough: Rough | None) -> None:
+    def extend(self, points: StoredPoints) -> None:
         """Append points, as `Series.extend` does."""
-        self.series.extend(steps, values, times, rough)
-        if rough is not None:
+        self.series.extend(points.step, points.value, points.time, points.rough)
+        if points.rough is not None:
             self.coarse = len(self.series)
-        self._best = best_of(self._best, self.best_sign, steps, values, times)
+        self._best = best_of(self._best, self.best_sign, points)
 
     def draw(self, x0: float, x1: float, pixels: int, *, raw: bool, log: bool) -> None:
         """Draw what lies between the places `x0` and `x1`, decimated for `pixels` pixels."""
@@ -170,13 +170,13 @@ class Curve:
         self._asked = wanted
         return wanted
 
-    def set_finer(self, steps: Array, values: Array, times: Array, rough: Rough | None) -> None:
+    def set_finer(self, points: StoredPoints) -> None:
         """Take the points of a piece, the answer to `missing`."""
         series = Series()
         series.set_smoothing(self.series.smoothing)
         series.set_x_scale(self._scale)
-        series.extend(steps, values, times, rough)
-        self._piece = Piece(series, exact=rough is None)
+        series.extend(points.step, points.value, points.time, points.rough)
+        self._piece = Piece(series, exact=points.rough is None)
 
     def gaps(self, x0: float, x1: float, pixels: int) -> Array:
         """Places in sight to be marked because the value there is NaN or infinite."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtWidgets import QFrame, QLabel, QStackedWidget, QVBoxLayout, QWidget
 
-from engine.pyramid import Rough
+from engine.store_reader import StoredPoints
 from gui.plots.canvas import Canvas
 from gui.plots.crosshair import Reading
 from gui.plots.curve_set import CurveSet
 from gui.plots.plot_header import PlotHeader
-from gui.plots.pyramid import Array
 from gui.plots.ranges import Range
 from gui.plots.routes import spoken
 from gui.plots.sight import Sight
@@ -67,44 +66,25 @@ class CurvePlot(QFrame):
         self.canvas.stale.connect(self.repaint_soon)
         self.legend.toggled.connect(self._set_visible)
 
-    def set_points(
-        self,
-        curve_name: str,
-        steps: Array,
-        values: Array,
-        times: Array | None = None,
-        *,
-        rough: Rough | None = None,
-    ) -> None:
-        """Replace the points of a curve, which is made where there is none. `rough` says
-        what points stand for that are no single ones: a zoom asks for finer ones, then."""
+    def set_points(self, curve_name: str, points: StoredPoints) -> None:
+        """Replace the points of a curve, which is made where there is none."""
         if curve_name in self.curves:
             self.curves[curve_name].clear()
-        self.add_points(curve_name, steps, values, times, rough=rough)
+        self.add_points(curve_name, points)
 
-    def add_points(
-        self,
-        curve_name: str,
-        steps: Array,
-        values: Array,
-        times: Array | None = None,
-        *,
-        rough: Rough | None = None,
-    ) -> None:
-        """Append points (ascending steps; times in seconds since the epoch) to a curve, which is
-        made where there is none. `rough` as for `set_points`."""
+    def add_points(self, curve_name: str, points: StoredPoints) -> None:
+        """Append points to a curve, which is made where there is none; where they are rough, a zoom
+        asks for finer ones."""
         if curve_name not in self.curves:
             self.set_curve(curve_name)
-        self.curves[curve_name].extend(steps, values, times, rough)
+        self.curves[curve_name].extend(points)
         self._pages.setCurrentWidget(self.canvas)
         self._dirty = True
 
-    def set_finer(
-        self, curve_name: str, steps: Array, values: Array, times: Array, rough: Rough | None
-    ) -> None:
-        """Take finer points of a part of a curve; without `rough` there are no more of them."""
+    def set_finer(self, curve_name: str, points: StoredPoints) -> None:
+        """Take finer points of a part of a curve; where nothing is rough there are no more."""
         if curve_name in self.curves:
-            self.curves[curve_name].set_finer(steps, values, times, rough)
+            self.curves[curve_name].set_finer(points)
             self._dirty = True
 
     def remove_curve(self, name: str) -> None:

@@ -5,12 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-import numpy as np
-
-from engine.pyramid import Rough
+from engine.store_reader import StoredPoints
 from gui.plots.curve_plot import CurvePlot
 from gui.plots.headlines import Headlines
-from gui.plots.pyramid import Array
 from gui.plots.routes import DEVICE_PLOTS, LOSS, THROUGHPUT, PlotKind, route, spoken
 from gui.plots.run_course import Marker
 from gui.translation import translate
@@ -48,16 +45,7 @@ class Sorter:
         """The engine's name of a curve; KeyError for an unknown one."""
         return self._series[kind, curve_name]
 
-    def take(
-        self,
-        series: str,
-        steps: Array,
-        values: Array,
-        times: Array | None,
-        *,
-        replace: bool,
-        rough: Rough | None = None,
-    ) -> None:
+    def take(self, series: str, points: StoredPoints, *, replace: bool) -> None:
         """Append points to the curve of the engine's `series`, or `replace` them."""
         place = route(series)
         if place is None or (series == THROUGHPUT and not self._throughput):
@@ -80,25 +68,17 @@ class Sorter:
                 self._dress_device(plot, name)
             elif place.rank is not None:
                 self._dress_ranks(place.rank)
-        scaled = np.asarray(values, dtype=np.float64) * place.factor
-        rough = rough and rough.scaled(place.factor)
-        if replace:
-            plot.set_points(name, steps, scaled, times, rough=rough)
-        else:
-            plot.add_points(name, steps, scaled, times, rough=rough)
+        points = points.scaled(place.factor)
+        (plot.set_points if replace else plot.add_points)(name, points)
         if place.is_device or place.rank is not None:
-            plot.set_headline(self._headlines.take(place, scaled, replace=replace))
+            plot.set_headline(self._headlines.take(place, points.value, replace=replace))
 
-    def take_finer(
-        self, series: str, steps: Array, values: Array, times: Array, rough: Rough | None
-    ) -> None:
+    def take_finer(self, series: str, points: StoredPoints) -> None:
         """Take finer points of a part of a curve."""
         place = route(series)
         if place is not None and place.plot in self._plots:
-            scaled = values * place.factor
-            rough = rough and rough.scaled(place.factor)
             plot = self._plots[place.plot]
-            plot.set_finer(place.curve_name, steps, scaled, times, rough)
+            plot.set_finer(place.curve_name, points.scaled(place.factor))
 
     def placed(self, markers: Sequence[Marker]) -> list[Marker]:
         """`markers`, those whose time alone is known at the step that the loss had reached."""

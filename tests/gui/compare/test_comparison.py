@@ -18,6 +18,7 @@ from engine.client import look
 from engine.events import EpochEnded
 from engine.run_index import RunIndex
 from engine.spec import RunSpec
+from engine.store_reader import StoredPoints
 from gui.background import Background
 from gui.compare.chosen import MOST, ChosenRuns
 from gui.compare.comparison import Comparison
@@ -458,11 +459,11 @@ def test_finer_points_are_read_in_the_background(view: View, qtbot: QtBot) -> No
     background = Background(view.comparison)
     view.comparison.furnish(background)
     view.compare("1")
-    found: list[tuple[object, ...]] = []
+    found: list[StoredPoints] = []
     plot = view.comparison.plots.plot("Validation loss")
     view.comparison.plots.finer_wanted.emit("1", "validation/loss", 0.0, 20.0)
     curve = plot.curves["1"]
-    curve.set_finer = lambda *points, **_: found.append(points)  # type: ignore[method-assign]
+    curve.set_finer = found.append  # type: ignore[method-assign]
     qtbot.waitUntil(lambda: bool(found), timeout=20_000)
-    assert list(found[0][0]) == [10.0, 20.0, 30.0]  # type: ignore[call-overload]
+    assert list(found[0].step) == [10.0, 20.0, 30.0]
     background.finish()

@@ -23,6 +23,7 @@ from gui.plots.x_scale import XKind
 from gui.store_reader import StoreReader
 from gui.theme import DARK
 from tests.gui.plots.conftest import paint
+from tests.gui.points import points_of
 
 COUNT = 60_000
 
@@ -103,7 +104,7 @@ def test_zooming_in_fetches_every_point_in_the_background(
 def test_a_marker_says_what_it_stands_for_and_can_be_hidden(
     grid: PlotGrid, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    grid.add_points("train/loss", np.arange(100.0), np.arange(100.0), np.arange(100.0))
+    grid.add_points("train/loss", points_of(np.arange(100.0), np.arange(100.0), np.arange(100.0)))
     grid.take_events(
         [
             StoredEvent(1, 0.0, AttemptStarted(1, 1, 0.0)),
@@ -137,6 +138,6 @@ def test_a_marker_says_what_it_stands_for_and_can_be_hidden(
 def test_ranks_stand_by_their_number(grid: PlotGrid) -> None:
     for rank in (10, 2, 0):
         for figure in ("compute_share", "data_share"):
-            grid.add_points(f"rank/{rank}/{figure}", np.arange(3.0), np.arange(3.0))
+            grid.add_points(f"rank/{rank}/{figure}", points_of(np.arange(3.0), np.arange(3.0)))
     names = grid.plot("Step time").legend.names()
     assert names == [f"{figure} {rank}" for rank in (0, 2, 10) for figure in ("data", "compute")]

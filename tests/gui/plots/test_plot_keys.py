@@ -17,6 +17,7 @@ from gui.plots.plot_keys import PlotKeys
 from gui.plots.x_scale import XKind
 from gui.shortcuts import shortcuts
 from gui.theme import DARK
+from tests.gui.points import points_of
 
 KEYS = Qt.Key
 CTRL = Qt.KeyboardModifier.ControlModifier
@@ -36,7 +37,7 @@ def shown(grid: PlotGrid, title: str = "Loss") -> tuple[float, float]:
 
 def focus(grid: PlotGrid, qtbot: QtBot) -> None:
     PlotKeys([grid], grid)
-    grid.add_points("train/loss", np.arange(101.0), np.arange(101.0))
+    grid.add_points("train/loss", points_of(np.arange(101.0), np.arange(101.0)))
     grid.activateWindow()
     QApplication.processEvents()
     canvas = grid.plot("Loss").canvas
@@ -58,7 +59,7 @@ def test_a_plot_is_reached_by_tab_and_says_that_it_has_the_keys(
 
 def test_tab_goes_through_the_plots_as_they_stand(grid: PlotGrid, qtbot: QtBot) -> None:
     for series in ("train/loss", "device/a/memory", "validation/accuracy", "train/learning_rate"):
-        grid.add_points(series, np.arange(101.0), np.arange(101.0))
+        grid.add_points(series, points_of(np.arange(101.0), np.arange(101.0)))
     grid.placement.move("Device memory", "Loss")
     grid.activateWindow()
     QApplication.processEvents()

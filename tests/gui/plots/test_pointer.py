@@ -20,6 +20,7 @@ from gui.plots.plot_grid import PlotGrid
 from gui.plots.plot_keys import PlotKeys
 from gui.plots.plot_menu import PlotAction
 from tests.gui.plots.conftest import paint
+from tests.gui.points import points_of
 
 KEYS = Qt.Key
 SHIFT = Qt.KeyboardModifier.ShiftModifier
@@ -46,9 +47,9 @@ def press(grid: PlotGrid, qtbot: QtBot) -> Press:
     every tenth; the plot of memory has another curve."""
     PlotKeys([grid], grid)
     grid.bar.slider.setValue(0)
-    grid.add_points("train/loss", STEPS, 200.0 - STEPS)
-    grid.add_points("validation/loss", STEPS[::10], 1000.0 + STEPS[::10])
-    grid.add_points("device/a/memory", STEPS[:60], STEPS[:60] * 2**30)
+    grid.add_points("train/loss", points_of(STEPS, 200.0 - STEPS))
+    grid.add_points("validation/loss", points_of(STEPS[::10], 1000.0 + STEPS[::10]))
+    grid.add_points("device/a/memory", points_of(STEPS[:60], STEPS[:60] * 2**30))
     paint(grid)
     grid.activateWindow()
     canvas = grid.plot("Loss").canvas
@@ -70,7 +71,9 @@ def box(grid: PlotGrid, title: str = "Loss") -> str:
 def put_star(grid: PlotGrid) -> None:
     """Let the validation be best at step 60."""
     steps = STEPS[::10]
-    grid.set_points("validation/loss", steps, np.where(steps == 60, 140.0, 1000.0 + steps))
+    grid.set_points(
+        "validation/loss", points_of(steps, np.where(steps == 60, 140.0, 1000.0 + steps))
+    )
 
 
 def show(grid: PlotGrid, first: float, last: float) -> None:
@@ -164,7 +167,7 @@ def test_what_is_out_of_sight_comes_into_sight(grid: PlotGrid, press: Press) -> 
 
 def test_of_a_million_points_those_that_can_be_told_apart(grid: PlotGrid, press: Press) -> None:
     many = np.arange(1_000_000.0)
-    grid.set_points("train/loss", many, many)
+    grid.set_points("train/loss", points_of(many, many))
     paint(grid)
     press(KEYS.Key_Home)
     press(KEYS.Key_Right)
@@ -204,7 +207,7 @@ def test_from_mark_to_mark_with_what_they_say(
 ) -> None:
     loss = 200.0 - STEPS
     loss[[50, 51, 52, 70]] = math.nan
-    grid.set_points("train/loss", STEPS, loss)
+    grid.set_points("train/loss", points_of(STEPS, loss))
     put_star(grid)
     grid.take_events(checkpoints(20, 80))
     paint(grid)
@@ -236,7 +239,7 @@ def test_a_mark_out_of_sight_comes_into_sight(
 ) -> None:
     loss = 200.0 - STEPS
     loss[90] = math.nan
-    grid.set_points("train/loss", STEPS, loss)
+    grid.set_points("train/loss", points_of(STEPS, loss))
     paint(grid)
     canvas = grid.plot("Loss").canvas
     show(grid, 20.0, 30.0)
