@@ -11,6 +11,7 @@ import pyqtgraph as pg
 from PySide6.QtCore import QPointF, Qt
 from PySide6.QtWidgets import QLabel
 
+from gui.plots.sharp_line import SharpLine
 from gui.theme import Theme
 from gui.translation import translate
 
@@ -42,9 +43,7 @@ class Crosshair:
     def __init__(self, plot: pg.PlotWidget) -> None:
         self._plot = plot
         self._area = plot.getPlotItem().getViewBox()
-        self._line = pg.InfiniteLine(angle=90)
-        self._line.setVisible(False)
-        plot.addItem(self._line, ignoreBounds=True)
+        self._line = SharpLine(self._area)
         self.box = QLabel(plot)
         self.box.setObjectName("valuebox")
         self.box.setTextFormat(Qt.TextFormat.RichText)
@@ -53,12 +52,12 @@ class Crosshair:
 
     def set_theme(self, theme: Theme) -> None:
         """Colour the line."""
-        self._line.setPen(pg.mkPen(theme.muted, width=1, style=Qt.PenStyle.DashLine))
+        self._line.set_colour(theme.muted)
         self._muted = theme.muted
 
     def hide(self) -> None:
         """Take line and box away."""
-        self._line.setVisible(False)
+        self._line.leave()
         self.box.hide()
 
     def show(self, x: float, place: str, readings: Iterable[Reading], marked: str = "") -> None:
@@ -68,8 +67,7 @@ class Crosshair:
         if not first <= x <= last:
             self.hide()
             return
-        self._line.setPos(x)
-        self._line.setVisible(True)
+        self._line.stand_at(x)
         cells = [_cell(reading) for reading in readings]
         if len(cells) > _MOST_READINGS:
             rest = len(cells) - _MOST_READINGS + 1

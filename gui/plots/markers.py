@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QGraphicsObject
 
 from gui.plots.pyramid import Array
 from gui.plots.run_course import Marker, MarkerKind
+from gui.plots.sharp_line import sharp
 from gui.theme import Theme
 
 _SIZE = 4.0
@@ -114,7 +115,7 @@ class Markers(QGraphicsObject):
             colour = self._colours[marker.kind]
             faint = QColor(colour)
             faint.setAlpha(90)
-            line, width = _sharp(painter, x)
+            line, width = sharp(painter, x)
             painter.setPen(QPen(faint, width))
             painter.drawLine(QPointF(line, top + 2 * _SIZE + 1), QPointF(line, height))
             painter.setPen(Qt.PenStyle.NoPen)
@@ -143,13 +144,3 @@ class Markers(QGraphicsObject):
     def _resized(self) -> None:
         self.prepareGeometryChange()
         self.update()
-
-
-def _sharp(painter: QPainter, x: float) -> tuple[float, float]:
-    """Place and width of a vertical line near `x` that covers whole pixels of the screen, at any
-    scale: between two of them it would be two faint ones."""
-    to_screen = painter.deviceTransform()
-    pixels = max(1, math.floor(to_screen.m11()))
-    left = math.floor(to_screen.map(QPointF(x, 0.0)).x())
-    back, _ = to_screen.inverted()
-    return back.map(QPointF(left + pixels / 2, 0.0)).x(), pixels / to_screen.m11()

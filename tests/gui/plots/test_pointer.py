@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from PySide6.QtCore import QPointF, Qt
-from PySide6.QtGui import QAccessibleAnnouncementEvent
+from PySide6.QtGui import QAccessibleAnnouncementEvent, QImage
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLineEdit, QSplitter
 from pytestqt.qtbot import QtBot
@@ -122,6 +122,21 @@ def test_every_plot_shows_it_and_the_next_one_says_its_values(
     press(KEYS.Key_End)
     assert grid.pointed_at == 59
     assert "step 59" in box(grid)
+
+
+def test_it_leaves_no_trace_where_it_stood(grid: PlotGrid, press: Press) -> None:
+    """Seen on the screen: a picture of the widget alone would be painted anew."""
+    before = on_the_screen(grid)
+    for x in (20.0, 50.0, 80.0):
+        grid.point_at(x)
+        assert on_the_screen(grid) != before
+    grid.point_at(None)
+    assert on_the_screen(grid) == before
+
+
+def on_the_screen(grid: PlotGrid) -> QImage:
+    QApplication.processEvents()
+    return grid.screen().grabWindow(grid.winId()).toImage()
 
 
 def test_it_goes_with_escape(grid: PlotGrid, press: Press) -> None:
