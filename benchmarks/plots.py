@@ -14,6 +14,7 @@ import numpy as np
 import pyqtgraph as pg
 from PySide6.QtWidgets import QWidget
 
+from engine.store_reader import StoredPoints
 from gui import theme
 from gui.application import application
 from gui.plots.curve_plot import CurvePlot
@@ -48,7 +49,7 @@ def ours(steps: Array, values: Array, smoothing: float) -> tuple[CurvePlot, Call
     """A plot of the window."""
     plot = CurvePlot("Loss", theme=theme.DARK)
     plot.set_smoothing(smoothing)
-    plot.add_points("train", steps, values, steps)
+    plot.add_points("train", StoredPoints(steps, steps, values, len(steps)))
     plot.resize(*SIZE)
     plot.show()
     plot.refresh()

@@ -7,7 +7,7 @@ import sqlite3
 import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import NamedTuple, ParamSpec, Self, TypeVar
@@ -57,7 +57,7 @@ class StoredEvent(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Curve:
+class StoredPoints:
     """Points of one series in ascending order; equally long arrays, NaN where the value was NaN."""
 
     step: Array
@@ -70,6 +70,11 @@ class Curve:
     rough: Rough | None = None
     """What the points stand for where they are not all single ones: lowest and highest values have
     no average worth drawing, because a spike counts as much there as all the rest of its block."""
+
+    def scaled(self, factor: float) -> StoredPoints:
+        """The same with values that are `factor` times as large."""
+        rough = self.rough and self.rough.scaled(factor)
+        return replace(self, value=self.value * factor, rough=rough)
 
 
 class RunReader:
@@ -143,7 +148,7 @@ class RunReader:
         return (float(row[0]), int(row[1])) if row else None
 
     @_reading
-    def history(self, series: str, most: int = 20_000) -> Curve:
+    def history(self, series: str, most: int = 20_000) -> StoredPoints:
         """A whole series in about `most` points at the most: exact if it is no longer than that,
         else the lowest and highest value of each block, and where single values are no numbers.
         Empty for an unknown series."""
@@ -164,9 +169,9 @@ class RunReader:
     @_reading
     def window(
         self, series: str, first_step: float, last_step: float, most: int = 20_000
-    ) -> tuple[Curve, bool]:
-        """The points between two steps and one to each side, as `history` gives the whole series;
-        and whether they are exact."""
+    ) -> StoredPoints:
+        """The points between two steps and one to each side, as `history` gives the whole series:
+        exact where nothing is rough."""
         id, count = self._find(series)
 
         def step(place: int) -> float:
@@ -186,10 +191,10 @@ class RunReader:
             found.append((blocks, size))
             covered += len(blocks.step) * size
         if not level:
-            return _curve(blocks, covered), True
-        return self._with_gaps(id, _zigzag(found, covered), begin), False
+            return _curve(blocks, covered)
+        return self._with_gaps(id, _zigzag(found, covered), begin)
 
-    def batches(self, series: str, size: int = 50_000) -> Iterator[Curve]:
+    def batches(self, series: str, size: int = 50_000) -> Iterator[StoredPoints]:
         """Every point of a series, some at a time."""
         id, count = self._find(series)
         for first in range(0, count, size):
@@ -197,13 +202,13 @@ class RunReader:
             yield _curve(blocks, first + len(blocks.step))
 
     @_reading
-    def points_after(self, series: str, count: int) -> Curve:
+    def points_after(self, series: str, count: int) -> StoredPoints:
         """The points of a series after its first `count`."""
         id, _ = self._find(series)
         return self._exact(id, count)
 
     @_reading
-    def overview_after(self, series: str, count: int) -> Curve:
+    def overview_after(self, series: str, count: int) -> StoredPoints:
         """The same for whoever cannot keep up: the lowest and highest value of each block of 16.
 
         What comes after the last whole block is left for the next time.
@@ -215,11 +220,11 @@ class RunReader:
         covered = count + len(single.step) + len(whole.step) * FACTOR
         return self._with_gaps(id, _zigzag([(single, 1), (whole, FACTOR)], covered), count)
 
-    def _exact(self, id: int, first: int) -> Curve:
+    def _exact(self, id: int, first: int) -> StoredPoints:
         blocks: Blocks = read_blocks(self._connection, id, 0, first)
         return _curve(blocks, first + len(blocks.step))
 
-    def _with_gaps(self, id: int, curve: Curve, first: int = 0) -> Curve:
+    def _with_gaps(self, id: int, curve: StoredPoints, first: int = 0) -> StoredPoints:
         """`curve`, which begins with point number `first`, with the first MOST_GAPS of its points
         that are NaN or infinite: blocks with other values do not show them. The condition is that
         of an index, which the plus has SQLite choose."""
@@ -234,7 +239,7 @@ class RunReader:
         steps, times = np.array(rows, dtype=np.float64).T
         places = np.searchsorted(curve.step, steps, "right")
         rough = curve.rough
-        return Curve(
+        return StoredPoints(
             np.insert(curve.step, places, steps),
             np.insert(curve.time, places, times),
             np.insert(curve.value, places, np.nan),
@@ -250,17 +255,19 @@ class RunReader:
         return row or (-1, 0)
 
 
-def _curve(points: Blocks, count: int) -> Curve:
-    return Curve(points.step, points.time, points.low, count)
+def _curve(points: Blocks, count: int) -> StoredPoints:
+    return StoredPoints(points.step, points.time, points.low, count)
 
 
-def _zigzag(found: Sequence[tuple[Blocks, int]], count: int) -> Curve:
+def _zigzag(found: Sequence[tuple[Blocks, int]], count: int) -> StoredPoints:
     """A curve of blocks that stand for so many points each."""
     blocks = NO_BLOCKS
     for each, _ in found:
         blocks = concatenate(blocks, each)
     sizes = np.concatenate([np.full(len(each.step), size / 2) for each, size in found])
-    return Curve(*zigzag(blocks), count, Rough(np.repeat(blocks.mean, 2), np.repeat(sizes, 2)))
+    return StoredPoints(
+        *zigzag(blocks), count, Rough(np.repeat(blocks.mean, 2), np.repeat(sizes, 2))
+    )
 
 
 def _level(count: int, most: int) -> int:
@@ -278,5 +285,5 @@ LARGEST = sys.float_info.max
 
 NO_BLOCKS = Blocks(*[np.empty(0)] * 5)
 
-EMPTY = Curve(np.empty(0), np.empty(0), np.empty(0), 0)
+EMPTY = StoredPoints(np.empty(0), np.empty(0), np.empty(0), 0)
 """A curve without points."""

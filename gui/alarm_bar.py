@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from PySide6.QtCore import QSize, Qt
+from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QPixmap
 from PySide6.QtWidgets import (
     QFrame,
@@ -112,6 +112,12 @@ class AlarmBar(QFrame):
         for line in self.lines:
             line.set_theme(theme)
         self._show_heading()
+
+    def event(self, event: QEvent) -> bool:
+        """Draw the signs for the screen that the window has been moved to."""
+        if event.type() is QEvent.Type.DevicePixelRatioChange:
+            self.set_theme(self._theme)
+        return super().event(event)
 
     def _dismiss(self, alarm: DeviceAlarm) -> None:
         self._dismissed.add((alarm.id, alarm.since))

@@ -246,6 +246,7 @@ class Deck(QObject):
         window.open_recipe.triggered.connect(self.form.open_recipe)
         window.fit.triggered.connect(self.plot_desk.fit)
         window.reset_layout.triggered.connect(self.plots.reset_layout)
+        window.reset_layout.triggered.connect(self.runs.comparison.reset_layout)
         window.toggle_theme.triggered.connect(self.theme_desk.toggle)
         self.controls.theme_clicked.connect(self.theme_desk.toggle)
         self.theme_desk.furnish(window.theme_choices)
@@ -278,6 +279,7 @@ class Deck(QObject):
         self.plots.set_device_labels(labels)
         self.figures.set_device_labels(labels)
         self.banner.set_device_labels(labels)
+        self.log_desk.set_device_labels(labels)
         self.runs.comparison.set_device_labels(labels)
 
     def _say(self, sentence: str) -> None:

@@ -53,7 +53,7 @@ class CheckpointDialog(QDialog):
             *(self.tr("Step"), self.tr("Epochs done"), self.tr("Kind")),
             *(self.tr("Saved"), self.tr("Size")),
         )
-        captions = [*facts, *(wording.metric_name(name).capitalize() for name in metrics)]
+        captions = [*facts, *(wording.capitalized(wording.metric_name(name)) for name in metrics)]
         self.table.setHeaderLabels(captions)
         for each in self._checkpoints:
             item = QTreeWidgetItem([*_facts(each), *_figures(each, metrics)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from PySide6.QtCore import (
@@ -18,6 +19,7 @@ from engine.events import Event
 from engine.store_reader import StoredEvent
 from gui import wording
 from gui.event_text import Level, event_name, event_text
+from gui.spoken_devices import speak
 from gui.theme import theme_of
 from gui.translation import translate
 
@@ -27,8 +29,6 @@ MOST_ROWS = 10_000
 COLUMNS = 6
 _STEP_COLUMN, _RANK_COLUMN, _LEVEL_COLUMN = 2, 3, 4
 LEVEL = Qt.ItemDataRole.UserRole
-_RANK = Qt.ItemDataRole.UserRole + 1
-_SEARCHED = Qt.ItemDataRole.UserRole + 2
 _NUMBERS = (_STEP_COLUMN, _RANK_COLUMN)
 _RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 _Index = QModelIndex | QPersistentModelIndex
@@ -50,6 +50,7 @@ class EventModel(QAbstractTableModel):
     def __init__(self) -> None:
         super().__init__()
         self._rows: list[_Row] = []
+        self._labels: Mapping[str, str] = {}
 
     def append(self, events: list[StoredEvent]) -> None:
         """Add `events` at the end; the oldest rows make way."""
@@ -59,8 +60,18 @@ class EventModel(QAbstractTableModel):
         self._make_room(len(events))
         first = len(self._rows)
         self.beginInsertRows(QModelIndex(), first, first + len(events) - 1)
-        self._rows.extend(_row(stored) for stored in events)
+        self._rows.extend(self._spoken(_row(stored)) for stored in events)
         self.endInsertRows()
+
+    def set_device_labels(self, labels: Mapping[str, str]) -> None:
+        """What to call each device, by its id."""
+        if labels == self._labels:
+            return
+        self._labels = dict(labels)
+        rows = [self._spoken(row) for row in self._rows]
+        if rows != self._rows:
+            self._rows = rows
+            self.dataChanged.emit(self.index(0, 0), self.index(len(rows) - 1, COLUMNS - 1))
 
     def clear(self) -> None:
         """Forget every row."""
@@ -89,10 +100,6 @@ class EventModel(QAbstractTableModel):
             theme = theme_of(QGuiApplication.palette())
             colours = {Level.WARN: theme.warn, Level.ERROR: theme.bad}
             return QColor(colours.get(row.level, theme.muted))
-        if role == _RANK:
-            return row.rank
-        if role == _SEARCHED:
-            return row.searched
         return row.level if role == LEVEL else None
 
     def headerData(
@@ -110,6 +117,18 @@ class EventModel(QAbstractTableModel):
             return captions()[section]
         return None
 
+    def has_text(self, row: int, text: str) -> bool:
+        """Whether the case-folded `text` stands in that row."""
+        return text in self._rows[row].searched
+
+    def rank(self, row: int) -> int:
+        """Whose that row is; -1: the supervisor's."""
+        return self._rows[row].rank
+
+    def _spoken(self, row: _Row) -> _Row:
+        text = speak(row.cells[-1], self._labels)
+        return row if text == row.cells[-1] else _searchable(row, (*row.cells[:-1], text))
+
     def _make_room(self, count: int) -> None:
         """Forget the oldest rows, so that `count` more are MOST_ROWS at the most."""
         excess = len(self._rows) + count - MOST_ROWS
@@ -122,8 +141,12 @@ class EventModel(QAbstractTableModel):
 class WantedEvents(QSortFilterProxyModel):
     """The rows of the rank looked for; those without the text looked for may be hidden, too."""
 
-    def __init__(self, parent: QObject) -> None:
+    def __init__(self, events: EventModel, parent: QObject) -> None:
         super().__init__(parent)
+        self._events = (
+            events  # asked for itself: by way of Qt a letter would take ten times as long
+        )
+        self.setSourceModel(events)
         self._rank: int | None = None
         self.text = ""
         """What is looked for, case-folded; empty: nothing."""
@@ -148,16 +171,23 @@ class WantedEvents(QSortFilterProxyModel):
         self._hides = hides
         self.endFilterChange()
 
-    def has_text(self, row: int) -> bool:
-        """Whether the text looked for stands in that row of those that pass."""
-        return self.text in self.index(row, 0).data(_SEARCHED)
+    def with_text(self) -> Sequence[int]:
+        """In which of the rows that pass the text looked for stands."""
+        if not self.text:
+            return ()
+        rows = range(self.rowCount())
+        return rows if self._hides else [row for row in rows if self._has_text(row)]
+
+    def _has_text(self, row: int) -> bool:
+        source = self.mapToSource(self.index(row, 0))
+        return self._events.has_text(source.row(), self.text)
 
     def filterAcceptsRow(self, source_row: int, source_parent: _Index) -> bool:
         """Called by Qt for each row."""
-        index = self.sourceModel().index(source_row, 0)
-        if self._rank is not None and index.data(_RANK) != self._rank:
+        if self._rank is not None and self._events.rank(source_row) != self._rank:
             return False
-        return not self._hides or not self.text or self.text in index.data(_SEARCHED)
+        hides = self._hides and self.text
+        return not hides or self._events.has_text(source_row, self.text)
 
 
 def captions() -> tuple[str, ...]:
@@ -183,7 +213,12 @@ def _row(stored: StoredEvent) -> _Row:
         said.level.value,
         said.text,
     )
-    return _Row(stored.time, cells, said.rank, said.level, "\n".join(cells).casefold())
+    return _searchable(_Row(stored.time, (), said.rank, said.level, ""), cells)
+
+
+def _searchable(row: _Row, cells: tuple[str, ...]) -> _Row:
+    """`row` with these cells."""
+    return row._replace(cells=cells, searched="\n".join(cells).casefold())
 
 
 def _step(event: Event) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAction, QGuiApplication, QKeySequence, QShowEvent
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidget
@@ -24,8 +26,7 @@ class EventTable(QTableView):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._events = EventModel()
-        self._shown = WantedEvents(self)
-        self._shown.setSourceModel(self._events)
+        self._shown = WantedEvents(self._events, self)
         self.setModel(self._shown)
         self.selectionModel().currentChanged.connect(self.count)
         self.setAccessibleName(self.tr("Events"))
@@ -70,6 +71,10 @@ class EventTable(QTableView):
         self._events.clear()
         self.count()
 
+    def set_device_labels(self, labels: Mapping[str, str]) -> None:
+        """What to call each device, by its id."""
+        self._events.set_device_labels(labels)
+
     def set_filter(self, text: str) -> None:
         """Look for `text`, in whatever case: show only rows with it, or all."""
         self._shown.set_text(text)
@@ -87,7 +92,7 @@ class EventTable(QTableView):
 
     def find_again(self, *, backwards: bool = False) -> bool:
         """Select the next row that has the text looked for, round the end; False if none has."""
-        rows = self._with_text()
+        rows = self._shown.with_text()
         if not rows:
             return False
         here = self.currentIndex().row()
@@ -118,13 +123,9 @@ class EventTable(QTableView):
     def count(self) -> None:
         """Say in `matches` how many rows that are shown have the text looked for."""
         if self.isVisible():
-            rows = self._with_text()
+            rows = self._shown.with_text()
             here = self.currentIndex().row()
             self.matches.emit(rows.index(here) + 1 if here in rows else 0, len(rows))
-
-    def _with_text(self) -> list[int]:
-        rows = range(self._shown.rowCount()) if self._shown.text else ()
-        return [row for row in rows if self._shown.has_text(row)]
 
     def _go_to(self, row: int) -> None:
         index = self._shown.index(row, 0)

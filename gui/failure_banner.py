@@ -20,6 +20,7 @@ from engine.events import AttemptStarted, Failure, RunEnded
 from engine.run_state import RunState
 from engine.store_reader import StoredEvent
 from gui.log_tail import as_shown
+from gui.spoken_devices import speak
 from gui.state_look import state_sentence
 from gui.theme import monospace_font
 from gui.translation import translate
@@ -65,7 +66,7 @@ class FailureBanner(QFrame):
         self.clear()
 
     def set_device_labels(self, labels: Mapping[str, str]) -> None:
-        """What to call each device: the engine calls GPUs by their UUIDs."""
+        """What to call each device, by its id."""
         if labels != self._labels:
             self._labels = dict(labels)
             for label in (self.sentence, self.facts):
@@ -115,10 +116,7 @@ class FailureBanner(QFrame):
 
     def spoken(self, text: str) -> str:
         """`text` of the engine with the devices as people call them."""
-        for id, label in self._labels.items():
-            if id.startswith("GPU-"):
-                text = text.replace(id, label)
-        return text
+        return speak(text, self._labels)
 
     def _fit_log(self) -> None:
         """As tall as its lines, with room for the bar below the long ones."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from PySide6.QtCore import QObject, Signal
 
 from engine import paths
-from engine.store_reader import Curve, RunReader
+from engine.store_reader import RunReader, StoredPoints
 from gui.background import Background
 
 MOST = 64_000
@@ -27,9 +27,8 @@ class _Wish(NamedTuple):
 class FinerReader(QObject):
     """Answers `request` with `finer`; of the wishes for one series only the newest matters."""
 
-    finer = Signal(str, object, object, object, object)
-    """Series; steps, values and times (float64 arrays); what they stand for (Rough), or None where
-    every point is there."""
+    finer = Signal(str, object)
+    """Series, and its StoredPoints there; where nothing is rough, every point is among them."""
 
     trouble = Signal(str)
     """A sentence: the store cannot be read."""
@@ -61,10 +60,9 @@ class FinerReader(QObject):
             partial(_window, wish), partial(self._found, wish), partial(self._failed, wish)
         )
 
-    def _found(self, wish: _Wish, answer: tuple[Curve, bool]) -> None:
-        curve, _ = answer
-        if self._go_on(wish) and len(curve.step):
-            self.finer.emit(wish.series, curve.step, curve.value, curve.time, curve.rough)
+    def _found(self, wish: _Wish, points: StoredPoints) -> None:
+        if self._go_on(wish) and len(points.step):
+            self.finer.emit(wish.series, points)
 
     def _failed(self, wish: _Wish, error: Exception) -> None:
         if not isinstance(error, sqlite3.Error):
@@ -84,6 +82,6 @@ class FinerReader(QObject):
         return True
 
 
-def _window(wish: _Wish) -> tuple[Curve, bool]:
+def _window(wish: _Wish) -> StoredPoints:
     with RunReader(paths.run_folder(wish.run_id)) as reader:
         return reader.window(wish.series, wish.first_step, wish.last_step, MOST)

@@ -35,7 +35,7 @@ class HistoryRoom(QObject):
         self._history = history
         self.chosen = ChosenRuns(settings, self)
         self.panel = HistoryPanel(history, self.chosen, theme.current)
-        self.comparison = Comparison(self.chosen, theme.current)
+        self.comparison = Comparison(self.chosen, theme.current, settings)
         self.comparison.hide()
         theme.changed.connect(history.set_theme)
         theme.changed.connect(self.panel.set_theme)

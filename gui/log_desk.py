@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 
 from PySide6.QtCore import QObject, QTimer, Signal
@@ -13,7 +14,8 @@ from gui.log_bar import LogBar
 from gui.log_view import LogView
 
 TYPING_MS = 150
-"""From the last letter to what it finds: to lay out a long log for each would hold up the next."""
+"""From the last letter to what it finds: to go through a long log, or 10,000 events, for each would
+hold up the next."""
 
 
 class LogDesk(QObject):
@@ -36,7 +38,6 @@ class LogDesk(QObject):
         self._typing.timeout.connect(self._look_for)
         bar.filter.textEdited.connect(lambda: self._typing.start())
         bar.filter.textChanged.connect(self._text_changed)
-        bar.filter.textChanged.connect(events.set_filter)
         bar.only_matches.toggled.connect(log.set_hiding)
         bar.only_matches.toggled.connect(events.set_hiding)
         bar.rank_chosen.connect(log.set_rank)
@@ -63,6 +64,11 @@ class LogDesk(QObject):
         self._bar.take_events(events)
         self._log.append_events(events)
         self._events.append(events)
+
+    def set_device_labels(self, labels: Mapping[str, str]) -> None:
+        """What to call each device, by its id: the same as everywhere in the window."""
+        self._log.set_device_labels(labels)
+        self._events.set_device_labels(labels)
 
     def find_next(self) -> None:
         """Go to the next line with the text looked for, in the log or the table in sight."""
@@ -95,9 +101,10 @@ class LogDesk(QObject):
             self._look_for()
 
     def _look_for(self) -> None:
-        """Look in the log for what the bar says now."""
+        """Look for what the bar says now."""
         self._typing.stop()
         self._log.set_filter(self._bar.filter.text())
+        self._events.set_filter(self._bar.filter.text())
 
     def _in_sight(self) -> LogView | EventTable:
         """The table if it is on top; else the log, which then comes there."""
@@ -107,8 +114,7 @@ class LogDesk(QObject):
         return self._log
 
     def _show_matches(self, view: QWidget, place: int, count: int) -> None:
-        is_old = view is self._log and self._typing.isActive()
-        if view.isVisible() and not is_old:
+        if view.isVisible() and not self._typing.isActive():
             self._bar.show_matches(place, count)
 
     def _find(self, *, backwards: bool) -> None:

@@ -30,6 +30,8 @@ class Line(NamedTuple):
     """-1: the supervisor's."""
 
     text: str
+    is_event: bool = False
+    """The engine's words, not a worker's."""
 
 
 def output_line(rank: int, text: str) -> Line:
@@ -41,7 +43,8 @@ def output_line(rank: int, text: str) -> Line:
 def event_line(stored: StoredEvent) -> Line:
     """An event in words."""
     said = event_text(stored.event)
-    return _line(wording.clock(stored.time), said.level, said.rank, said.text)
+    line = _line(wording.clock(stored.time), said.level, said.rank, said.text)
+    return line._replace(is_event=True)
 
 
 def is_error(line: str) -> bool:

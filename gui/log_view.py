@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 
 from PySide6.QtCore import QTimer, Signal
 from PySide6.QtGui import QRawFont, QResizeEvent, QShowEvent, QTextBlock, QTextCursor
@@ -12,6 +13,7 @@ from engine.store_reader import StoredEvent
 from gui.log_highlighter import LogHighlighter
 from gui.log_lines import Line, event_line, is_error, output_line
 from gui.log_signs import Signs
+from gui.spoken_devices import speak
 from gui.theme import Theme, monospace_font
 
 MOST_LINES = 10_000
@@ -32,6 +34,7 @@ class LogView(QPlainTextEdit):
         self.is_whole = True
         """Every line that was printed is here, shown or hidden."""
 
+        self._labels: Mapping[str, str] = {}
         self._wanted = ""
         self._rank: int | None = None
         self._hides = True
@@ -58,7 +61,17 @@ class LogView(QPlainTextEdit):
 
     def append_events(self, events: list[StoredEvent]) -> None:
         """Add events, oldest first."""
-        self._append([event_line(stored) for stored in events])
+        self._append([self._spoken(event_line(stored)) for stored in events])
+
+    def set_device_labels(self, labels: Mapping[str, str]) -> None:
+        """What to call each device, by its id, in what the engine says."""
+        if labels == self._labels:
+            return
+        self._labels = dict(labels)
+        lines = [self._spoken(line) for line in self._lines]
+        if lines != list(self._lines):
+            self._lines = deque(lines, maxlen=MOST_LINES)
+            self._show_again()
 
     def forget(self) -> None:
         """Drop every line: another run is shown."""
@@ -138,6 +151,9 @@ class LogView(QPlainTextEdit):
         """Who looks at the log wants its number of matches."""
         super().showEvent(event)
         self.count()
+
+    def _spoken(self, line: Line) -> Line:
+        return line._replace(text=speak(line.text, self._labels)) if line.is_event else line
 
     def _append(self, lines: list[Line]) -> None:
         self.is_whole = self.is_whole and len(self._lines) + len(lines) <= MOST_LINES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from PySide6.QtCore import QByteArray, QEvent, QSettings, Qt, Signal
+from PySide6.QtCore import QEvent, QSettings, Qt, Signal
 from PySide6.QtGui import QAction, QCloseEvent, QHideEvent, QKeySequence, QShowEvent
 from PySide6.QtWidgets import (
     QDockWidget,
@@ -22,13 +22,9 @@ from PySide6.QtWidgets import (
 from gui.log_bar import LogBar
 from gui.shortcuts import ShortcutsDialog, go_to_pane
 from gui.theme import Choice
+from gui.window_layout import WindowLayout
 
-LAYOUT_VERSION = 1
-"""Goes up when docks change, so that a layout saved by an older version is not restored."""
-
-DEFAULT_SIZE = (1280, 800)
 SIDE_WIDTH = 316
-LOG_HEIGHT = 160
 
 
 class Parts(NamedTuple):
@@ -57,7 +53,7 @@ class MainWindow(QMainWindow):
 
     def __init__(self, parts: Parts, settings: QSettings) -> None:
         super().__init__()
-        self._settings, self._parts = settings, parts
+        self._parts = parts
         self._is_first, self._had_bottom = False, True
         self.setWindowTitle("Traindeck")
         self.setObjectName("window")
@@ -105,17 +101,15 @@ class MainWindow(QMainWindow):
         self.statusBar().addPermanentWidget(self.helper_status)
         self.filter_action.triggered.connect(self._focus_filter)
         self.quit.triggered.connect(self.close)
-        self.reset_layout.triggered.connect(self._reset_layout)
-        self._default_state = self.saveState(LAYOUT_VERSION)
-        self._restore()
+        self._layout = WindowLayout(self, self.bottom, self._tabs, settings)
+        self.reset_layout.triggered.connect(self._layout.reset)
+        self._layout.restore()
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Remember size and layout. The runs go on: they are no business of the window."""
         if self._parts.comparison.isVisible():
             self.show_comparison(False)
-        self._settings.setValue("window/geometry", self.saveGeometry())
-        self._settings.setValue("window/state", self.saveState(LAYOUT_VERSION))
-        self._settings.sync()
+        self._layout.save()
         super().closeEvent(event)
 
     def showEvent(self, event: QShowEvent) -> None:
@@ -133,20 +127,6 @@ class MainWindow(QMainWindow):
         super().changeEvent(event)
         if event.type() is QEvent.Type.WindowStateChange:
             self.watched.emit(self.isVisible() and not self.isMinimized())
-
-    def _restore(self) -> None:
-        self._reset_layout()
-        geometry = self._settings.value("window/geometry")
-        state = self._settings.value("window/state")
-        if isinstance(geometry, QByteArray):
-            self.restoreGeometry(geometry)
-        if isinstance(state, QByteArray):
-            self.restoreState(state, LAYOUT_VERSION)
-
-    def _reset_layout(self) -> None:
-        self.resize(*DEFAULT_SIZE)
-        self.restoreState(self._default_state, LAYOUT_VERSION)
-        self.resizeDocks([self.bottom], [LOG_HEIGHT], Qt.Orientation.Vertical)
 
     def show_welcome(self, is_first: bool) -> None:
         """Whether the centre explains itself instead of showing empty plots."""
@@ -262,6 +242,8 @@ class MainWindow(QMainWindow):
 
     def _add_bottom(self, parts: Parts) -> QDockWidget:
         tabs = QTabWidget()
+        parts.log.setObjectName("log")
+        parts.events.setObjectName("events")
         tabs.addTab(parts.log, self.tr("Log"))
         tabs.addTab(parts.events, self.tr("Events"))
         tabs.setCornerWidget(parts.log_bar)

@@ -11,8 +11,7 @@ from PySide6.QtCore import QObject, Signal
 from engine.best_figures import less_is_better, merit
 from engine.client import RunInfo
 from engine.events import EpochEnded, Rewound, TrainingStarted
-from engine.pyramid import Rough
-from engine.store_reader import StoredEvent
+from engine.store_reader import StoredEvent, StoredPoints
 from gui import wording
 from gui.plots.routes import spoken
 from gui.translation import QT_TRANSLATE_NOOP
@@ -100,33 +99,19 @@ class RunFigures(QObject):
                     pass
         self._show_best()
 
-    def take_curve(
-        self,
-        series: str,
-        steps: Array,
-        values: Array,
-        times: Array | None = None,
-        rough: Rough | None = None,
-    ) -> None:
-        """Take a whole curve, in place of what there was of it. `rough`: what its points stand for
-        where they are no single ones."""
+    def take_curve(self, series: str, points: StoredPoints) -> None:
+        """Take a whole curve, in place of what there was of it."""
         if series == TRAIN_LOSS:
             self._loss = []
         if _is_memory(series):
             self._memory.pop(series, None)
-        self.take_points(series, steps, values, times, rough)
+        self.take_points(series, points)
 
-    def take_points(
-        self,
-        series: str,
-        steps: Array,
-        values: Array,
-        times: Array | None = None,
-        rough: Rough | None = None,
-    ) -> None:
-        """Take new points of a curve, as `take_curve` does."""
+    def take_points(self, series: str, points: StoredPoints) -> None:
+        """Take new points of a curve."""
+        values, rough = points.value, points.rough
         if series == TRAIN_LOSS:
-            self._loss.append((steps, values if rough is None else rough.mean))
+            self._loss.append((points.step, values if rough is None else rough.mean))
             self._drop_old_loss()
         elif _is_memory(series) and np.isfinite(values).any():
             self._memory[series] = max(float(np.nanmax(values)), self._memory.get(series, 0.0))

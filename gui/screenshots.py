@@ -17,9 +17,10 @@ from engine.headless.output import Refused
 State = Literal["running", "finished", "failed", "compare", "first-start", "gpus", "gpu"]
 Dress = Literal["dark", "light"]
 
-SCALES = {(1280, 800): 1, (1920, 1080): 1, (3840, 2160): 2}
+SCALES = {(1280, 800): 1.0, (1920, 1080): 1.0, (1920, 1200): 1.5, (3840, 2160): 2.0}
 """Pixels, and how many of them a logical pixel has each way: a screen of 3840 x 2160 is used at
-200 %, so that its window has the room of 1920 x 1080 and twice the sharpness."""
+200 %, so that its window has the room of 1920 x 1080 and twice the sharpness; the laptop's of
+1920 x 1200 at 150 %, with the room of 1280 x 800."""
 
 
 class Picture(NamedTuple):
@@ -37,14 +38,14 @@ class Picture(NamedTuple):
         return f"{self.state}-{self.theme}-{width}x{height}"
 
     @property
-    def scale(self) -> int:
+    def scale(self) -> float:
         """Pixels of a logical pixel."""
         return SCALES[self.size]
 
     @property
     def logical_size(self) -> tuple[int, int]:
         """The size of the window for Qt."""
-        return self.size[0] // self.scale, self.size[1] // self.scale
+        return round(self.size[0] / self.scale), round(self.size[1] / self.scale)
 
 
 PICTURES = [
@@ -75,7 +76,7 @@ def take(folder: Path, pattern: str = "*") -> None:
             _draw(folder, [picture.name for picture in pictures], scale, Path(home))
 
 
-def _draw(folder: Path, names: list[str], scale: int, home: Path) -> None:
+def _draw(folder: Path, names: list[str], scale: float, home: Path) -> None:
     """Qt learns its scale once, when it starts: so a process for each."""
     environment = os.environ | {
         paths.HOME_VARIABLE: str(home),

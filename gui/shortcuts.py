@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations, pairwise
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QKeySequence
@@ -20,6 +21,8 @@ from PySide6.QtWidgets import (
 )
 
 from gui.translation import translate
+
+_COLUMNS = 3
 
 Group = tuple[str, list[tuple[str, str]]]
 """A heading, and keys with what they do: `("Run", [("Ctrl+R", "Start run")])`."""
@@ -72,6 +75,10 @@ def _moves() -> list[tuple[str, str]]:
             translate("Shortcuts", "Press the button, or tick the box, that has the focus"),
         ),
         (
+            translate("Shortcuts", "Alt+Enter"),
+            translate("Shortcuts", "In the legend of a plot: that curve alone, or all again"),
+        ),
+        (
             translate("Shortcuts", "Alt"),
             translate("Shortcuts", "Underlined letters: to that field or menu"),
         ),
@@ -102,10 +109,15 @@ class ShortcutsDialog(QDialog):
 
 
 def _in_columns(groups: list[Group]) -> list[list[Group]]:
-    """Two columns of about the same height, in the order of `groups`."""
-    heights = [len(rows) + 2 for _, rows in groups]
-    left = next(n for n in range(len(groups) + 1) if 2 * sum(heights[:n]) >= sum(heights))
-    return [groups[:left], groups[left:]]
+    """Three columns in the order of `groups`, the highest of them as low as can be."""
+
+    def columns(cuts: tuple[int, ...]) -> list[list[Group]]:
+        return [groups[begin:end] for begin, end in pairwise((0, *cuts, len(groups)))]
+
+    def height(cuts: tuple[int, ...]) -> int:
+        return max(sum(len(rows) + 2 for _, rows in column) for column in columns(cuts))
+
+    return columns(min(combinations(range(len(groups) + 1), _COLUMNS - 1), key=height))
 
 
 def _column(groups: list[Group]) -> QGridLayout:

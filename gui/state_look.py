@@ -10,7 +10,7 @@ from engine.run_state import RunState
 from gui.theme import Theme
 from gui.translation import translate
 
-_SHARP = 3
+SHARP = 3
 """Pixels drawn per logical pixel, enough for every screen scale."""
 
 
@@ -62,8 +62,8 @@ def state_sentence(state: RunState) -> str:
 
 def dot(colour: str, size: int = 10) -> QPixmap:
     """A filled circle, `size` logical pixels across."""
-    pixmap = QPixmap(size * _SHARP, size * _SHARP)
-    pixmap.setDevicePixelRatio(_SHARP)
+    pixmap = QPixmap(size * SHARP, size * SHARP)
+    pixmap.setDevicePixelRatio(SHARP)
     pixmap.fill(Qt.GlobalColor.transparent)
     painter = QPainter(pixmap)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)

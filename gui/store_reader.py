@@ -65,11 +65,10 @@ class StoreReader(QObject):
     events = Signal(object)
     """list[StoredEvent], oldest first."""
 
-    points = Signal(str, object, object, object, object)
-    """Series, steps, values and times (float64 arrays) to append; and the Rough that says what they
-    stand for, or None where they are single points."""
+    points = Signal(str, object)
+    """Series, and the StoredPoints to append."""
 
-    curve = Signal(str, object, object, object, object)
+    curve = Signal(str, object)
     """The same, to replace what there was."""
 
     log_lines = Signal(int, list)
@@ -187,12 +186,12 @@ class StoreReader(QObject):
             if is_new or (new and shown + new > MOST_SHOWN and not shortened):
                 shortened = shortened or not is_new
                 curve, shown = reader.history(series), 0
-                self.curve.emit(series, curve.step, curve.value, curve.time, curve.rough)
+                self.curve.emit(series, curve)
             elif new:
                 hurries = floods and new > FACTOR
                 read = reader.overview_after if hurries else reader.points_after
                 curve = read(series, known)
-                self.points.emit(series, curve.step, curve.value, curve.time, curve.rough)
+                self.points.emit(series, curve)
             else:
                 continue
             turns -= 1

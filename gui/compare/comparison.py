@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtCore import QByteArray, QSettings, Qt, QTimer, Signal
 from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSplitter, QVBoxLayout, QWidget
 
 from engine.client import RunInfo
-from engine.pyramid import Rough
 from gui.background import Background
 from gui.compare.chosen import ChosenRuns
 from gui.compare.curve_tail import CurveTail
@@ -20,13 +19,15 @@ from gui.compare.run_chips import RunChips
 from gui.compare.table import ComparisonTable
 from gui.finer_reader import FinerReader
 from gui.plots.frames import Frames
-from gui.plots.pyramid import Array
+from gui.plots.kept import Kept
 from gui.theme import Theme
 
 LIVE_MS = 500
 """From one look at the stores to the next."""
 
 _SHARES = (3, 2)
+_FIRST_SIZES = [share * 100 for share in _SHARES]
+_SPLITTER = "splitter"
 
 
 class Comparison(QWidget):
@@ -38,7 +39,14 @@ class Comparison(QWidget):
     trouble = Signal(str)
     """A sentence: a run cannot be read."""
 
-    def __init__(self, chosen: ChosenRuns, theme: Theme, parent: QWidget | None = None) -> None:
+    def __init__(
+        self,
+        chosen: ChosenRuns,
+        theme: Theme,
+        settings: QSettings | None = None,
+        parent: QWidget | None = None,
+    ) -> None:
+        """`settings` keep how it is arranged for the next window, if given."""
         super().__init__(parent)
         self._chosen = chosen
         self._theme = theme
@@ -49,8 +57,10 @@ class Comparison(QWidget):
         self._background: Background | None = None
         self._said: set[str] = set()
         self.chips = RunChips(theme)
-        self.plots = ComparisonPlots(theme)
+        self._kept = Kept(settings, "compare")
+        self.plots = ComparisonPlots(theme, settings)
         self.table = ComparisonTable(theme)
+        self._splitter = QSplitter(Qt.Orientation.Vertical)
         self._timer = QTimer(self)
         self._timer.setInterval(LIVE_MS)
         self._timer.timeout.connect(self.poll)
@@ -95,42 +105,50 @@ class Comparison(QWidget):
         self.chips.set_theme(theme)
         self._show_chosen()
 
+    def reset_layout(self) -> None:
+        """Arrange plots, bar and table as they were at first."""
+        self.plots.reset_layout()
+        self._splitter.setSizes(_FIRST_SIZES)
+        self._kept.forget(_SPLITTER)
+
     def showEvent(self, event: QShowEvent) -> None:
-        """Begin to follow the chosen runs."""
+        """Begin, or go on, to follow the chosen runs."""
         super().showEvent(event)
         self._timer.start()
         self._frames.start()
+        for run_id in [run_id for run_id, tail in self._tails.items() if tail.trouble]:
+            self._take_out(run_id)  # perhaps it can be read now
         self._choice_changed()
 
     def hideEvent(self, event: QHideEvent) -> None:
-        """Let go of every file: nobody looks."""
+        """Let go of every file: nobody looks. What is on the screen stays for the next time."""
         super().hideEvent(event)
         self._timer.stop()
         self._frames.stop()
-        self._forget()
+        for tail in self._tails.values():
+            tail.close()
 
     def _choice_changed(self) -> None:
+        wanted = self._chosen.ids()
+        for run_id in [run_id for run_id in self._tails if run_id not in wanted]:
+            self._take_out(run_id)
         if not self.isVisible():
             return
-        wanted = self._chosen.ids()
-        if any(run_id not in wanted for run_id in self._tails):
-            self._forget()  # those that stay are read again: that is a matter of milliseconds
+        if not self._tails:
+            self.plots.begin()
         for run_id in wanted:
             if run_id not in self._tails:
                 self._tails[run_id] = CurveTail(run_id)
         self._show_chosen()
         self.poll()
 
-    def _forget(self) -> None:
-        for tail in self._tails.values():
-            tail.close()
-        self._tails.clear()
-        for reader in self._finer.values():
+    def _take_out(self, run_id: str) -> None:
+        self._tails.pop(run_id).close()
+        if reader := self._finer.pop(run_id, None):
             reader.watch(None)
             reader.deleteLater()
-        self._finer.clear()
-        self._said.clear()
-        self.plots.clear()
+        self._said.discard(run_id)
+        self.plots.take_out(run_id)
 
     def _place_curves(self) -> None:
         kind = self.plots.bar.x_kind
@@ -144,20 +162,9 @@ class Comparison(QWidget):
         if run_id not in self._finer:
             reader = self._finer[run_id] = FinerReader(self._background, self)
             reader.watch(run_id)
-            reader.finer.connect(partial(self._take_finer, run_id))
+            reader.finer.connect(partial(self.plots.set_finer, run_id))
             reader.trouble.connect(partial(self._say, run_id))
         self._finer[run_id].request(series, first, last)
-
-    def _take_finer(
-        self,
-        run_id: str,
-        series: str,
-        steps: Array,
-        values: Array,
-        times: Array,
-        rough: Rough | None,
-    ) -> None:
-        self.plots.set_finer(run_id, series, steps, values, times, rough)
 
     def _say(self, run_id: str, sentence: str) -> None:
         if run_id not in self._said:
@@ -190,13 +197,17 @@ class Comparison(QWidget):
         inside = QVBoxLayout(card)
         inside.setContentsMargins(10, 6, 6, 6)
         inside.addWidget(self.table)
-        splitter = QSplitter(Qt.Orientation.Vertical)
+        splitter = self._splitter
         splitter.addWidget(self.plots)
         splitter.addWidget(card)
         splitter.setChildrenCollapsible(False)
         for place, share in enumerate(_SHARES):
             splitter.setStretchFactor(place, share)
-        splitter.setSizes([share * 100 for share in _SHARES])
+        splitter.setSizes(_FIRST_SIZES)
+        kept = self._kept.value(_SPLITTER)
+        if isinstance(kept, QByteArray):
+            splitter.restoreState(kept)
+        splitter.splitterMoved.connect(lambda: self._kept.keep(_SPLITTER, splitter.saveState()))
         title = QLabel(self.tr("COMPARISON"))
         title.setObjectName("h")
         above = QHBoxLayout()

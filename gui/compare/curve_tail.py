@@ -8,7 +8,7 @@ from typing import NamedTuple
 from engine import paths
 from engine.best_figures import BestFigure, best_figures
 from engine.store import FILE_NAME
-from engine.store_reader import Curve, RunReader
+from engine.store_reader import RunReader, StoredPoints
 from gui.plots.run_course import RunCourse
 from gui.translation import translate
 
@@ -20,9 +20,9 @@ class News(NamedTuple):
     """New points of a curve."""
 
     series: str
-    curve: Curve
+    points: StoredPoints
     replaces: bool
-    """Whether the curve stands for all that there was."""
+    """Whether they stand for all that there was."""
 
 
 class CurveTail:
@@ -82,9 +82,9 @@ class CurveTail:
             if not is_compared(series) or (count == known and not rewound):
                 continue
             whole = rewound or not known or count - known > LONGEST_ADDITION
-            curve = reader.history(series) if whole else reader.points_after(series, known)
-            self._counts[series] = curve.count
-            found.append(News(series, curve, whole))
+            points = reader.history(series) if whole else reader.points_after(series, known)
+            self._counts[series] = points.count
+            found.append(News(series, points, whole))
         if any(news.series.startswith("validation/") for news in found):
             self.best = best_figures(reader)
         return found

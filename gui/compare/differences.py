@@ -93,7 +93,7 @@ def _metric_rows(
         label = translate("Differences", "{metric} (train)").format(metric=name)
     else:
         label = translate("Differences", "{metric} (val)").format(metric=name)
-    label = label[0].upper() + label[1:]
+    label = wording.capitalized(label)
     last = [info.status.metrics.get(metric, math.nan) for info in infos]
 
     def said(value: float) -> str:

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-import numpy as np
-from PySide6.QtCore import Signal
+from PySide6.QtCore import QSettings, Signal
 from PySide6.QtWidgets import QWidget
 
 from engine.client import RunInfo
-from engine.pyramid import Rough
+from engine.store_reader import StoredPoints
 from gui.compare.curve_tail import News
 from gui.compare.places import place
 from gui.plots.curve_plot import CurvePlot
+from gui.plots.kept import Kept
 from gui.plots.plot_menu import PlotAction
 from gui.plots.plot_panel import PlotPanel
-from gui.plots.pyramid import Array
 from gui.plots.routes import PlotKind
 from gui.plots.x_scale import XScale
 from gui.theme import Theme
@@ -32,8 +31,11 @@ class ComparisonPlots(PlotPanel):
     """PlotAction (to copy or save), the CurvePlot, the engine's name of what it shows of every run,
     and what the runs are called, by their ids."""
 
-    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(theme, None, parent)
+    def __init__(
+        self, theme: Theme, settings: QSettings | None = None, parent: QWidget | None = None
+    ) -> None:
+        """`settings` keep the layout and the choices of the bar, apart from those of a run."""
+        super().__init__(theme, Kept(settings, "compare"), parent)
         self._labels: dict[str, str] = {}
         self._colours: dict[str, int] = {}
         self._baseline: str | None = None
@@ -60,34 +62,18 @@ class ComparisonPlots(PlotPanel):
         self._series[where.plot] = news.series
         plot = self.plot_of(where.plot)
         if run_id not in plot.curve_names():
-            plot.set_curve(run_id, smooth=where.smooth)
+            plot.set_curve(run_id, smooth=where.smooth, best_sign=where.best_sign)
             self._dress(plot, run_id)
             self._set_scales(plot)
-        steps, times = news.curve.step, news.curve.time
-        values = np.asarray(news.curve.value, dtype=np.float64) * where.factor
-        rough = news.curve.rough
-        rough = rough and rough.scaled(where.factor)
-        if news.replaces:
-            plot.set_points(run_id, steps, values, times, rough=rough)
-        else:
-            plot.add_points(run_id, steps, values, times, rough=rough)
+        take = plot.set_points if news.replaces else plot.add_points
+        take(run_id, news.points.scaled(where.factor))
         plot.set_headline(" ")
 
-    def set_finer(
-        self,
-        run_id: str,
-        series: str,
-        steps: Array,
-        values: Array,
-        times: Array,
-        rough: Rough | None,
-    ) -> None:
+    def set_finer(self, run_id: str, series: str, points: StoredPoints) -> None:
         """Take finer points of a part of a curve: the answer to `finer_wanted`."""
         where = place(series)
         if where is not None and where.plot in self._plots:
-            plot = self._plots[where.plot]
-            rough = rough and rough.scaled(where.factor)
-            plot.set_finer(run_id, steps, values * where.factor, times, rough)
+            self._plots[where.plot].set_finer(run_id, points.scaled(where.factor))
 
     def set_x_scales(self, scales: Mapping[str, XScale]) -> None:
         """Place the curves of each run on its own horizontal axis: time and epochs are counted
@@ -97,13 +83,14 @@ class ComparisonPlots(PlotPanel):
             for plot in self.plots():
                 self._set_scales(plot)
 
-    def clear(self) -> None:
-        """Forget every curve and every plot."""
-        self.placement.show_all()
-        for kind in list(self._plots):
-            self._remove(kind)
-        self._series.clear()
-        self._begin()
+    def take_out(self, run_id: str) -> None:
+        """Forget a run, and the plots that no other run has; the rest stays as it is seen."""
+        for kind, plot in list(self._plots.items()):
+            if run_id in plot.curve_names():
+                plot.remove_curve(run_id)
+            if not plot.curve_names():
+                self._remove(kind)
+                del self._series[kind]
         self.placement.refresh()
 
     def _dress(self, plot: CurvePlot, run_id: str) -> None:
@@ -115,6 +102,7 @@ class ComparisonPlots(PlotPanel):
         )
 
     def _furnish(self, kind: PlotKind, plot: CurvePlot) -> None:
+        plot.curves.own_stars = True
         plot.finer_wanted.connect(partial(self._want_finer, kind))
 
     def _export(self, kind: PlotKind, action: PlotAction) -> None:

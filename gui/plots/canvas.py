@@ -1,10 +1,9 @@
-"""Where curves are drawn: the axes, what is in sight of them, the best value and the crosshair."""
+"""Where curves are drawn: the axes, what is in sight of them, the best values and the crosshair."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import pyqtgraph as pg
@@ -13,10 +12,12 @@ from PySide6.QtGui import QFocusEvent, QHelpEvent, QWheelEvent
 from PySide6.QtWidgets import QToolTip, QWidget
 
 from gui.plots.axes import AXIS_WIDTH, Axis, PlotArea
+from gui.plots.best import Star
 from gui.plots.crosshair import Crosshair
 from gui.plots.curve import Curve
 from gui.plots.gap_ticks import GapTicks
-from gui.plots.markers import Markers
+from gui.plots.markers import NEAR, Markers
+from gui.plots.pyramid import Array
 from gui.plots.ranges import Range, padded
 from gui.plots.run_course import Marker
 from gui.plots.x_scale import XScale
@@ -28,17 +29,12 @@ _TOP, _BOTTOM = 13, 8
 """Logical pixels above the highest value and below the lowest one at least: for the markers, and
 for half a tick label, which is left out where it does not fit."""
 
+_REVEALED = 0.1
+"""Part of what is in sight between its end and a place that was out of sight."""
+
 _AXIS_HEIGHT = 20
 _TICK_FONT = 11
 _STAR = 13
-
-
-class Best(NamedTuple):
-    """The best point of a plot."""
-
-    step: float
-    time: float
-    value: float
 
 
 class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
@@ -68,8 +64,9 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         self.hideButtons()
         self.setAccessibleDescription(
             self.tr(
-                "Drag to zoom, Ctrl and the wheel too; plus and minus zoom, the arrow keys move, "
-                "F or a double click shows everything, Escape leaves an enlarged plot."
+                "Left and Right go from point to point and say the values there, Home and End go "
+                "to the ends, M to the next mark. Plus and minus zoom, Ctrl and the arrow keys "
+                "move the view, F or a double click shows everything, Escape leaves."
             )
         )
         self._axes = (left, bottom)
@@ -82,10 +79,11 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
             axis.setStyle(tickFont=font, tickLength=0, maxTickLevel=0, autoExpandTextSpace=False)
         bottom.setStyle(tickAlpha=0)  # ticks of no length would still be dots
         self.log_y = False
-        self._star = pg.ScatterPlotItem(symbol="star", size=_STAR, antialias=True)
-        self._star.setZValue(10)
-        self.addItem(self._star)
+        self._stars = pg.ScatterPlotItem(symbol="star", size=_STAR, antialias=True)
+        self._stars.setZValue(10)
+        self.addItem(self._stars)
         self._x_scale = XScale()
+        self._shown: Sequence[Star] = ()
         self.gap_ticks = GapTicks(self.area)
         self.markers = Markers(self.area)
         self.crosshair = Crosshair(self)
@@ -113,11 +111,30 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         super().focusOutEvent(event)
         self.focused.emit(False)
 
-    def zoom_x(self, part: float) -> None:
-        """Keep `part` of the horizontal axis in sight, around its middle; above 1 shows more."""
+    def zoom_x(self, part: float, around: float | None = None) -> None:
+        """Keep `part` of the horizontal axis in sight, with the place `around` where it is (None,
+        or out of sight: the middle); above 1 shows more."""
         (first, last), _ = self.area.viewRange()
-        margin = (last - first) * (1 - part) / 2
-        self.show_x((first + margin, last - margin))
+        if around is None or not first <= around <= last:
+            around = (first + last) / 2
+        self.show_x((around - (around - first) * part, around + (last - around) * part))
+        self._moved()
+
+    def zoom_y(self, part: float) -> None:
+        """Keep `part` of the values in sight, around their middle; above 1 shows more."""
+        _, (low, high) = self.area.viewRange()
+        margin = (high - low) * (1 - part) / 2
+        self.area.setYRange(low + margin, high - margin, padding=0)
+        self._moved()
+
+    def reveal(self, x: float) -> None:
+        """Move the view as far as it needs for the place `x` to be in sight."""
+        (first, last), _ = self.area.viewRange()
+        if first <= x <= last:
+            return
+        room = (last - first) * _REVEALED
+        way = x + room - last if x > last else x - room - first
+        self.show_x((first + way, last + way))
         self._moved()
 
     def pan(self, right: float, up: float) -> None:
@@ -131,7 +148,7 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         if isinstance(event, QHelpEvent) and event.type() is QEvent.Type.ToolTip:
             place = self.area.mapFromScene(self.mapToScene(event.pos()))
             inside = self.area.rect().contains(QPointF(place))
-            QToolTip.showText(event.globalPos(), self._told_at(place.x()) if inside else "")
+            QToolTip.showText(event.globalPos(), self._marked_near(place.x()) if inside else "")
             return True
         return bool(super().viewportEvent(event))
 
@@ -144,8 +161,7 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         self.gap_ticks.set_theme(theme)
         self.markers.set_theme(theme)
         self.crosshair.set_theme(theme)
-        self._star.setPen(pg.mkPen(theme.card))
-        self._star.setBrush(pg.mkBrush(theme.warn))
+        self._stars.setPen(pg.mkPen(theme.card))
 
     def set_log_y(self, log: bool) -> None:
         """Logarithmic values or linear ones."""
@@ -201,17 +217,34 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         first, last, pixels = self._span()
         self.gap_ticks.show_places([curve.gaps(first, last, pixels) for curve in curves])
 
-    def draw_best(self, best: Best | None) -> None:
-        """Put the star there, or nowhere."""
-        if best is None or (self.log_y and best.value <= 0):
-            self._star.clear()
+    def draw_stars(self, stars: Sequence[Star]) -> None:
+        """Draw exactly these."""
+        self._shown = shown = [star for star in stars if not (self.log_y and star.value <= 0)]
+        if not shown:
+            self._stars.clear()
             return
-        x = self._x_scale.x(np.array([best.step]), np.array([best.time]))
-        if np.isnan(x[0]):
-            self._star.clear()
-        else:
-            self._star.setPos(x[0], 0.0)
-            self._star.setData([0.0], [math.log10(best.value) if self.log_y else best.value])
+        # Seconds since the epoch have more digits than an SVG file keeps.
+        first = shown[0].x
+        self._stars.setPos(first, 0.0)
+        self._stars.setData(
+            [star.x - first for star in shown],
+            [math.log10(star.value) if self.log_y else star.value for star in shown],
+            brush=[pg.mkBrush(star.colour) for star in shown],
+        )
+
+    def marks(self) -> Array:
+        """The places of markers and stars, in any order."""
+        places: Array = np.append(self.markers.places, [star.x for star in self._shown])
+        return places[~np.isnan(places)]
+
+    def marked_at(self, x: float) -> str:
+        """What is marked at the place `x` or near it, a line each."""
+        return self._marked_near(self._pixel(x))
+
+    def pixels(self, count: float) -> float:
+        """So many logical pixels as a distance on the horizontal axis."""
+        (first, last), _ = self.area.viewRange()
+        return count * float(last - first) / max(float(self.area.width()), 1.0)
 
     def leaveEvent(self, event: QEvent) -> None:
         """Tell that the mouse has left."""
@@ -222,9 +255,15 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         (first, last), _ = self.area.viewRange()
         return first, last, max(1, int(self.area.width() * self.devicePixelRatioF()))
 
-    def _told_at(self, pixel: float) -> str:
+    def _pixel(self, x: float) -> float:
+        (first, _), _ = self.area.viewRange()
+        return (x - float(first)) / self.pixels(1.0)
+
+    def _marked_near(self, pixel: float) -> str:
         gap = self.gap_ticks.near(pixel)
         lines = [self.markers.text_at(pixel)]
+        near = (star for star in self._shown if abs(self._pixel(star.x) - pixel) <= NEAR)
+        lines += [star.text for star in near]
         if gap is not None:
             where = self._x_scale.words(gap, math.nan)
             lines.append(self.tr("Not a number at {where}").format(where=where))

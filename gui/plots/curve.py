@@ -8,7 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import pyqtgraph as pg
 
-from engine.pyramid import Rough
+from engine.store_reader import StoredPoints
+from gui.plots.best import Best, best_of
+from gui.plots.dashes import DASHED, SOLID, dash_of
 from gui.plots.pyramid import Array
 from gui.plots.ranges import Range
 from gui.plots.series import Series
@@ -23,8 +25,6 @@ DOTTED = 40
 
 _WIDTH = 2.0
 _DOT = 5.0
-_DASHES = (4.0, 3.0)
-"""Length of a dash and of a gap, in widths of the line."""
 
 
 class Piece(NamedTuple):
@@ -46,8 +46,14 @@ class Curve:
         self.marks_gaps = False
         """Whether a tick at the lower edge stands where a value is NaN or infinite."""
 
+        self.best_sign = 0
+        """-1: the lowest value is the best and gets a star; 1: the highest; 0: there is no star."""
+
         self.visible = True
         self.dashed = False
+        """Whether it has dashes in any case, and not only where another curve has its colour."""
+
+        self.dash = SOLID
         self.order: tuple[int, int] | None = None
         """Place among the curves; None: as they came."""
 
@@ -57,6 +63,7 @@ class Curve:
         """How many points of the series, from its beginning, stand for several each: finer ones can
         be had."""
 
+        self._best: Best | None = None
         self._piece: Piece | None = None
         self._asked: Range | None = None
         self._scale = XScale()
@@ -74,9 +81,17 @@ class Curve:
         self._faint = pg.mkPen(faint, width=1)
         self._thin = pg.mkPen(colour, width=1)
         self._thick = pg.mkPen(colour, width=_WIDTH * pixel_ratio)
-        if self.dashed:
-            self._thick.setDashPattern(_DASHES)
+        self.dash = DASHED if self.dashed else dash_of(self.colour_index, theme)
+        if self.dash.pattern:
+            self._thick.setDashPattern(self.dash.pattern)
         self._dots.setBrush(pg.mkBrush(colour))
+
+    def extend(self, points: StoredPoints) -> None:
+        """Append points, as `Series.extend` does."""
+        self.series.extend(points.step, points.value, points.time, points.rough)
+        if points.rough is not None:
+            self.coarse = len(self.series)
+        self._best = best_of(self._best, self.best_sign, points)
 
     def draw(self, x0: float, x1: float, pixels: int, *, raw: bool, log: bool) -> None:
         """Draw what lies between the places `x0` and `x1`, decimated for `pixels` pixels."""
@@ -88,14 +103,14 @@ class Curve:
             return
         series = self._drawn = self._shown(x0, x1)
         smoothed = bool(series.smoothing)
-        if smoothed and raw and not self.dashed:
+        if smoothed and raw and not self.dash.pattern:
             xs, ys = series.view(x0, x1, pixels)
             self._raw.setData(xs - x0, _scaled(ys, log), pen=self._faint)
         else:
             self._raw.clear()
         view = series.smoothed_view if smoothed else series.view
         # Dashes need a path, and a path is cheap with few points only.
-        xs, ys = view(x0, x1, min(pixels, FEW_POINTS // 4) if self.dashed else pixels)
+        xs, ys = view(x0, x1, min(pixels, FEW_POINTS // 4) if self.dash.pattern else pixels)
         xs, ys = xs - x0, _scaled(ys, log)
         few = len(xs) <= FEW_POINTS
         # A thick anti-aliased path over noise takes a second a frame; segments do not.
@@ -134,6 +149,7 @@ class Curve:
         """Forget every point."""
         self.series.clear()
         self.coarse = 0
+        self._best = None
         self._piece = self._asked = None
         self._drawn = self.series
 
@@ -154,18 +170,37 @@ class Curve:
         self._asked = wanted
         return wanted
 
-    def set_finer(self, steps: Array, values: Array, times: Array, rough: Rough | None) -> None:
+    def set_finer(self, points: StoredPoints) -> None:
         """Take the points of a piece, the answer to `missing`."""
         series = Series()
         series.set_smoothing(self.series.smoothing)
         series.set_x_scale(self._scale)
-        series.extend(steps, values, times, rough)
-        self._piece = Piece(series, exact=rough is None)
+        series.extend(points.step, points.value, points.time, points.rough)
+        self._piece = Piece(series, exact=points.rough is None)
 
     def gaps(self, x0: float, x1: float, pixels: int) -> Array:
         """Places in sight to be marked because the value there is NaN or infinite."""
         marks = self.marks_gaps and self.visible
         return self._drawn.gaps(x0, x1, pixels) if marks else np.empty(0)
+
+    def star(self) -> tuple[float, float, str] | None:
+        """Place and value of the best point and what the place is called; None: it is not seen."""
+        if self._best is None or not self.visible:
+            return None
+        x = float(self._scale.x(np.array([self._best.step]), np.array([self._best.time]))[0])
+        if math.isnan(x):
+            return None
+        return x, self._best.value, self._scale.words(x, self._best.step)
+
+    def gap_starts(self) -> Array:
+        """Places, in sight or not, where gaps that are marked begin."""
+        return self.series.gap_starts() if self.marks_gaps and self.visible else np.empty(0)
+
+    def place_beyond(self, x: float, way: int, least: float) -> float:
+        """The next point to one side, as `Series` has it: of the piece, too, if it is drawn."""
+        found = [each.place_beyond(x, way, least) for each in (self.series, self._drawn)]
+        there = [place for place in found if not math.isnan(place)]
+        return (min if way > 0 else max)(there, default=math.nan)
 
     def covers(self, x: float) -> bool:
         """Whether `x` lies between the first point and the last."""

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
-
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtWidgets import QFrame, QLabel, QStackedWidget, QVBoxLayout, QWidget
 
-from engine.pyramid import Rough
-from gui.plots.canvas import Best, Canvas
+from engine.store_reader import StoredPoints
+from gui.plots.canvas import Canvas
+from gui.plots.crosshair import Reading
 from gui.plots.curve_set import CurveSet
 from gui.plots.plot_header import PlotHeader
-from gui.plots.pyramid import Array
 from gui.plots.ranges import Range
 from gui.plots.routes import spoken
 from gui.plots.sight import Sight
@@ -52,8 +50,7 @@ class CurvePlot(QFrame):
         self._theme = theme
         self.curves = CurveSet(value_format, unit)
         self._show_raw = True
-        self._best: Best | None = None
-        self._crosshair_x: float | None = None
+        self._crosshair: tuple[float, str] | None = None
         self._headline_text = ""
         self._dirty = True
         self.canvas = Canvas(theme)
@@ -69,48 +66,32 @@ class CurvePlot(QFrame):
         self.canvas.stale.connect(self.repaint_soon)
         self.legend.toggled.connect(self._set_visible)
 
-    def set_points(
-        self,
-        curve_name: str,
-        steps: Array,
-        values: Array,
-        times: Array | None = None,
-        *,
-        rough: Rough | None = None,
-    ) -> None:
-        """Replace the points of a curve, which is made where there is none. `rough` says
-        what points stand for that are no single ones: a zoom asks for finer ones, then."""
+    def set_points(self, curve_name: str, points: StoredPoints) -> None:
+        """Replace the points of a curve, which is made where there is none."""
         if curve_name in self.curves:
             self.curves[curve_name].clear()
-        self.add_points(curve_name, steps, values, times, rough=rough)
+        self.add_points(curve_name, points)
 
-    def add_points(
-        self,
-        curve_name: str,
-        steps: Array,
-        values: Array,
-        times: Array | None = None,
-        *,
-        rough: Rough | None = None,
-    ) -> None:
-        """Append points (ascending steps; times in seconds since the epoch) to a curve, which is
-        made where there is none. `rough` as for `set_points`."""
+    def add_points(self, curve_name: str, points: StoredPoints) -> None:
+        """Append points to a curve, which is made where there is none; where they are rough, a zoom
+        asks for finer ones."""
         if curve_name not in self.curves:
             self.set_curve(curve_name)
-        curve = self.curves[curve_name]
-        curve.series.extend(steps, values, times, rough)
-        if rough is not None:
-            curve.coarse = len(curve.series)
+        self.curves[curve_name].extend(points)
         self._pages.setCurrentWidget(self.canvas)
         self._dirty = True
 
-    def set_finer(
-        self, curve_name: str, steps: Array, values: Array, times: Array, rough: Rough | None
-    ) -> None:
-        """Take finer points of a part of a curve; without `rough` there are no more of them."""
+    def set_finer(self, curve_name: str, points: StoredPoints) -> None:
+        """Take finer points of a part of a curve; where nothing is rough there are no more."""
         if curve_name in self.curves:
-            self.curves[curve_name].set_finer(steps, values, times, rough)
+            self.curves[curve_name].set_finer(points)
             self._dirty = True
+
+    def remove_curve(self, name: str) -> None:
+        """Drop a curve; the others stay in sight as they are."""
+        self.canvas.remove_curve(self.curves.remove(name))
+        self.legend.remove(name)
+        self._dirty = True
 
     def clear(self) -> None:
         """Drop every curve."""
@@ -118,7 +99,6 @@ class CurvePlot(QFrame):
             self.canvas.remove_curve(curve)
         self.curves.clear()
         self.legend.clear()
-        self._best = None
         self._headline_text = ""
         self.headline.clear()
         self.set_crosshair(None)
@@ -138,11 +118,13 @@ class CurvePlot(QFrame):
         smooth: bool | None = None,
         dashed: bool | None = None,
         marks_gaps: bool | None = None,
+        best_sign: int | None = None,
         order: tuple[int, int] | None = None,
     ) -> None:
         """Say how a curve looks, making it if needed; None leaves that as it is. One that is not
-        `smooth` is drawn as it is, wherever the smoothing slider stands. What `marks_gaps` means
-        stands in `Curve`. Curves stand in their `order`; those without come first, as they came."""
+        `smooth` is drawn as it is, wherever the smoothing slider stands. What `marks_gaps` and
+        `best_sign` mean stands in `Curve`. Curves stand in their `order`; those without come first,
+        as they came."""
         if name not in self.curves:
             self.canvas.add_curve(self.curves.add(name))
         curve = self.curves[name]
@@ -150,6 +132,8 @@ class CurvePlot(QFrame):
             curve.set_smooth(smooth)
         if marks_gaps is not None:
             curve.marks_gaps = marks_gaps
+        if best_sign is not None:
+            curve.best_sign = best_sign
         if colour_index is not None:
             curve.colour_index = colour_index
         if label is not None:
@@ -214,23 +198,17 @@ class CurvePlot(QFrame):
         self._headline_text = text
         self._dirty = True
 
-    def mark_best(self, step: float, value: float, time: float = math.nan) -> None:
-        """Put a star there."""
-        self._best = Best(step, time, value)
-        self._dirty = True
-
-    def mark_no_best(self) -> None:
-        """Take the star away."""
-        self._best = None
-        self._dirty = True
-
-    def set_crosshair(self, x: float | None) -> None:
-        """Show what the curves have at the place `x`, or nothing."""
-        self._crosshair_x = x
+    def set_crosshair(self, x: float | None, marked: str = "") -> None:
+        """Show what the curves have at the place `x` and what is `marked` there, or nothing."""
+        self._crosshair = None if x is None else (x, marked)
         if x is None:
             self.canvas.crosshair.hide()
-            return
-        self.canvas.crosshair.show(x, *self.curves.readings(x, self._theme))
+        else:
+            self.canvas.crosshair.show(x, *self.readings(x), marked)
+
+    def readings(self, x: float) -> tuple[str, list[Reading]]:
+        """What the place `x` is called, and what the curves that are seen have there."""
+        return self.curves.readings(x, self._theme)
 
     @property
     def is_stale(self) -> bool:
@@ -247,10 +225,10 @@ class CurvePlot(QFrame):
             if missing:
                 self.finer_wanted.emit(name, *missing)
         self.canvas.draw_gaps(self.curves.curves())
-        self.canvas.draw_best(self._best)
+        self.canvas.draw_stars(self.curves.stars(self._theme))
         self.headline.setText(self._headline_text or self.curves.newest())
-        if self._crosshair_x is not None:
-            self.set_crosshair(self._crosshair_x)
+        if self._crosshair is not None:
+            self.set_crosshair(*self._crosshair)
         self._dirty = not self.curves.is_smoothed
         return True
 
@@ -268,7 +246,8 @@ class CurvePlot(QFrame):
     def _dress(self, name: str) -> None:
         curve = self.curves[name]
         curve.set_look(self._theme, self.devicePixelRatioF())
-        self.legend.set_curve(name, curve.label, self._theme.curve(curve.colour_index))
+        colour = self._theme.curve(curve.colour_index)
+        self.legend.set_curve(name, curve.label, colour, curve.dash)
         self._dirty = True
 
     def _set_visible(self, name: str, visible: bool) -> None:

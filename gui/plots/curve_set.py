@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from gui.plots.best import Star
 from gui.plots.crosshair import Reading
 from gui.plots.curve import Curve
 from gui.plots.ranges import Range, union
 from gui.plots.x_scale import XScale
 from gui.theme import Theme
+from gui.translation import translate
 
 
 class CurveSet:
@@ -22,6 +24,9 @@ class CurveSet:
         self._smoothing = 0.0
         self.scale = XScale()
         """The horizontal axis on which the curves stand."""
+
+        self.own_stars = False
+        """Whether a star has the colour of its curve: where several have one."""
 
     def __contains__(self, name: str) -> bool:
         return name in self._curves
@@ -42,6 +47,10 @@ class CurveSet:
         curve.set_x_scale(self.scale)
         curve.set_smoothing(self._smoothing)
         return curve
+
+    def remove(self, name: str) -> Curve:
+        """Drop a curve, and give it back."""
+        return self._curves.pop(name)
 
     def clear(self) -> None:
         """Drop all."""
@@ -89,22 +98,42 @@ class CurveSet:
             low = min(low, fixed_low)
         return low, high if fixed_high is None else max(high, fixed_high)
 
+    def stars(self, theme: Theme) -> list[Star]:
+        """Where the best values of the curves that are seen stand."""
+        return [
+            self._star(curve, theme, *found)
+            for curve in self._curves.values()
+            if (found := curve.star())
+        ]
+
     def readings(self, x: float, theme: Theme) -> tuple[str, list[Reading]]:
         """What the place `x` is called, and what the curves that are seen have there."""
         there = [curve for curve in self._curves.values() if curve.visible and curve.covers(x)]
         step = there[0].step_at(x) if there else math.nan
         return self.scale.words(x, step), [
             Reading(
-                curve.label, theme.curve(curve.colour_index), self._spoken(curve.value_at(x))
+                curve.label,
+                theme.curve(curve.colour_index),
+                self.spoken(curve.value_at(x)),
+                curve.dash.sign,
             )
             for curve in there
-        ]  # fmt: skip
+        ]
 
     def newest(self) -> str:
         """The newest value of the first curve that is seen; empty without any."""
         shown = (curve for curve in self._curves.values() if curve.visible and len(curve.series))
         first = next(shown, None)
-        return self._spoken(first.series.last) if first else ""
+        return self.spoken(first.series.last) if first else ""
 
-    def _spoken(self, value: float) -> str:
+    def spoken(self, value: float) -> str:
+        """A value with its unit."""
         return f"{value:{self._format}}{self._unit}" if math.isfinite(value) else str(value)
+
+    def _star(self, curve: Curve, theme: Theme, x: float, value: float, where: str) -> Star:
+        if not self.own_stars:
+            text = translate("CurveSet", "Best: {value} at {where}")
+            return Star(x, value, theme.warn, text.format(value=self.spoken(value), where=where))
+        text = translate("CurveSet", "Best of {curve}: {value} at {where}")
+        text = text.format(curve=curve.label, value=self.spoken(value), where=where)
+        return Star(x, value, theme.curve(curve.colour_index), text)

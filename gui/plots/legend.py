@@ -1,17 +1,18 @@
-"""The chips above a plot, one per curve: its colour, its name, and a click that hides it."""
+"""The chips above a plot, one per curve: its colour, dash and name, and a click that hides it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QKeyEvent, QMouseEvent
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QKeyEvent, QMouseEvent, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QToolButton, QWidget
 
-from gui.state_look import switch_icon
+from gui.plots.dashes import SOLID, Dash, icon_size, legend_icon
 
 MOST_NAMED = 4
-"""More chips than these show their dots only; the names are in the tooltips."""
+"""More chips than these show their dots only, and so do those whose names have no room; the names
+are in the tooltips."""
 
 MOST_NAMED_ALONE = 6
 """The same, where the legend has a line of its own."""
@@ -27,7 +28,6 @@ class Chip(QToolButton):
         self.setObjectName("chip")
         self.setCheckable(True)
         self.setChecked(True)
-        self.setIconSize(QSize(8, 8))
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         """Take a click with Alt for itself."""
@@ -63,6 +63,11 @@ class Legend(QWidget):
         self._row.setSpacing(0)
         self._row.addStretch(1)
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Say the names if there is room for them now."""
+        super().resizeEvent(event)
+        self._show_names()
+
     def chip(self, name: str) -> Chip:
         """The chip of the curve `name`."""
         return self._chips[name]
@@ -75,7 +80,7 @@ class Legend(QWidget):
         """The curves from left to right."""
         return list(self._chips)
 
-    def set_curve(self, name: str, label: str, colour: str) -> None:
+    def set_curve(self, name: str, label: str, colour: str, dash: Dash = SOLID) -> None:
         """Show the curve `name` as `label`, with a new chip if needed."""
         if name not in self._chips:
             self._add(name)
@@ -86,7 +91,9 @@ class Legend(QWidget):
         )
         chip.setToolTip(tip.format(curve=label))
         chip.setAccessibleName(label)
-        chip.setIcon(switch_icon(colour))
+        chip.setIcon(legend_icon(colour, dash))
+        chip.setIconSize(icon_size(dash))
+        self._show_names()
 
     def arrange(self, names: Sequence[str]) -> None:
         """Put the chips in this order; every curve must be named."""
@@ -109,13 +116,18 @@ class Legend(QWidget):
         for chip in others:
             chip.setChecked(back)
 
+    def remove(self, name: str) -> None:
+        """Drop the chip of a curve."""
+        chip = self._chips.pop(name)
+        self._row.removeWidget(chip)
+        chip.hide()  # a chip that had the focus passes it on; one that is deleted would not
+        chip.deleteLater()
+        self._show_names()
+
     def clear(self) -> None:
         """Drop every chip."""
-        for chip in self._chips.values():
-            self._row.removeWidget(chip)
-            chip.hide()  # a chip that had the focus passes it on; one that is deleted would not
-            chip.deleteLater()
-        self._chips.clear()
+        for name in self.names():
+            self.remove(name)
 
     def _add(self, name: str) -> None:
         chip = Chip()
@@ -123,9 +135,14 @@ class Legend(QWidget):
         chip.alone.connect(lambda: self.show_alone(name))
         self._row.insertWidget(len(self._chips), chip)
         self._chips[name] = chip
-        named = len(self._chips) <= self._most_named
-        style = Qt.ToolButtonStyle
-        for each in self._chips.values():
-            each.setToolButtonStyle(
-                style.ToolButtonTextBesideIcon if named else style.ToolButtonIconOnly
-            )
+
+    def _show_names(self) -> None:
+        """Say the names where all of them fit: a piece of a name tells nothing."""
+        self._set_style(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        few = len(self._chips) <= self._most_named
+        if not few or self._row.minimumSize().width() > self.width():
+            self._set_style(Qt.ToolButtonStyle.ToolButtonIconOnly)
+
+    def _set_style(self, style: Qt.ToolButtonStyle) -> None:
+        for chip in self._chips.values():
+            chip.setToolButtonStyle(style)

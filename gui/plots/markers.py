@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QGraphicsObject
 
 from gui.plots.pyramid import Array
 from gui.plots.run_course import Marker, MarkerKind
+from gui.plots.sharp_line import sharp
 from gui.theme import Theme
 
 _SIZE = 4.0
@@ -22,7 +23,7 @@ _SIZE = 4.0
 _ROOM = 2 * _SIZE + 2
 """Logical pixels that a shape takes, with some space."""
 
-_NEAR = 5.0
+NEAR = 5.0
 """Logical pixels to the left and right of a marker in which the mouse finds it."""
 
 _CLOSEST = 3.0
@@ -78,12 +79,17 @@ class Markers(QGraphicsObject):
         self.markers, self._places = markers, places
         self.update()
 
+    @property
+    def places(self) -> Array:
+        """Where they stand on the horizontal axis; NaN: nowhere."""
+        return self._places
+
     def text_at(self, pixel: float) -> str:
         """What happened near this pixel of the view, a line each; empty: nothing."""
         near = [
             marker.text
             for marker, place in zip(self.markers, self._pixels(), strict=True)
-            if abs(place - pixel) <= _NEAR
+            if abs(place - pixel) <= NEAR
         ]
         more = len(near) - _MOST_TOLD
         rest = [self.tr("and {count} more").format(count=more)] if more > 0 else []
@@ -109,9 +115,8 @@ class Markers(QGraphicsObject):
             colour = self._colours[marker.kind]
             faint = QColor(colour)
             faint.setAlpha(90)
-            painter.setPen(QPen(faint, 1.0))
-            # On whole pixels: a line between two of them is two faint ones.
-            line = math.floor(x) + 0.5
+            line, width = sharp(painter, x)
+            painter.setPen(QPen(faint, width))
             painter.drawLine(QPointF(line, top + 2 * _SIZE + 1), QPointF(line, height))
             painter.setPen(Qt.PenStyle.NoPen)
             painter.setBrush(colour)

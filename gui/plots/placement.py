@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from PySide6.QtCore import QObject, QSettings
-from PySide6.QtGui import QKeySequence, QShortcut
+from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QMenu, QWidget
 
 from gui.plots.arrangement import Arrangement
 from gui.plots.curve_plot import CurvePlot
+from gui.plots.kept import Kept
 from gui.plots.plot_layout import PlotLayout
 from gui.plots.plot_menu import PlotAction
 from gui.plots.routes import PlotKind, spoken
@@ -18,20 +18,19 @@ from gui.plots.routes import PlotKind, spoken
 class Placement(QObject):
     """Puts `plots`, which are given in their natural order, where the user wants them."""
 
-    def __init__(
-        self, plots: Mapping[PlotKind, CurvePlot], settings: QSettings | None, parent: QWidget
-    ) -> None:
-        """`settings` keep order and hiding; what is enlarged is forgotten."""
+    enlarged = Signal(bool)
+    """Whether one plot has all the room now."""
+
+    def __init__(self, plots: Mapping[PlotKind, CurvePlot], kept: Kept, parent: QWidget) -> None:
+        """Order and hiding are `kept`; what is enlarged is forgotten."""
         super().__init__(parent)
         self._plots = plots
-        self._layout = PlotLayout(settings)
+        self._layout = PlotLayout(kept)
         self._enlarged: PlotKind | None = None
         self.panel = Arrangement()
         """Where the plots are seen."""
 
         self.panel.dropped.connect(self.move)
-        self._back = QShortcut(QKeySequence("Escape"), parent, self.show_all)
-        self._back.setEnabled(False)
 
     def kinds(self) -> list[PlotKind]:
         """All plots in their order, hidden ones too."""
@@ -45,9 +44,11 @@ class Placement(QObject):
             kinds = [self._enlarged]
         self.panel.show_plots({kind: self._plots[kind] for kind in kinds})
 
-    def remove(self, plot: CurvePlot) -> None:
-        """Take a plot away for good."""
+    def remove(self, kind: PlotKind, plot: CurvePlot) -> None:
+        """Take a plot away for good; where it was enlarged, the others are seen again."""
         self.panel.remove(plot)
+        if kind == self._enlarged:
+            self.show_all()
 
     def do(self, kind: PlotKind, action: PlotAction) -> None:
         """Do what the menu of a plot says about its place."""
@@ -70,6 +71,11 @@ class Placement(QObject):
         """Hide a plot or show it again."""
         self._layout.hide(title, hidden=hidden)
         self.refresh()
+
+    @property
+    def is_enlarged(self) -> bool:
+        """Whether one plot has all the room."""
+        return self._enlarged is not None
 
     def show_all(self) -> None:
         """Show the others beside the enlarged one again."""
@@ -106,7 +112,7 @@ class Placement(QObject):
 
     def _enlarge(self, kind: PlotKind | None) -> None:
         self._enlarged = kind
-        self._back.setEnabled(kind is not None)
         for plot in self._plots.values():
             plot.header.menu.set_enlarged(kind is not None)
         self.refresh()
+        self.enlarged.emit(kind is not None)

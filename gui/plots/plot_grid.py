@@ -8,13 +8,11 @@ from functools import partial
 from PySide6.QtCore import QSettings, Signal
 from PySide6.QtWidgets import QWidget
 
-from engine.pyramid import Rough
-from engine.store_reader import StoredEvent
-from gui.plots.bar_memory import BarMemory
+from engine.store_reader import StoredEvent, StoredPoints
 from gui.plots.curve_plot import CurvePlot
+from gui.plots.kept import Kept
 from gui.plots.plot_menu import PlotAction
 from gui.plots.plot_panel import PlotPanel
-from gui.plots.pyramid import Array
 from gui.plots.routes import DEVICE_MEMORY, DEVICE_UTILISATION, LOSS, PlotKind
 from gui.plots.run_course import RunCourse
 from gui.plots.sorter import Sorter
@@ -43,44 +41,26 @@ class PlotGrid(PlotPanel):
     ) -> None:
         """`settings` keep the layout and the choices of the bar. `throughput`: whether
         `train/samples_per_second` gets a plot, too."""
-        super().__init__(theme, settings, parent)
+        super().__init__(theme, Kept(settings, "plots"), parent)
         self._course = RunCourse()
         self._sorter = Sorter(self._plots, self.plot_of, throughput=throughput)
-        self._memory = BarMemory(self.bar, settings, self)
         self.bar.x_chosen.connect(self._place_again)
         self.bar.markers.toggled.connect(self._place_again)
         for kind in _ALWAYS:
             self.plot_of(kind)
 
-    def add_points(
-        self,
-        series: str,
-        steps: Array,
-        values: Array,
-        times: Array | None = None,
-        rough: Rough | None = None,
-    ) -> None:
-        """Append points of the engine's `series`, with ascending steps and times (seconds since the
-        epoch). `rough` as for `set_points`."""
-        self._sorter.take(series, steps, values, times, replace=False, rough=rough)
+    def add_points(self, series: str, points: StoredPoints) -> None:
+        """Append points of the engine's `series`; where they are rough, zooming in asks for finer
+        ones."""
+        self._sorter.take(series, points, replace=False)
 
-    def set_points(
-        self,
-        series: str,
-        steps: Array,
-        values: Array,
-        times: Array | None = None,
-        rough: Rough | None = None,
-    ) -> None:
-        """Replace the points of the engine's `series`. `rough` says what they stand for where
-        they are no single ones: zooming in asks for finer ones, then."""
-        self._sorter.take(series, steps, values, times, replace=True, rough=rough)
+    def set_points(self, series: str, points: StoredPoints) -> None:
+        """Replace the points of the engine's `series`."""
+        self._sorter.take(series, points, replace=True)
 
-    def set_finer(
-        self, series: str, steps: Array, values: Array, times: Array, rough: Rough | None
-    ) -> None:
-        """Take finer points of a part of a series; `rough` as for `set_points`."""
-        self._sorter.take_finer(series, steps, values, times, rough)
+    def set_finer(self, series: str, points: StoredPoints) -> None:
+        """Take finer points of a part of a series: the answer to `finer_wanted`."""
+        self._sorter.take_finer(series, points)
 
     def set_edits(self, edits: Mapping[int, str]) -> None:
         """Say what was changed in the settings before an attempt, by its number."""
@@ -101,14 +81,9 @@ class PlotGrid(PlotPanel):
             plot.clear()
             if kind not in _ALWAYS:
                 self._remove(kind)
-        self._begin()
+        self.begin()
         self._place_again()
         self.placement.refresh()
-
-    def reset_layout(self) -> None:
-        """Every plot in the natural order, and the bar as it was at first."""
-        self.placement.reset()
-        self._memory.reset()
 
     def set_device_labels(self, labels: Mapping[str, str]) -> None:
         """Name the devices; their order decides their colours, as in the list of devices."""

@@ -33,8 +33,8 @@ class PlotHeader(QWidget):
         self.title.setToolTip(
             self.tr(
                 "Drag to move the plot, double click to enlarge it.\n"
-                "With the keyboard: Tab to the plot, + and − zoom, the arrow keys move, F shows "
-                "everything, Esc leaves the enlarged plot."
+                "With the keyboard: Tab to the plot, ← and → read the values, M goes to the next "
+                "mark, + and − zoom, F shows everything; ? lists all keys."
             )
         )
         self.legend = Legend(MOST_NAMED_ALONE if wide_legend else MOST_NAMED)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from PySide6.QtCore import QSettings
+from gui.plots.kept import Kept
 
-_ORDER, _HIDDEN = "plots/order", "plots/hidden"
+_ORDER, _HIDDEN = "order", "hidden"
 
 
 class PlotLayout:
     """Knows plots by their titles: it holds for every run, whatever plots that has."""
 
-    def __init__(self, settings: QSettings | None = None) -> None:
-        """Without `settings` nothing is kept."""
-        self._settings = settings
+    def __init__(self, kept: Kept) -> None:
+        """What was `kept` holds from the beginning."""
+        self._kept = kept
         self._order = self._read(_ORDER)
         self._hidden = set(self._read(_HIDDEN))
 
@@ -58,12 +58,11 @@ class PlotLayout:
         self._write()
 
     def _read(self, key: str) -> list[str]:
-        found = self._settings.value(key) if self._settings else None
+        found = self._kept.value(key)
         if isinstance(found, str):  # a list of one comes back as its only word
             return [found] if found else []
         return [str(each) for each in found] if isinstance(found, list) else []
 
     def _write(self) -> None:
-        if self._settings is not None:
-            self._settings.setValue(_ORDER, self._order)
-            self._settings.setValue(_HIDDEN, sorted(self._hidden))
+        self._kept.keep(_ORDER, self._order)
+        self._kept.keep(_HIDDEN, sorted(self._hidden))

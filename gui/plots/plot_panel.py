@@ -5,11 +5,12 @@ from __future__ import annotations
 from functools import partial
 from itertools import pairwise
 
-from PySide6.QtCore import QSettings
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
+from gui.plots.bar_memory import BarMemory
 from gui.plots.curve_plot import CurvePlot
+from gui.plots.kept import Kept
 from gui.plots.placement import Placement
 from gui.plots.plot_bar import PlotBar
 from gui.plots.plot_menu import PlotAction
@@ -21,17 +22,18 @@ from gui.theme import Theme
 class PlotPanel(QWidget):
     """The bar and the plots; `tick` paints, a plot at a time."""
 
-    def __init__(
-        self, theme: Theme, settings: QSettings | None = None, parent: QWidget | None = None
-    ) -> None:
-        """`settings` keep the layout."""
+    def __init__(self, theme: Theme, kept: Kept, parent: QWidget | None = None) -> None:
+        """The layout and the choices of the bar are `kept`."""
         super().__init__(parent)
         self._theme = theme
         self._plots: dict[PlotKind, CurvePlot] = {}
         self._next = 0
         self._zoom_ended_follow = False
+        self.pointed_at: float | None = None
+        """Where the crosshair of all plots stands on the horizontal axis."""
+
         self.bar = PlotBar(theme)
-        self.placement = Placement(self._plots, settings, self)
+        self.placement = Placement(self._plots, kept, self)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(8)
@@ -45,6 +47,7 @@ class PlotPanel(QWidget):
         self.bar.link_x.toggled.connect(self._link)
         self.bar.follow.toggled.connect(self._set_follow)
         self.bar.fit.clicked.connect(self.fit)
+        self._memory = BarMemory(self.bar, kept, self)
 
     def plots(self) -> list[CurvePlot]:
         """The plots, in their order."""
@@ -65,6 +68,18 @@ class PlotPanel(QWidget):
         """Let every plot go on to show everything, or hold it still."""
         self.bar.follow.setChecked(follow)
         self._set_follow(follow)
+
+    def begin(self) -> None:
+        """Show other runs than before: follow them, unless the user has switched that off; a zoom
+        into those before says nothing about these."""
+        self.set_follow(self.bar.follow.isChecked() or self._zoom_ended_follow)
+        self.fit()
+        self.point_at(None)
+
+    def reset_layout(self) -> None:
+        """Every plot in the natural order, and the bar as it was at first."""
+        self.placement.reset()
+        self._memory.reset()
 
     def fit(self) -> None:
         """Show everything in every plot; those that were zoomed by hand follow again, if any do."""
@@ -101,6 +116,14 @@ class PlotPanel(QWidget):
             QWidget.setTabOrder(stop, following)
         return super().focusNextPrevChild(next)
 
+    def point_at(self, x: float | None, teller: CurvePlot | None = None) -> None:
+        """Let the crosshair of all plots stand at the place `x`, or nowhere; in `teller` it says
+        what is marked there, too."""
+        self.pointed_at = x
+        for plot in self._plots.values():
+            told = plot.canvas.marked_at(x) if x is not None and plot is teller else ""
+            plot.set_crosshair(x, told)
+
     def has(self, kind: PlotKind) -> bool:
         """Whether there is a plot of `kind`."""
         return kind in self._plots
@@ -118,12 +141,6 @@ class PlotPanel(QWidget):
             self.placement.refresh()
         return self._plots[kind]
 
-    def _begin(self) -> None:
-        """Another run is shown: follow it, unless the user has switched that off; a zoom into the
-        one before says nothing about this one."""
-        self.set_follow(self.bar.follow.isChecked() or self._zoom_ended_follow)
-        self.fit()
-
     def _furnish(self, kind: PlotKind, plot: CurvePlot) -> None:
         """Connect a new plot with what this kind of panel has for it."""
 
@@ -132,7 +149,7 @@ class PlotPanel(QWidget):
         raise NotImplementedError
 
     def _remove(self, kind: PlotKind) -> None:
-        self.placement.remove(self._plots.pop(kind))
+        self.placement.remove(kind, self._plots.pop(kind))
 
     def _make(self, kind: PlotKind) -> CurvePlot:
         plot = CurvePlot(
@@ -150,7 +167,7 @@ class PlotPanel(QWidget):
         plot.sight.zoomed.connect(lambda first, last: self._zoomed(plot, first, last))
         plot.sight.followed.connect(self._followed)
         plot.sight.fitted.connect(lambda: self._fitted(plot))
-        plot.hovered.connect(self._hovered)
+        plot.hovered.connect(self.point_at)
         plot.header.menu.chosen.connect(partial(self._do, kind))
         plot.header.double_clicked.connect(partial(self._do, kind, PlotAction.ENLARGE))
         return plot
@@ -181,10 +198,6 @@ class PlotPanel(QWidget):
         self._zoom_ended_follow = False
         for plot in self._plots.values():
             plot.sight.set_follow(follow)
-
-    def _hovered(self, x: float | None) -> None:
-        for plot in self._plots.values():
-            plot.set_crosshair(x)
 
     def _zoomed(self, moved: CurvePlot, first: float, last: float) -> None:
         if self.bar.link_x.isChecked():

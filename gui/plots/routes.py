@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from engine.best_figures import less_is_better
+from gui import wording
 from gui.translation import QT_TRANSLATE_NOOP, translate
 
 THROUGHPUT = "train/samples_per_second"
@@ -45,8 +46,8 @@ class Route(NamedTuple):
     """What the values are multiplied by to be in the plot's unit."""
 
     smooth: bool = True
-    best: int = 0
-    """-1: the lowest value is the best and gets a star; 1: the highest; 0: no star."""
+    best_sign: int = 0
+    """As in `Curve`."""
 
     marks_gaps: bool = False
     """Whether a value that is NaN or infinite is marked: where that says that something is wrong,
@@ -159,7 +160,7 @@ def route(series: str) -> Route | None:
         case "train" if name == "loss":
             return Route(LOSS, _TRAIN, 0, marks_gaps=True)
         case "validation" if name == "loss":
-            return Route(LOSS, _VAL, 1, smooth=False, best=-1, marks_gaps=True)
+            return Route(LOSS, _VAL, 1, smooth=False, best_sign=-1, marks_gaps=True)
         case "train" if series == THROUGHPUT:
             return Route(THROUGHPUT_PLOT, _TRAIN, 0)
         case "train" if name == "learning_rate":
@@ -167,10 +168,10 @@ def route(series: str) -> Route | None:
         case "train" if name == "gradient_norm":
             return Route(GRADIENT_NORM, _TRAIN, 0, marks_gaps=True)
         case "train" if name:
-            return Route(_metric(name, 2), _TRAIN, 0, _factor(name))
+            return Route(_metric(series), _TRAIN, 0, _factor(name))
         case "validation" if name:
-            best = -1 if less_is_better(name) else 1
-            return Route(_metric(name, 1), _VAL, 1, _factor(name), smooth=False, best=best)
+            sign = -1 if less_is_better(name) else 1
+            return Route(_metric(series), _VAL, 1, _factor(name), smooth=False, best_sign=sign)
         case "device":
             device, _, figure = name.rpartition("/")
             found = _DEVICE_ROUTES.get(figure)
@@ -189,13 +190,12 @@ def _of_rank(found: Route | None, rank: str) -> Route | None:
     return found._replace(rank=int(rank), colour_index=colour)
 
 
-def _metric(name: str, rank: int) -> PlotKind:
-    title = name.replace("_", " ").replace("/", " ").capitalize()
+def _metric(series: str) -> PlotKind:
+    """The plot that training and validation share, and no other metric."""
+    title = wording.capitalized(wording.metric_name(series))
     if title in _TITLES:
         title = translate("Plots", "{metric} (metric)").format(metric=spoken(title))
-    if "accuracy" in name:
-        return PlotKind(title, 1, "%", ".1f")
-    return PlotKind(title, rank)
+    return PlotKind(title, 1, "%", ".1f") if "accuracy" in series else PlotKind(title, 1)
 
 
 def _factor(name: str) -> float:

@@ -128,6 +128,18 @@ class Series:
         steps = self._steps.values
         return float(steps[min(first, len(steps) - 1)]), float(steps[max(last - 1, 0)])
 
+    def place_beyond(self, x: float, way: int, least: float) -> float:
+        """The place of the next point after `x` (`way` 1) or before it (-1) that is `least` away or
+        more; NaN where there is none."""
+        xs = self._x.values
+        # Beside seconds since the epoch a pixel may be lost in rounding: hence both.
+        if way > 0:
+            index = max(np.searchsorted(xs, x, "right"), np.searchsorted(xs, x + least, "left"))
+        else:
+            both = np.searchsorted(xs, x, "left"), np.searchsorted(xs, x - least, "right")
+            index = min(both) - 1
+        return float(xs[index]) if 0 <= index < len(xs) else math.nan
+
     def step_at(self, x: float) -> float:
         """The step of the point nearest to `x`; NaN outside of the curve."""
         index = self._nearest(x)
@@ -177,6 +189,11 @@ class Series:
         first = np.searchsorted(places, np.linspace(x0, x1, pixels + 1))
         first[-1] = np.searchsorted(places, x1, "right")
         return places[first[:-1][np.diff(first) > 0]]
+
+    def gap_starts(self) -> Array:
+        """Places where the values begin to be NaN or infinite."""
+        gaps = self._gaps.values.astype(np.intp)
+        return self._x.values[gaps[np.diff(gaps, prepend=-2) > 1]]
 
     def value_at(self, x: float, *, smoothed: bool = False) -> float:
         """The value at the point nearest to `x`; NaN outside of the curve."""

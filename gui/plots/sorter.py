@@ -1,19 +1,15 @@
-"""Takes the series of a run to their plots: names, colours, units, best values and headlines."""
+"""Takes the series of a run to their plots: names, colours, units and headlines."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-import numpy as np
-
-from engine.pyramid import Rough
+from engine.store_reader import StoredPoints
 from gui.plots.curve_plot import CurvePlot
 from gui.plots.headlines import Headlines
-from gui.plots.pyramid import Array
-from gui.plots.routes import DEVICE_PLOTS, LOSS, THROUGHPUT, PlotKind, Route, route, spoken
+from gui.plots.routes import DEVICE_PLOTS, LOSS, THROUGHPUT, PlotKind, route, spoken
 from gui.plots.run_course import Marker
-from gui.theme import DARK
 from gui.translation import translate
 
 
@@ -37,7 +33,6 @@ class Sorter:
     def clear(self) -> None:
         """Forget the run; the names of the devices stay."""
         self._headlines = Headlines()
-        self._best: dict[str, float] = {}
         self._ranks: set[int] = set()
         self._series: dict[tuple[PlotKind, str], str] = {}
 
@@ -50,16 +45,7 @@ class Sorter:
         """The engine's name of a curve; KeyError for an unknown one."""
         return self._series[kind, curve_name]
 
-    def take(
-        self,
-        series: str,
-        steps: Array,
-        values: Array,
-        times: Array | None,
-        *,
-        replace: bool,
-        rough: Rough | None = None,
-    ) -> None:
+    def take(self, series: str, points: StoredPoints, *, replace: bool) -> None:
         """Append points to the curve of the engine's `series`, or `replace` them."""
         place = route(series)
         if place is None or (series == THROUGHPUT and not self._throughput):
@@ -75,33 +61,24 @@ class Sorter:
                 label=None if place.is_device else spoken(place.label),
                 smooth=place.smooth,
                 marks_gaps=place.marks_gaps,
+                best_sign=place.best_sign,
                 order=order,
             )
             if place.is_device:
                 self._dress_device(plot, name)
             elif place.rank is not None:
                 self._dress_ranks(place.rank)
-        scaled = np.asarray(values, dtype=np.float64) * place.factor
-        rough = rough and rough.scaled(place.factor)
-        if replace:
-            plot.set_points(name, steps, scaled, times, rough=rough)
-        else:
-            plot.add_points(name, steps, scaled, times, rough=rough)
-        if place.best:
-            self._mark_best(series, place, steps, scaled, times, replace=replace)
+        points = points.scaled(place.factor)
+        (plot.set_points if replace else plot.add_points)(name, points)
         if place.is_device or place.rank is not None:
-            plot.set_headline(self._headlines.take(place, scaled, replace=replace))
+            plot.set_headline(self._headlines.take(place, points.value, replace=replace))
 
-    def take_finer(
-        self, series: str, steps: Array, values: Array, times: Array, rough: Rough | None
-    ) -> None:
+    def take_finer(self, series: str, points: StoredPoints) -> None:
         """Take finer points of a part of a curve."""
         place = route(series)
         if place is not None and place.plot in self._plots:
-            scaled = values * place.factor
-            rough = rough and rough.scaled(place.factor)
             plot = self._plots[place.plot]
-            plot.set_finer(place.curve_name, steps, scaled, times, rough)
+            plot.set_finer(place.curve_name, points.scaled(place.factor))
 
     def placed(self, markers: Sequence[Marker]) -> list[Marker]:
         """`markers`, those whose time alone is known at the step that the loss had reached."""
@@ -121,37 +98,10 @@ class Sorter:
             for device in plot.curve_names() if kind in DEVICE_PLOTS else ():
                 self._dress_device(plot, device)
 
-    def _mark_best(
-        self,
-        series: str,
-        place: Route,
-        steps: Array,
-        values: Array,
-        times: Array | None,
-        *,
-        replace: bool,
-    ) -> None:
-        if replace:
-            self._best.pop(series, None)
-            self._plots[place.plot].mark_no_best()
-        merits = np.where(np.isfinite(values), place.best * values, -math.inf)
-        if not len(merits):
-            return
-        top = int(np.argmax(merits))
-        if merits[top] > self._best.get(series, -math.inf):
-            self._best[series] = float(merits[top])
-            time = math.nan if times is None else float(times[top])
-            self._plots[place.plot].mark_best(float(steps[top]), float(values[top]), time)
-
     def _dress_device(self, plot: CurvePlot, device: str) -> None:
         order = list(self._device_labels)
         index = order.index(device) if device in order else None
-        plot.set_curve(
-            device,
-            colour_index=index,
-            label=self._device_labels.get(device),
-            dashed=index is not None and index // len(DARK.cycle) % 2 == 1,  # the colours again
-        )
+        plot.set_curve(device, colour_index=index, label=self._device_labels.get(device))
 
     def _dress_ranks(self, rank: int) -> None:
         """Name the curves of the ranks: as soon as there are several, with the rank's number."""

@@ -107,8 +107,8 @@ def test_half_a_million_points_are_all_kept_and_the_window_holds_a_part(
     write_spec(folder, wanted, catalog.recipe(wanted.recipe))
     reader, figures = StoreReader(), RunFigures()
     held: dict[str, int] = {}
-    reader.curve.connect(lambda series, steps, _: held.update({series: len(steps)}))
-    reader.points.connect(lambda series, steps, _: held.update({series: held[series] + len(steps)}))
+    reader.curve.connect(lambda series, new: held.update({series: len(new.step)}))
+    reader.points.connect(lambda series, new: held.update({series: held[series] + len(new.step)}))
     reader.curve.connect(figures.take_curve)
     reader.points.connect(figures.take_points)
     reader.status_changed.connect(figures.show_info)

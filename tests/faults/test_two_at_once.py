@@ -14,7 +14,7 @@ from engine.client import CannotStart
 from engine.commands import Stop
 from engine.events import AttemptStarted, CheckpointSaved, CommandReceived
 from engine.process import PROJECT
-from engine.store_reader import StoredEvent
+from engine.store_reader import StoredEvent, StoredPoints
 from gui.background import Background
 from gui.run_controller import RunController
 from gui.store_reader import StoreReader
@@ -47,13 +47,13 @@ class Window:
         self.reader.watch(None)
         self.background.finish()
 
-    def _points(self, series: str, steps: object, values: list[float]) -> None:
+    def _points(self, series: str, points: StoredPoints) -> None:
         if series == "train/loss":
-            self.losses.extend(values)
+            self.losses.extend(points.value)
 
-    def _curve(self, series: str, steps: object, values: list[float]) -> None:
+    def _curve(self, series: str, points: StoredPoints) -> None:
         if series == "train/loss":
-            self.losses = list(values)
+            self.losses = list(points.value)
 
 
 def command_line(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QTabWidget
 from pytestqt.qtbot import QtBot
 
 from engine import queue
@@ -183,6 +184,36 @@ def test_the_layout_is_remembered_and_can_be_reset(open_deck: Callable[[], Deck]
     assert not again.bottom.isVisible()
     again.reset_layout.trigger()
     assert again.bottom.isVisible()
+
+
+def test_the_layout_of_all_plots_is_reset(open_deck: Callable[[], Deck]) -> None:
+    deck = open_deck()
+    bars = (deck.plots.bar, deck.runs.comparison.plots.bar)
+    for bar in bars:
+        bar.log_y.click()
+    deck.window.reset_layout.trigger()
+    assert not any(bar.log_y.isChecked() for bar in bars)
+
+
+def test_the_open_tab_is_remembered_and_reset_too(open_deck: Callable[[], Deck]) -> None:
+    deck = open_deck()
+    assert deck.log.isVisible()
+    tabs = deck.window.findChild(QTabWidget)
+    assert tabs is not None
+    tabs.setCurrentWidget(deck.events)
+    deck.window.close()
+    again = open_deck()
+    assert again.events.isVisible()
+    assert not again.log.isVisible()
+    again.window.reset_layout.trigger()
+    assert again.log.isVisible()
+
+
+@pytest.mark.parametrize("word", ["", "somewhere", 7])
+def test_a_tab_that_there_is_not_is_not_opened(open_deck: Callable[[], Deck], word: object) -> None:
+    deck = open_deck()
+    deck.settings.setValue("window/tab", word)
+    assert open_deck().log.isVisible()
 
 
 def test_the_theme_is_remembered(open_deck: Callable[[], Deck]) -> None:

@@ -14,6 +14,7 @@ from engine import client
 from engine.commands import Stop
 from engine.events import CacheEmptied, CheckpointSaved, Paused
 from engine.run_state import RunState
+from engine.store_reader import StoredPoints
 from gui.app import Deck
 from gui.theme import ThemeController
 from tests.gui.conftest import wait_for_runs
@@ -34,13 +35,13 @@ class Spectator:
         deck.reader.events.connect(lambda new: self.events.extend(type(e.event) for e in new))
         deck.reader.status_changed.connect(lambda info: setattr(self, "state", info.state))
 
-    def _curve(self, series: str, steps: list[float], _: object) -> None:
+    def _curve(self, series: str, points: StoredPoints) -> None:
         if series == "train/loss":
-            self.steps = [int(step) for step in steps]
+            self.steps = [int(step) for step in points.step]
 
-    def _points(self, series: str, steps: list[float], _: object) -> None:
+    def _points(self, series: str, points: StoredPoints) -> None:
         if series == "train/loss":
-            self.steps += [int(step) for step in steps]
+            self.steps += [int(step) for step in points.step]
 
 
 @pytest.fixture

@@ -45,6 +45,29 @@ def room(qtbot: QtBot, qapp: QApplication) -> Room:
     return Room(qtbot, qapp)
 
 
+GPU = "GPU-3f6b0c1e-0000-4444-8888-000000000001"
+TOOK = StoredEvent(4, 0.8, WorkerStarted(0, 4711, (GPU,)))
+
+
+def test_a_gpu_is_called_what_it_is_called_everywhere(room: Room) -> None:
+    room.desk.take_events([TOOK])
+    room.desk.take_output(0, [f"a worker prints {GPU}"])
+    room.desk.set_device_labels({GPU: "GPU 1", "cpu": "CPU"})
+    room.desk.take_events([TOOK])
+    lines = room.log.toPlainText().split("\n")
+    assert [line.split("  ")[-1] for line in lines] == [
+        "Worker process 4711 started for GPU 1.",
+        f"a worker prints {GPU}",
+        "Worker process 4711 started for GPU 1.",
+    ], "what was said before its name was known, too; but a worker's words are its own"
+    model = room.events.model()
+    texts = {model.index(row, model.columnCount() - 1).data() for row in range(2)}
+    assert texts == {"Worker process 4711 started for GPU 1."}
+    room.bar.filter.setText("gpu 1")
+    assert model.rowCount() == 2
+    assert len(room.log.toPlainText().split("\n")) == 2
+
+
 def test_the_lines_of_one_rank(room: Room) -> None:
     room.desk.take_output(2, ["from two"])
     room.desk.take_output(0, ["from zero"])
@@ -77,15 +100,18 @@ def test_searching_marks_all_lines_and_goes_round(room: Room) -> None:
     assert room.selected()[-7:] == found[1]
 
 
-def test_the_log_waits_for_the_last_letter_and_return_does_not(room: Room, qtbot: QtBot) -> None:
+def test_both_wait_for_the_last_letter_and_return_does_not(room: Room, qtbot: QtBot) -> None:
+    room.desk.take_events([SAVED])
     room.desk.take_output(0, ["alpha 1", "beta", "Alpha 2"])
     QTest.keyClicks(room.bar.filter, "alpha")
     assert "beta" in room.log.toPlainText()
+    assert room.events.model().rowCount() == 1
     room.desk.take_output(0, ["gamma"])
     room.log.count()
     assert room.bar.matches.text() == "", "it would be of another text"
     qtbot.waitUntil(lambda: room.bar.matches.text() == "2")
     assert "beta" not in room.log.toPlainText()
+    assert room.events.model().rowCount() == 0
     QTest.keyClicks(room.bar.filter, " 2")
     QTest.keyClick(room.bar.filter, Qt.Key.Key_Return)
     assert room.selected().endswith("Alpha 2")

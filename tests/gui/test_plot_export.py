@@ -13,7 +13,7 @@ from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from engine.store_reader import Curve
+from engine.store_reader import StoredPoints
 from gui.background import Background
 from gui.compare.curve_tail import News
 from gui.compare.plots import ComparisonPlots
@@ -24,6 +24,7 @@ from gui.plots.plot_grid import PlotGrid
 from gui.plots.plot_menu import PlotAction
 from gui.store_reader import StoreReader
 from gui.theme import DARK
+from tests.gui.points import points_of
 
 
 @pytest.fixture
@@ -32,7 +33,9 @@ def plot(qtbot: QtBot) -> CurvePlot:
     qtbot.addWidget(made)
     made.resize(400, 250)
     made.show()
-    made.add_points("train", np.arange(100.0), np.arange(100.0), 1.7e9 + np.arange(100.0))
+    made.add_points(
+        "train", points_of(np.arange(100.0), np.arange(100.0), 1.7e9 + np.arange(100.0))
+    )
     made.refresh()
     return made
 
@@ -156,7 +159,7 @@ def test_every_entry_of_a_menu_in_the_comparison_exports_all_its_runs(qtbot: QtB
     compared = ComparisonPlots(DARK)
     qtbot.addWidget(compared)
     compared.show_runs([], {"7": 0, "8": 1}, None)
-    points = Curve(np.arange(3.0), np.arange(3.0), np.arange(3.0), 3)
+    points = StoredPoints(np.arange(3.0), np.arange(3.0), np.arange(3.0), 3)
     for run_id in ("7", "8"):
         compared.take(run_id, News("validation/loss", points, True))
     plot = compared.plot("Validation loss")

@@ -53,9 +53,11 @@ def test_two_states_are_drawn_and_the_users_runs_are_left_alone(
 
 def test_every_state_has_its_pictures() -> None:
     names = [picture.name for picture in screenshots.PICTURES]
-    assert len(set(names)) == len(names) == (len(STATES) - 1) * 2 * 3 + 2
+    assert len(set(names)) == len(names) == (len(STATES) - 1) * 2 * 4 + 2
     fine = next(each for each in screenshots.PICTURES if each.size == (3840, 2160))
     assert (fine.scale, fine.logical_size) == (2, (1920, 1080))
+    laptop = next(each for each in screenshots.PICTURES if each.size == (1920, 1200))
+    assert (laptop.scale, laptop.logical_size) == (1.5, (1280, 800))
 
 
 def test_a_pattern_that_fits_no_picture_is_refused(tmp_path: Path) -> None:

@@ -25,8 +25,8 @@ class Screen:
         self.states: list[RunState] = []
         self.log: list[tuple[int, str]] = []
         self.troubles: list[str] = []
-        reader.curve.connect(lambda name, steps, _: self.curves.update({name: list(steps)}))
-        reader.points.connect(lambda name, steps, _: self.curves[name].extend(steps))
+        reader.curve.connect(lambda name, new: self.curves.update({name: list(new.step)}))
+        reader.points.connect(lambda name, new: self.curves[name].extend(new.step))
         reader.events.connect(lambda new: self.events.extend(each.event for each in new))
         reader.status_changed.connect(lambda info: self.states.append(info.state))
         reader.log_lines.connect(lambda rank, new: self.log.extend((rank, line) for line in new))

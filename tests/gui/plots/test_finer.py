@@ -23,6 +23,7 @@ from gui.plots.x_scale import XKind
 from gui.store_reader import StoreReader
 from gui.theme import DARK
 from tests.gui.plots.conftest import paint
+from tests.gui.points import points_of
 
 COUNT = 60_000
 
@@ -49,17 +50,17 @@ def background() -> Iterator[Background]:
 
 def test_a_window_of_a_series_is_exact_or_keeps_its_spikes(long_run: Any) -> None:
     with RunReader(long_run.folder) as reader:
-        exact, whole = reader.window("train/loss", 100, 200)
-        assert whole
+        exact = reader.window("train/loss", 100, 200)
+        assert exact.rough is None
         assert list(exact.step) == list(range(99, 202))
         assert list(exact.value) == list(exact.step)
-        blocks, whole = reader.window("train/loss", 20_001, 50_000, most=1000)
-        assert not whole
+        blocks = reader.window("train/loss", 20_001, 50_000, most=1000)
+        assert blocks.rough is not None
         assert len(blocks.step) <= 1100
         assert blocks.step[0] <= 20_000
         assert blocks.step[-1] >= 50_001
         assert blocks.value.min() == -1e6
-        assert len(reader.window("nothing", 1, 2)[0].step) == 0
+        assert len(reader.window("nothing", 1, 2).step) == 0
         together = np.concatenate([part.step for part in reader.batches("train/loss", 7000)])
     assert np.array_equal(together, np.arange(1, COUNT + 1))
 
@@ -103,7 +104,7 @@ def test_zooming_in_fetches_every_point_in_the_background(
 def test_a_marker_says_what_it_stands_for_and_can_be_hidden(
     grid: PlotGrid, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    grid.add_points("train/loss", np.arange(100.0), np.arange(100.0), np.arange(100.0))
+    grid.add_points("train/loss", points_of(np.arange(100.0), np.arange(100.0), np.arange(100.0)))
     grid.take_events(
         [
             StoredEvent(1, 0.0, AttemptStarted(1, 1, 0.0)),
@@ -137,6 +138,6 @@ def test_a_marker_says_what_it_stands_for_and_can_be_hidden(
 def test_ranks_stand_by_their_number(grid: PlotGrid) -> None:
     for rank in (10, 2, 0):
         for figure in ("compute_share", "data_share"):
-            grid.add_points(f"rank/{rank}/{figure}", np.arange(3.0), np.arange(3.0))
+            grid.add_points(f"rank/{rank}/{figure}", points_of(np.arange(3.0), np.arange(3.0)))
     names = grid.plot("Step time").legend.names()
     assert names == [f"{figure} {rank}" for rank in (0, 2, 10) for figure in ("data", "compute")]

@@ -15,6 +15,7 @@ from gui.plots.routes import LOSS
 from gui.plots.x_scale import XKind
 from gui.theme import DARK
 from tests.gui.plots.conftest import in_sight, paint
+from tests.gui.points import points_of
 
 STEPS = np.arange(1.0, 101.0)
 HIGH = np.linspace(500, 600, 100)
@@ -35,17 +36,17 @@ def zoom(grid: PlotGrid) -> None:
 @pytest.mark.parametrize("linked", [True, False])
 def test_another_run_is_seen_after_a_zoom(grid: PlotGrid, linked: bool) -> None:
     grid.bar.link_x.setChecked(linked)
-    grid.add_points("train/loss", STEPS / 10, HIGH / 10)
+    grid.add_points("train/loss", points_of(STEPS / 10, HIGH / 10))
     paint(grid)
     zoom(grid)
     grid.clear()
     assert grid.bar.follow.isChecked()
     for series in ("train/loss", "validation/figure", "train/learning_rate"):
-        grid.add_points(series, STEPS, HIGH)
+        grid.add_points(series, points_of(STEPS, HIGH))
     grid.resize(1000, 1600)
     paint(grid)
     assert all(shows_all(grid, title) for title in ("Loss", "Figure", "Learning rate"))
-    grid.add_points("train/loss", STEPS + 100, HIGH)
+    grid.add_points("train/loss", points_of(STEPS + 100, HIGH))
     paint(grid)
     assert in_sight(grid.plot("Loss"))[1] > 200, "it follows"
 
@@ -55,12 +56,12 @@ def test_who_does_not_follow_sees_all_of_the_next_run_once(grid: PlotGrid) -> No
     grid.bar.follow.click()
     for _ in range(2):
         paint(grid)  # plots without points have nothing to fit yet
-        grid.add_points("train/loss", STEPS, HIGH)
-        grid.add_points("validation/figure", STEPS, HIGH)
+        grid.add_points("train/loss", points_of(STEPS, HIGH))
+        grid.add_points("validation/figure", points_of(STEPS, HIGH))
         paint(grid)
         assert shows_all(grid, "Loss")
         assert shows_all(grid, "Figure")
-        grid.add_points("train/loss", STEPS + 100, HIGH)
+        grid.add_points("train/loss", points_of(STEPS + 100, HIGH))
         paint(grid)
         assert shows_all(grid, "Loss"), "the view is still"
         zoom(grid)
@@ -76,7 +77,7 @@ def test_a_window_that_does_not_follow_begins_with_everything(tmp_path: Path, qt
     grid.resize(1000, 700)
     grid.show()
     paint(grid)
-    grid.add_points("train/loss", STEPS, HIGH)
+    grid.add_points("train/loss", points_of(STEPS, HIGH))
     paint(grid)
     assert shows_all(grid, "Loss")
 
@@ -85,11 +86,11 @@ def test_a_window_that_does_not_follow_begins_with_everything(tmp_path: Path, qt
 def test_a_new_plot_shows_what_the_zoomed_ones_show(grid: PlotGrid, kind: XKind) -> None:
     grid.bar.choose_x(kind)
     times = STEPS if kind is XKind.WALL else None
-    grid.add_points("train/loss", STEPS, HIGH, times)
+    grid.add_points("train/loss", points_of(STEPS, HIGH, times))
     paint(grid)
     zoom(grid)
-    grid.add_points("train/figure", STEPS, HIGH, times)
-    grid.add_points("device/a/memory", STEPS, HIGH * 2**30, times)
+    grid.add_points("train/figure", points_of(STEPS, HIGH, times))
+    grid.add_points("device/a/memory", points_of(STEPS, HIGH * 2**30, times))
     paint(grid)
     for title in ("Figure", "Device memory"):
         first, last, _, high = in_sight(grid.plot(title))
@@ -101,7 +102,7 @@ def test_a_new_plot_shows_what_the_zoomed_ones_show(grid: PlotGrid, kind: XKind)
 
 
 def test_a_plot_that_is_zoomed_before_it_is_painted_stays_so(grid: PlotGrid) -> None:
-    grid.add_points("train/loss", STEPS, HIGH)
+    grid.add_points("train/loss", points_of(STEPS, HIGH))
     zoom(grid)
     paint(grid)
     assert in_sight(grid.plot("Loss"))[:2] == (40, 60)
@@ -116,5 +117,5 @@ def test_other_runs_are_compared_as_the_user_chose(qtbot: QtBot, chosen: bool) -
     loss = plots.plot_of(LOSS)
     loss.canvas.zoom_x(0.5)
     assert not plots.bar.follow.isChecked()
-    plots.clear()
+    plots.begin()
     assert plots.bar.follow.isChecked() is chosen

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QIcon, QImage
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QHBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
+from gui.plots.dashes import DASHES, Dash
 from gui.plots.legend import Legend
 
 ALT = Qt.KeyboardModifier.AltModifier
+STYLE = Qt.ToolButtonStyle
 LEFT = Qt.MouseButton.LeftButton
 
 
@@ -48,6 +51,46 @@ def test_the_keyboard_does_the_same(legend: Legend) -> None:
     assert told == [("a", False), ("a", True)]
     QTest.keyClick(chip, Qt.Key.Key_Return, ALT)
     assert shown(legend) == "a"
+
+
+@pytest.mark.parametrize("dash", DASHES)
+def test_a_chip_shows_the_dash_of_its_curve_and_whether_it_is_seen(
+    legend: Legend, dash: Dash
+) -> None:
+    def drawn(name: str) -> QImage:
+        chip = legend.chip(name)
+        state = QIcon.State.On if chip.isChecked() else QIcon.State.Off
+        return chip.icon().pixmap(chip.iconSize(), QIcon.Mode.Normal, state).toImage()
+
+    solid = drawn("a")
+    legend.set_curve("b", "b", "#ffffff", dash)
+    shown = drawn("b")
+    assert (shown == solid) is (not dash.pattern)
+    legend.chip("b").click()
+    assert drawn("b") != shown, "and not by its colour alone"
+
+
+def test_names_are_said_whole_or_not_at_all(qtbot: QtBot) -> None:
+    card = QWidget()
+    qtbot.addWidget(card)
+    legend = Legend()
+    QHBoxLayout(card).addWidget(legend)
+    for name in ("a", "b", "c"):
+        legend.set_curve(name, f"a name of some length {name}", "#ffffff")
+    card.show()
+
+    def are_said(width: int) -> bool:
+        card.resize(width, 40)
+        QApplication.processEvents()
+        chips = legend.chips()
+        assert all(chip.width() >= chip.sizeHint().width() for chip in chips)
+        return {chip.toolButtonStyle() for chip in chips} == {STYLE.ToolButtonTextBesideIcon}
+
+    assert are_said(700)
+    assert not are_said(300)
+    legend.remove("b")
+    legend.remove("c")
+    assert are_said(300)
 
 
 def test_chips_stand_in_the_order_given(legend: Legend) -> None:

@@ -13,11 +13,14 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from gui.compare.places import place
+from gui.plots.kept import Kept
 from gui.plots.plot_grid import PlotGrid
 from gui.plots.plot_header import DRAGGED
+from gui.plots.plot_keys import PlotKeys
 from gui.plots.plot_layout import PlotLayout
 from gui.plots.plot_menu import PlotAction
 from gui.theme import DARK
+from tests.gui.points import points_of
 
 STEPS = np.arange(1.0, 11.0)
 
@@ -57,7 +60,8 @@ def test_a_hidden_plot_is_found_in_the_bars_menu(grid: PlotGrid) -> None:
 
 
 def test_an_enlarged_plot_is_alone_until_escape(grid: PlotGrid) -> None:
-    grid.add_points("train/learning_rate", STEPS, STEPS)
+    PlotKeys([grid], grid)
+    grid.add_points("train/learning_rate", points_of(STEPS, STEPS))
     title = grid.plot("Learning rate").header.title
     QTest.mouseDClick(title, Qt.MouseButton.LeftButton)
     assert order(grid) == ["Learning rate"]
@@ -87,7 +91,7 @@ def drop(grid: PlotGrid, title: str, onto: str) -> bool:
 
 
 def test_a_plot_is_dropped_on_another_of_its_group(grid: PlotGrid) -> None:
-    grid.add_points("train/learning_rate", STEPS, STEPS)
+    grid.add_points("train/learning_rate", points_of(STEPS, STEPS))
     QApplication.processEvents()
     assert drop(grid, "Device memory", "Loss")
     assert order(grid)[:3] == ["Device memory", "Loss", "Device utilisation"]
@@ -113,7 +117,7 @@ def test_the_layout_is_found_again_by_another_window(settings: QSettings, qtbot:
 
 
 def test_a_plot_that_was_never_moved_stands_behind_its_natural_neighbour() -> None:
-    layout = PlotLayout()
+    layout = PlotLayout(Kept(None, "plots"))
     layout.move("C", "A", ["A", "B", "C"])
     assert layout.arranged(["A", "B", "C"]) == ["C", "A", "B"]
     assert layout.arranged(["A", "A2", "B", "C"]) == ["C", "A", "A2", "B"]
@@ -137,9 +141,9 @@ def test_a_metric_that_is_called_like_another_plot_has_its_own(qtbot: QtBot) -> 
         "Device power": "device/a/power",
     }
     for title, series in own.items():
-        grid.add_points(f"validation/{title.replace(' ', '_').lower()}", STEPS, STEPS)
-        grid.add_points(series, STEPS, STEPS)
-    grid.add_points("validation/Loss", STEPS, STEPS)
+        grid.add_points(f"validation/{title.replace(' ', '_').lower()}", points_of(STEPS, STEPS))
+        grid.add_points(series, points_of(STEPS, STEPS))
+    grid.add_points("validation/Loss", points_of(STEPS, STEPS))
     assert len(grid.plots()) == 20
     assert grid.plot("Step time").curve_names() == ["data 0"]
     assert grid.plot("Step time (metric)").curve_names() == ["val"]

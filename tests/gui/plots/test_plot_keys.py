@@ -17,8 +17,10 @@ from gui.plots.plot_keys import PlotKeys
 from gui.plots.x_scale import XKind
 from gui.shortcuts import shortcuts
 from gui.theme import DARK
+from tests.gui.points import points_of
 
 KEYS = Qt.Key
+CTRL = Qt.KeyboardModifier.ControlModifier
 
 
 @pytest.fixture
@@ -35,7 +37,7 @@ def shown(grid: PlotGrid, title: str = "Loss") -> tuple[float, float]:
 
 def focus(grid: PlotGrid, qtbot: QtBot) -> None:
     PlotKeys([grid], grid)
-    grid.add_points("train/loss", np.arange(101.0), np.arange(101.0))
+    grid.add_points("train/loss", points_of(np.arange(101.0), np.arange(101.0)))
     grid.activateWindow()
     QApplication.processEvents()
     canvas = grid.plot("Loss").canvas
@@ -57,7 +59,7 @@ def test_a_plot_is_reached_by_tab_and_says_that_it_has_the_keys(
 
 def test_tab_goes_through_the_plots_as_they_stand(grid: PlotGrid, qtbot: QtBot) -> None:
     for series in ("train/loss", "device/a/memory", "validation/accuracy", "train/learning_rate"):
-        grid.add_points(series, np.arange(101.0), np.arange(101.0))
+        grid.add_points(series, points_of(np.arange(101.0), np.arange(101.0)))
     grid.placement.move("Device memory", "Loss")
     grid.activateWindow()
     QApplication.processEvents()
@@ -81,16 +83,22 @@ def test_keys_zoom_pan_and_fit_the_focused_plot(grid: PlotGrid, qtbot: QtBot) ->
     assert zoomed[1] - zoomed[0] == pytest.approx(0.7 * (before[1] - before[0]))
     assert sum(zoomed) == pytest.approx(sum(before))
     assert not grid.bar.follow.isChecked()
-    QTest.keyClick(canvas, KEYS.Key_Right)
+    QTest.keyClick(canvas, KEYS.Key_Right, CTRL)
     assert shown(grid)[0] - zoomed[0] == pytest.approx(0.2 * (zoomed[1] - zoomed[0]))
     assert shown(grid, "Device memory") == pytest.approx(shown(grid)), "they are linked"
-    QTest.keyClick(canvas, KEYS.Key_Left)
+    QTest.keyClick(canvas, KEYS.Key_Left, CTRL)
     QTest.keyClick(canvas, KEYS.Key_Minus)
     assert shown(grid) == pytest.approx(before)
     values = canvas.area.viewRange()[1]
-    QTest.keyClick(canvas, KEYS.Key_Up)
+    QTest.keyClick(canvas, KEYS.Key_Up, CTRL)
     assert canvas.area.viewRange()[1][0] > values[0]
-    QTest.keyClick(canvas, KEYS.Key_Down)
+    QTest.keyClick(canvas, KEYS.Key_Down, CTRL)
+    assert canvas.area.viewRange()[1] == pytest.approx(values)
+    QTest.keyClick(canvas, KEYS.Key_Plus, CTRL)
+    low, high = canvas.area.viewRange()[1]
+    assert high - low == pytest.approx(0.7 * (values[1] - values[0]))
+    assert canvas.area.viewRange()[0] == pytest.approx(before), "the places are as they were"
+    QTest.keyClick(canvas, KEYS.Key_Minus, CTRL)
     assert canvas.area.viewRange()[1] == pytest.approx(values)
 
 

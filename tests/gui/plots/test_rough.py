@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from engine.events import Metrics, Points
-from engine.store_reader import Curve, RunReader
+from engine.store_reader import RunReader, StoredPoints
 from gui.plots.plot_grid import PlotGrid
 from gui.plots.series import Series
 from gui.plots.smoothing import MovingAverage
@@ -26,7 +26,7 @@ def values() -> Any:
 
 
 @pytest.fixture
-def curves(record: Callable[..., Any], values: Any) -> tuple[Curve, Curve]:
+def curves(record: Callable[..., Any], values: Any) -> tuple[StoredPoints, StoredPoints]:
     """The whole series in blocks, and an addition in a hurry: 40,000 points and the rest."""
     run = record()
     run.begin()
@@ -55,7 +55,7 @@ def test_a_point_for_very_many_steps_leaves_nothing_of_the_past() -> None:
 
 
 def test_a_curve_of_blocks_is_smoothed_like_its_points(
-    curves: tuple[Curve, Curve], values: Any
+    curves: tuple[StoredPoints, StoredPoints], values: Any
 ) -> None:
     by_hand = plain_average(values, 0.999)
     for curve, first in zip(curves, (0, 40_000), strict=True):
@@ -73,9 +73,11 @@ def test_a_curve_of_blocks_is_smoothed_like_its_points(
         assert np.abs(curve.value - 1).mean() > 0.7, "the extremes themselves are far from it"
 
 
-def test_a_plot_takes_what_points_stand_for(curves: tuple[Curve, Curve], grid: PlotGrid) -> None:
+def test_a_plot_takes_what_points_stand_for(
+    curves: tuple[StoredPoints, StoredPoints], grid: PlotGrid
+) -> None:
     whole, _ = curves
-    grid.set_points("train/loss", whole.step, whole.value, whole.time, whole.rough)
+    grid.set_points("train/loss", whole)
     plot = grid.plot("Loss")
     plot.set_smoothing(0.99)
     assert plot.curves["train"].value_at(30_000) == pytest.approx(1.0, abs=0.3)

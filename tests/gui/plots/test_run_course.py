@@ -35,6 +35,7 @@ from gui.plots.run_course import MarkerKind, RunCourse
 from gui.plots.series import Series
 from gui.plots.x_scale import XKind
 from gui.run_edits import changes, edits
+from tests.gui.points import points_of
 
 T = 1_700_000_000.0
 SPEC = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",), epochs=2)
@@ -165,7 +166,7 @@ def grown(grid: PlotGrid) -> None:
     """A run that was down for an hour after step 100."""
     steps = np.arange(1.0, 201.0)
     times = T + 5 + steps + np.where(steps > 100, 3600.0, 0.0)
-    grid.add_points("train/loss", steps, 1 + steps % 7, times)
+    grid.add_points("train/loss", points_of(steps, 1 + steps % 7, times))
     grid.take_events(
         stored(
             [
@@ -236,7 +237,7 @@ def test_gaps_stand_at_their_places_on_every_axis_and_in_a_zoom(grid: PlotGrid) 
         XKind.WALL: [T + 65, T + 3755],
     }
     loss = grid.plot("Loss")
-    grid.set_points("train/loss", steps, values, times)
+    grid.set_points("train/loss", points_of(steps, values, times))
     for kind, places in expected.items():
         for log in (False, True):
             grid.bar.x_buttons[kind].click()
