@@ -45,6 +45,7 @@ class TorchTrainer:
         if spec.deterministic:
             os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
             torch.use_deterministic_algorithms(True)
+        strategy.prepare(Path(session.recipe.path))
         recipe = session.load_recipe()
         _seed(spec.seed)  # after the imports: some of them draw
 
