@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch._dynamo  # as every optimizer does; here it comes before what changes
 
 from engine import sample_order
 from engine.device_names import is_logical_cpu
