@@ -1,14 +1,14 @@
 """Handwritten digits, 8 x 8 pixels, with a small convolutional network in Keras."""
 
-from pathlib import Path
 from typing import Any, Literal
 
 import keras
 import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
 
 DEFAULTS = {"epochs": 20, "batch_size": 64, "learning_rate": 0.003}
 
-FILE = Path(__file__).with_name("digits.npz")
 Pair = tuple[np.ndarray, np.ndarray]
 
 
@@ -30,15 +30,14 @@ def model(
 
 
 def datasets(validation_share: float = 0.2) -> tuple[Pair, Pair]:
-    """All 1797 digits; `validation_share` of them, as many of each, are kept for validation."""
-    digits = np.load(FILE)
-    images = (digits["images"] / 16).astype(np.float32)[..., None]
-    labels = digits["labels"].astype(np.int64)
-    order = np.random.RandomState(0).permutation(len(labels))
-    order = order[np.argsort(labels[order], kind="stable")]  # by digit, in any order of each
-    kept = np.linspace(0, len(order) - 1, round(validation_share * len(order))).astype(int)
-    valid, train = order[kept], np.delete(order, kept)
-    return (images[train], labels[train]), (images[valid], labels[valid])
+    """The 1797 digits of scikit-learn; `validation_share` of them are kept for validation."""
+    digits = load_digits()
+    images = (digits.images / 16).astype(np.float32)[..., None]
+    labels = digits.target.astype(np.int64)
+    train_x, valid_x, train_y, valid_y = train_test_split(
+        images, labels, test_size=validation_share, random_state=0, stratify=labels
+    )
+    return (train_x, train_y), (valid_x, valid_y)
 
 
 def metrics(outputs: Any, targets: Any) -> dict[str, Any]:

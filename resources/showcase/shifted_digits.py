@@ -1,10 +1,11 @@
 """The digits, shifted at random, so that there is more to learn: the runs of the pictures."""
 
 import itertools
-from pathlib import Path
 
 import numpy as np
 import torch
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
 from torch import nn
 
 DEFAULTS = {"epochs": 60, "batch_size": 64, "learning_rate": 0.003}
@@ -45,20 +46,18 @@ def model(width: int = 32, dropout: float = 0.1, shift: int = 1) -> nn.Module:
     )
 
 
-FILE = Path(__file__).parents[2] / "engine" / "recipes" / "digits.npz"
 Pair = tuple[np.ndarray, np.ndarray]
 
 
 def datasets(validation_share: float = 0.2) -> tuple[Pair, Pair]:
-    """All 1797 digits; `validation_share` of them, as many of each, are kept for validation."""
-    digits = np.load(FILE)
-    images = (digits["images"] / 16).astype(np.float32)[:, None]
-    labels = digits["labels"].astype(np.int64)
-    order = np.random.RandomState(0).permutation(len(labels))
-    order = order[np.argsort(labels[order], kind="stable")]  # by digit, in any order of each
-    kept = np.linspace(0, len(order) - 1, round(validation_share * len(order))).astype(int)
-    valid, train = order[kept], np.delete(order, kept)
-    return (images[train], labels[train]), (images[valid], labels[valid])
+    """The 1797 digits of scikit-learn; `validation_share` of them are kept for validation."""
+    digits = load_digits()
+    images = (digits.images / 16).astype(np.float32)[:, None]
+    labels = digits.target.astype(np.int64)
+    train_x, valid_x, train_y, valid_y = train_test_split(
+        images, labels, test_size=validation_share, random_state=0, stratify=labels
+    )
+    return (train_x, train_y), (valid_x, valid_y)
 
 
 def loss(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
