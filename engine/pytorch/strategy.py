@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from engine.device_names import is_logical_cpu
@@ -32,6 +33,10 @@ class TorchStrategy(Strategy):
 
         `model` is on the CPU, alike on all ranks. `cut` is the recipe's `stages`, if it has that.
         """
+
+    def prepare(self, recipe: Path) -> None:
+        """Import what the recipe in that file would import, the way it is wanted here."""
+        return
 
     def build(self, model: nn.Module, inputs: Any) -> None:
         """Have `model` make the parameters that depend on its `inputs`, one sample on the CPU."""

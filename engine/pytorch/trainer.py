@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch._dynamo  # as every optimizer does; here it comes before what changes
 
 from engine import sample_order
 from engine.checkpoint import Position
@@ -46,6 +47,7 @@ class TorchTrainer:
         if spec.deterministic:
             os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
             torch.use_deterministic_algorithms(True)
+        strategy.prepare(Path(session.recipe.path))
         recipe = session.load_recipe()
         _seed(spec.seed)  # after the imports: some of them draw
 

@@ -8,9 +8,11 @@ import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.tf.strategy import TfStrategy
+from engine.worker.optional import without_scikit_learn
 
 if TYPE_CHECKING:
     from engine.worker.protocols import Trainer
@@ -32,7 +34,7 @@ _WITHOUT_GPU = ("Could not find cuda drivers", "failed call to cuInit", "CUDA_ER
 
 def build(session: WorkerSession, strategy: TfStrategy) -> Trainer:
     """The trainer of this process."""
-    with _without_noise():
+    with _without_noise(), without_scikit_learn(Path(session.recipe.path)):
         import tensorflow
 
         tensorflow.config.list_physical_devices()

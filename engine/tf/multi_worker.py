@@ -11,6 +11,7 @@ import tensorflow as tf
 from engine.device_names import is_logical_cpu
 from engine.tf.cluster import joined, part
 from engine.tf.devices import configure
+from engine.tf.graph import graph
 from engine.tf.strategy import TfStrategy
 from engine.tf.trainer import TfTrainer
 from engine.worker.failures import TrainingFailed
@@ -47,7 +48,7 @@ class MultiWorkerTrainer(TfTrainer):
     def __init__(self, session: WorkerSession, strategy: TfStrategy) -> None:
         super().__init__(session, strategy)
         word = tf.TensorSpec((2,), tf.int64)
-        self._added_up = tf.function(self._add_up, input_signature=[word])
+        self._added_up = graph(self._add_up, input_signature=[word])
 
     def agree(self, word: tuple[int, int]) -> tuple[int, int]:
         first, second = self._added_up(tf.constant(word, tf.int64)).numpy().tolist()

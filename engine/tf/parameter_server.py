@@ -18,6 +18,7 @@ from engine.process import resident_bytes
 from engine.tf.cluster import THIS_MACHINE, close_to_other_machines
 from engine.tf.data import ArraySamples
 from engine.tf.devices import empty_cache
+from engine.tf.graph import graph
 from engine.tf.members import Members
 from engine.tf.parts import Gradients, share, summed
 from engine.tf.patience import Patience
@@ -75,7 +76,7 @@ class ParameterServerTrainer(TfTrainer):
         To tell them takes the interpreter's lock until they answer. Later, when one of them may
         hang, nobody would be left to notice it; now our supervisor waits for us.
         """
-        traced = tf.function(function, input_signature=signature)
+        traced = graph(function, input_signature=signature)
         # Without this TensorFlow warns of steps on the coordinator; here is only their graph.
         self._scope.extended._allow_run_without_coordinator = True
         with self._scope.scope():

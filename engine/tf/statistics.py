@@ -11,6 +11,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from engine.tf.graph import graph
 from engine.tf.streams import SEED
 
 
@@ -30,7 +31,7 @@ class Statistics:
         self._scope = scope
         self._gathered = statistics(model)
         self._variables = self._gathered if scope.num_replicas_in_sync > 1 else []
-        self._align = tf.function(lambda: self._scope.run(self._take_the_first))
+        self._align = graph(lambda: self._scope.run(self._take_the_first))
 
     def align(self) -> None:
         """Give every replica those of replica 0; all ranks together."""

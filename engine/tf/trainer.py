@@ -23,6 +23,7 @@ from engine.tf.devices import (
     memory_figures,
     set_numerics,
 )
+from engine.tf.graph import graph, with_autograph
 from engine.tf.parts import Gradients, in_full, share, summed
 from engine.tf.statistics import Statistics
 from engine.tf.strategy import TfStrategy
@@ -49,10 +50,14 @@ class TfTrainer(StaysOnDevices):
             function = getattr(recipe, name, default)
             return partial(function, **session.settings_for(function))
 
+        def traced(name: str, default: Callable[..., Any]) -> Callable[..., Any]:
+            """The same for one that becomes part of a graph: it may ask what a tensor holds."""
+            return with_autograph(bound(name, default)) if hasattr(recipe, name) else default
+
         given = recipe.datasets(**session.settings_for(recipe.datasets))
         self._train, self._validation = data_sets(given)
-        self._loss = bound("loss", defaults.loss(self._train.has_classes))
-        self._metrics = bound("metrics", defaults.metrics)
+        self._loss = traced("loss", defaults.loss(self._train.has_classes))
+        self._metrics = traced("metrics", defaults.metrics)
         with self._scope.scope():
             Streams.prepare(spec.seed)
             self._model = self._make_model(recipe)
@@ -81,12 +86,10 @@ class TfTrainer(StaysOnDevices):
         indices = tf.TensorSpec((None,), tf.int64)
         rates = tf.TensorSpec((None,), tf.float32)
         # One trace for every chunk length: the length is a tensor.
-        self._steps = tf.function(self._many_steps, input_signature=[indices, counter, rates])
-        self._batches = tf.function(self._many_batches, input_signature=[indices, counter, counter])
+        self._steps = graph(self._many_steps, input_signature=[indices, counter, rates])
+        self._batches = graph(self._many_batches, input_signature=[indices, counter, counter])
         self._computed = (
-            tf.function(self._part_gradients, jit_compile=True)
-            if spec.compile
-            else self._part_gradients
+            graph(self._part_gradients, jit_compile=True) if spec.compile else self._part_gradients
         )
 
     def _make_scope(self, session: WorkerSession, strategy: TfStrategy) -> Any:
@@ -154,10 +157,14 @@ class TfTrainer(StaysOnDevices):
 
     def _many_steps(self, order: tf.Tensor, first: tf.Tensor, rates: tf.Tensor) -> tf.Tensor:
         """The figures of one step for every rate, of shape (steps, figures)."""
-        rows = tf.TensorArray(tf.float32, size=tf.size(rates))
-        for k in tf.range(tf.size(rates)):
+        count = tf.size(rates)
+
+        def one_more(k: tf.Tensor, rows: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
             whole = self._global_batch(order, first + tf.cast(k, tf.int64))
-            rows = rows.write(k, self._step(whole, rates[k]))
+            return k + 1, rows.write(k, self._step(whole, rates[k]))
+
+        start = (tf.constant(0), tf.TensorArray(tf.float32, size=count))
+        _, rows = tf.while_loop(lambda k, rows: k < count, one_more, start)
         return rows.stack()
 
     def _step(self, whole: tf.Tensor, rate: tf.Tensor) -> tf.Tensor:
@@ -173,10 +180,11 @@ class TfTrainer(StaysOnDevices):
         return tf.stack(list(figures.values()))
 
     def _many_batches(self, order: tf.Tensor, first: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
-        sums = self._batch_sums(self._global_batch(order, first))
-        for k in tf.range(1, count):
-            sums += self._batch_sums(self._global_batch(order, first + k))
-        return sums
+        def one_more(k: tf.Tensor, sums: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            return k + 1, sums + self._batch_sums(self._global_batch(order, first + k))
+
+        start = (tf.constant(1, tf.int64), self._batch_sums(self._global_batch(order, first)))
+        return tf.while_loop(lambda k, sums: k < count, one_more, start)[1]
 
     def _step_gradients(self, whole: tf.Tensor) -> Gradients:
         """Loss of a global batch and its gradients, summed over all replicas."""

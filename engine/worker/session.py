@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import inspect
 import os
@@ -68,7 +69,11 @@ class WorkerSession:
         self._channel.finish()
 
     def load_recipe(self) -> ModuleType:
-        """Import the recipe's file; call this once the framework is configured."""
+        """Import the recipe's file; call this once the framework is imported and configured.
+
+        All that is imported by then is left out whenever garbage is looked for: half a million
+        objects that stay, a quarter of a second each time, on every rank.
+        """
         path = Path(self.recipe.path)
         if not self.recipe.builtin:
             sys.path.insert(0, str(path.parent))  # as if the user had run the file
@@ -78,6 +83,7 @@ class WorkerSession:
         module = importlib.util.module_from_spec(specification)
         sys.modules["recipe"] = module
         specification.loader.exec_module(module)
+        gc.freeze()
         return module
 
     def settings_for(self, function: Callable[..., Any]) -> dict[str, Setting]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -99,26 +100,31 @@ ELSEWHERE = [
 
 
 @pytest.fixture(scope="module")
-def interrupted(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RunInfo]:
-    """A run of two replicas without dropout, killed half way."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TRAINDECK_HOME", str(tmp_path_factory.mktemp("elsewhere")))
-        yield killed_half_way(
-            catalog.strategy(request.param), **OPTIONS | {"settings": {"dropout": 0.0}}
-        )
+def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], RunInfo]:
+    """A run of two replicas without dropout, killed half way: one for each strategy's name."""
+    home = tmp_path_factory.mktemp("elsewhere")
+
+    @cache
+    def run(name: str) -> RunInfo:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("TRAINDECK_HOME", str(home))
+            options = OPTIONS | {"settings": {"dropout": 0.0}}
+            return killed_half_way(catalog.strategy(name), **options)
+
+    return run
 
 
-@pytest.mark.parametrize(
-    ("interrupted", "name", "devices"), ELSEWHERE, indirect=["interrupted"], scope="module"
-)
+@pytest.mark.parametrize(("began", "name", "devices"), ELSEWHERE)
 def test_a_checkpoint_goes_on_elsewhere(
-    name: str, devices: int, interrupted: RunInfo, trained: TrainedRuns
+    began: str,
+    name: str,
+    devices: int,
+    interrupted: Callable[[str], RunInfo],
+    trained: TrainedRuns,
 ) -> None:
     folder: Path = paths.create_run_folder()
     shutil.rmtree(folder)
-    shutil.copytree(interrupted.folder, folder)
+    shutil.copytree(interrupted(began).folder, folder)
     chosen = tuple(f"cpu:{k}" for k in range(devices))
     client.resume(folder.name, spec=replace(interrupted.spec, strategy=name, devices=chosen))
     resumed = wait_for_end(folder.name)

@@ -22,6 +22,9 @@ RECIPES = Path(__file__).parent.parent / "recipes"
 LONGEST = 120.0
 """Seconds; only a test that hangs gets there."""
 
+LOOK_SECONDS = 0.05
+"""From one look at a run to the next; a look takes 2 ms, from the workers that it waits for."""
+
 
 def spec(recipe: str, strategy: str, devices: int | tuple[str, ...] = 1, **changes: Any) -> RunSpec:
     """A spec; `recipe` is a path, a file in tests/recipes or built in.
@@ -52,7 +55,7 @@ def wait_for(run_id: str, condition: Callable[[RunInfo], bool]) -> RunInfo:
             return info
         assert not info.state.is_over, f"{info.state}: {info.reason}\n{logs(info)}"
         assert time.monotonic() < deadline, f"still {info.state} at step {info.status.step}"
-        pause.wait(0.02)
+        pause.wait(LOOK_SECONDS)
 
 
 def wait_for_end(run_id: str) -> RunInfo:
@@ -120,7 +123,7 @@ def wait_until_gone(info: RunInfo, seconds: float = 10.0) -> None:
     pause = threading.Event()
     while left := [process for process in processes if _lives(process)]:
         assert time.monotonic() < deadline, f"orphans: {left}"
-        pause.wait(0.02)
+        pause.wait(LOOK_SECONDS)
 
 
 def _lives(process: psutil.Process) -> bool:

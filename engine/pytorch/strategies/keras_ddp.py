@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from engine.pytorch.strategy import Cut, ProcessPerDevice
+from engine.worker.optional import without_scikit_learn
 
 if TYPE_CHECKING:
     import torch
@@ -33,6 +35,10 @@ class KerasDdp(ProcessPerDevice):
         from engine.pytorch.keras_model import KerasReplica
 
         return KerasReplica(model, rank)
+
+    def prepare(self, recipe: Path) -> None:
+        with without_scikit_learn(recipe):
+            import engine.pytorch.keras_model  # noqa: F401
 
     def build(self, model: nn.Module, inputs: Any) -> None:
         from engine.pytorch.keras_model import build

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engine import catalog, client
-from engine.events import Failure, RunEnded, WorkerStarted
+from engine.events import Failure, RunEnded, WorkerReady, WorkerStarted
 from engine.run_state import RunState
 from engine.strategy import WorkerPlan
 from engine.tf.strategies.parameter_server import strategy
@@ -89,7 +89,8 @@ def test_a_rank_that_is_lost_ends_the_run_and_is_named(
     """TensorFlow's coordinator waits for ever when a worker is stopped, or the last one dies."""
     run_id = client.start(probe(strategy, devices=2, epochs=LONG))
     wait_for(run_id, is_training)
-    info = client.look(run_id)
+    # The coordinator trains with one of its workers while another is still about to say so.
+    info = wait_for(run_id, lambda info: ready(info) == {0, 1, 2, 3})
     pids = {event.rank: event.pid for event in events(info) if isinstance(event, WorkerStarted)}
     began = time.monotonic()
     os.kill(pids[OF_A_PAIR[role]], number)
@@ -99,6 +100,11 @@ def test_a_rank_that_is_lost_ends_the_run_and_is_named(
     assert failure.rank == OF_A_PAIR[role]
     assert failure.message.startswith(said)
     wait_until_gone(ended)
+
+
+def ready(info: client.RunInfo) -> set[int]:
+    """The ranks that have said that they are there: from then on silence is noticed."""
+    return {event.rank for event in events(info) if isinstance(event, WorkerReady)}
 
 
 def failure_of(info: client.RunInfo) -> Failure:

@@ -75,6 +75,10 @@ def test_what_xla_compiled_trains_alike(small: dict[str, Any]) -> None:
     assert small["compiled"] < 1e-5
 
 
+def test_a_recipes_loss_may_ask_what_a_tensor_holds(small: dict[str, Any]) -> None:
+    assert small["asking"] == {"tf/single": 0, "tf/mirrored": 0}
+
+
 def test_a_schedule_of_the_recipes_own_stays(small: dict[str, Any]) -> None:
     found = small["schedules"]
     assert found["rates"] == pytest.approx([0.1, 0.05, 0.025])

@@ -1,0 +1,32 @@
+"""What a worker does with its recipe's file."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from engine.recipe_file import RecipeInfo
+from engine.worker.session import WorkerSession
+
+
+def test_what_is_imported_is_not_looked_through_for_garbage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "recipe", raising=False)
+    recipe = tmp_path / "recipe.py"
+    recipe.write_text("STAYS = [[] for _ in range(100)]\n")
+    info = RecipeInfo(name="recipe", path=str(recipe), builtin=False)
+    session: Any = SimpleNamespace(recipe=info)
+    assert gc.get_freeze_count() == 0
+    try:
+        module = WorkerSession.load_recipe(session)
+        assert not any(each is module.STAYS for each in gc.get_objects())
+    finally:
+        gc.unfreeze()
+        del sys.modules["recipe"]
