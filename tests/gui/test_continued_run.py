@@ -112,6 +112,8 @@ def test_it_may_go_on_as_a_new_run(form: RunForm, qtbot: QtBot) -> None:
     assert "Later points" not in form.heading.origin.text()
     form.copy_command()
     assert " --as-new-run --epochs 8" in QGuiApplication.clipboard().text()
+    form.has_started("6")
+    assert form.heading.title.text() == "CONTINUE RUN 7", "nobody has asked for this one yet"
     with qtbot.waitSignal(form.continue_requested) as asked:
         form.start()
     assert asked.args == [ResumeRequest("7", END.folder, replace(SPEC, epochs=8), as_new=True)]
