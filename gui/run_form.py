@@ -244,7 +244,8 @@ class RunForm(QFrame):
         refuse(fields, strategy, self._goal, entered(*given)[0])
         spec, found = entered(*given)
         found += problems(spec, recipe, strategy, self.devices.known_gpus)
-        found += self._goal.problems(spec)
+        wrong = {problem.field for problem in found}  # where no value stands, nothing is changed
+        found += [each for each in self._goal.problems(spec) if each.field not in wrong]
         replicas = strategy.replicas(spec.slots) if devices else 0
         arithmetic = batch_arithmetic(spec.batch_size, replicas, spec.accumulation)
         self._on_top["batch_size"].set_note(arithmetic)

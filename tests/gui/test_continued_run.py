@@ -87,6 +87,12 @@ def test_what_the_checkpoint_holds_stays_and_says_why(form: RunForm) -> None:
     assert "cannot be switched" in form.field("momentum").problem
 
 
+def test_nonsense_in_a_field_is_all_that_is_said_of_it(form: RunForm) -> None:
+    for name in ("epochs", "momentum"):
+        enter(form, name, "x")
+        assert form.field(name).problem.endswith("number, not 'x'.")
+
+
 def test_another_run_brings_its_own_values(form: RunForm) -> None:
     other = replace(SPEC, seed=8, optimizer="adamw", momentum=0.0, settings={})
     form.continue_run(RUN._replace(id="9", spec=other), END)
