@@ -62,6 +62,7 @@ def _copy_store(folder: Path, new: Path, position: checkpoint.Position) -> int:
                 status,
                 state=RunState.STARTING,
                 reason="",
+                started=0.0,  # a run of its own: its time alone begins with the other's
                 supervisor_pid=pid,  # until its supervisor is there
                 supervisor_created=process.created(pid),
             )

@@ -24,7 +24,7 @@ from engine.events import (
     RunEnded,
     TrainingStarted,
 )
-from engine.run_state import RunState
+from engine.run_state import RunState, fold
 from engine.spec import RunSpec
 from engine.spec_file import older_specs, read_spec, replaced_spec, write_spec
 from engine.store import RunStore
@@ -208,6 +208,7 @@ def test_a_branch_knows_nothing_of_what_came_after_its_checkpoint(
     status = new.status
     assert (status.attempt, status.step, status.epoch) == (2, 3, 1)
     assert (status.metrics, status.seconds(status.updated)) == ({accuracy: 0.5}, 31.0)
+    assert fold(status, AttemptStarted(3, 1, 1.0), 500.0).started == 500.0
     with RunReader(new.folder) as reader:
         assert reader.counts() == {accuracy: 1}
         assert isinstance(reader.events_after(0)[-1].event, CheckpointSaved)
