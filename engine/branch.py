@@ -8,23 +8,28 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from engine import checkpoint, paths, spec_file, store
+import msgspec
+
+from engine import checkpoint, paths, process, spec_file, store
+from engine.events import CheckpointSaved
+from engine.run_state import RunState
+from engine.store import RunStore
+from engine.store_reader import RunReader
 
 
 def copy_run(folder: Path, saved: Path) -> Path:
-    """A new run folder with the curves, the events and the settings of the run in `folder`, which
-    is over, and with its checkpoint `saved`; not with what its workers printed.
+    """A new run folder with the curves, the events and the settings that the run in `folder`, which
+    is over, had at its checkpoint `saved`, and with that; not with what its workers printed. It is
+    about to start.
 
     Raises OSError or sqlite3.Error, and then leaves nothing behind.
     """
     new = paths.create_run_folder()
     try:
         shutil.copytree(saved, new / checkpoint.FOLDER / saved.name, copy_function=_link_or_copy)
-        _copy_store(folder, new)
-        for older in folder.glob("spec.before-*.toml"):
-            shutil.copyfile(older, new / older.name)
+        attempt = _copy_store(folder, new, checkpoint.read_manifest(saved).position)
         shutil.copyfile(folder / "recipe.py", new / "recipe.py")
-        shutil.copyfile(folder / spec_file.FILE_NAME, new / spec_file.FILE_NAME)
+        _copy_specs(folder, new, attempt)
     except BaseException:
         shutil.rmtree(new, ignore_errors=True)
         raise
@@ -39,10 +44,53 @@ def _link_or_copy(source: str, target: str) -> None:
         shutil.copyfile(source, target)
 
 
-def _copy_store(folder: Path, new: Path) -> None:
+def _copy_store(folder: Path, new: Path, position: checkpoint.Position) -> int:
+    """Copy what was stored up to `position`; the number of the attempt that came there."""
     source = f"{(folder / store.FILE_NAME).as_uri()}?mode=ro"
     with (
         closing(sqlite3.connect(source, uri=True)) as read,
         closing(sqlite3.connect(new / store.FILE_NAME)) as written,
     ):
         read.backup(written)
+    with closing(RunStore(new)) as copy:
+        if seq := _saved_at(new, position.step):
+            copy.forget_after(seq)
+        copy.rewind(position.step, validates_again=position.batch > 0)
+        status, pid = copy.status, os.getpid()
+        copy.set_status(
+            msgspec.structs.replace(
+                status,
+                state=RunState.STARTING,
+                reason="",
+                started=0.0,  # a run of its own: its time alone begins with the other's
+                supervisor_pid=pid,  # until its supervisor is there
+                supervisor_created=process.created(pid),
+            )
+        )
+        return status.attempt
+
+
+def _saved_at(folder: Path, step: int) -> int:
+    """Number of the event that says that the checkpoint after `step` is saved; 0: its word was
+    lost."""
+    with RunReader(folder) as reader:
+        return max(
+            (
+                stored.seq
+                for stored in reader.events_after(0)
+                if isinstance(stored.event, CheckpointSaved) and stored.event.step == step
+            ),
+            default=0,
+        )
+
+
+def _copy_specs(folder: Path, new: Path, attempt: int) -> None:
+    """Copy the settings of the attempts up to number `attempt`; the last become `spec.toml`."""
+    older = spec_file.older_specs(folder)
+    last = folder / spec_file.FILE_NAME
+    for number in sorted(older, reverse=True):
+        if number > attempt:
+            last = older[number]
+        else:
+            shutil.copyfile(older[number], new / older[number].name)
+    shutil.copyfile(last, new / spec_file.FILE_NAME)

@@ -6,9 +6,12 @@ import shutil
 import sqlite3
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
+from filelock import FileLock, Timeout
 
 from engine import catalog, paths
 from engine import checkpoint as checkpoint_files
@@ -118,7 +121,7 @@ def start(spec: RunSpec) -> str:
     except (OSError, ValueError) as error:  # ValueError: text that no file can hold
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
-        raise CannotStart([Problem("", f"The run folder cannot be written: {error}.")]) from error
+        raise _unwritable(error) from error
     try:
         _start_supervisor(folder)
     except CannotStart:
@@ -140,14 +143,15 @@ def resume(
     epochs. Raises NoSuchRun, CheckpointUnusable or CannotStart.
     """
     info, chosen, spec = _continuation(run_id, checkpoint, spec)
-    _go_on(info, info.folder, chosen, spec)
+    with _alone_with(info):
+        _go_on(info, chosen, spec)
 
 
 def branch(run_id: str, checkpoint: Path | None = None, spec: RunSpec | None = None) -> str:
     """Start a new run that goes on from a checkpoint of another, and leave that as it is.
 
-    It has the curves of the other up to there, and is called after it unless `spec` has a name of
-    its own. Returns its id. Otherwise as `resume`.
+    It has the curves of the other up to there, and is called after it unless `spec` has another
+    name. Returns its id. Otherwise as `resume`.
     """
     info, chosen, spec = _continuation(run_id, checkpoint, spec)
     if spec.name == info.spec.name:
@@ -158,8 +162,8 @@ def branch(run_id: str, checkpoint: Path | None = None, spec: RunSpec | None = N
         text = f"Run {run_id} cannot be copied to a new run: {error}."
         raise CannotStart([Problem("", text)]) from error
     try:
-        _go_on(info, folder, chosen, spec)
-    except CannotStart:
+        _go_on(look(folder.name), chosen, spec)
+    except (CannotStart, NoSuchRun):
         shutil.rmtree(folder, ignore_errors=True)  # all that was in it is in the other run
         raise
     return folder.name
@@ -195,13 +199,40 @@ def _continuation(
     return info, chosen, spec
 
 
-def _go_on(info: RunInfo, folder: Path, chosen: Path, spec: RunSpec) -> None:
-    """Start the next attempt of what is in `folder`: the run of `info`, or a copy of it."""
+@contextmanager
+def _alone_with(info: RunInfo) -> Iterator[None]:
+    """Let nobody else resume the run meanwhile: two windows would write one `spec.toml`.
+
+    Raises CannotStart when somebody is just doing so, or did so since `info` was made: to compare
+    the checksums of a checkpoint may have taken minutes.
+    """
+    text = f"Run {info.id} was resumed by another window or command meanwhile: see how it is now."
+    try:
+        with FileLock(info.folder / "resume.lock", timeout=LONGEST_START, mode=0o600):
+            now = look(info.id)
+            if not now.state.is_over or now.status.attempt != info.status.attempt:
+                raise CannotStart([Problem("", text)])
+            yield
+    except Timeout:
+        raise CannotStart([Problem("", text)]) from None
+    except OSError as error:
+        raise _unwritable(error) from error
+
+
+def _go_on(info: RunInfo, chosen: Path, spec: RunSpec) -> None:
+    """Start the next attempt of the run of `info`, as `spec`."""
     if spec == info.spec:
-        _start_supervisor(folder, "--resume", chosen.name)
+        _start_supervisor(info.folder, "--resume", chosen.name)
         return
-    with replaced_spec(folder, spec, info.status.attempt + 1):
-        _start_supervisor(folder, "--resume", chosen.name)
+    try:
+        with replaced_spec(info.folder, spec, info.status.attempt + 1):
+            _start_supervisor(info.folder, "--resume", chosen.name)
+    except (OSError, ValueError) as error:  # ValueError: text that no file can hold
+        raise _unwritable(error) from error
+
+
+def _unwritable(error: Exception) -> CannotStart:
+    return CannotStart([Problem("", f"The run folder cannot be written: {error}.")])
 
 
 def send(run_id: str, command: Command) -> int:

@@ -37,8 +37,7 @@ class TrainingStarted(msgspec.Struct, frozen=True, tag="training_started"):
     """Trainable parameters of the model."""
 
     total_steps: int = 0
-    """Steps of the whole run, those before `step` with it; 0 in a store from before epochs of one
-    run could have different lengths."""
+    """Steps of the whole run, those before `step` with it; 0 in an older store."""
 
 
 class Metrics(msgspec.Struct, frozen=True, tag="metrics"):
@@ -224,6 +223,11 @@ class Rewound(msgspec.Struct, frozen=True, tag="rewound"):
     checkpoint: str
     """Name of its folder; empty: there is none, and the run begins anew."""
 
+    epoch: int = 0
+    """Epochs done there. An older store knows neither these nor `metrics`."""
+
+    metrics: dict[str, float] = {}
+
 
 class Failure(msgspec.Struct, frozen=True):
     """The first thing that went wrong, for a person."""
@@ -247,21 +251,18 @@ class Restarting(msgspec.Struct, frozen=True, tag="restarting"):
 
     failure: Failure
     number: int
-    """Which automatic restart this is, from 1."""
+    """Which automatic restart this is, from 1, of at most `most`."""
 
     most: int
-    """How many there may be."""
 
 
 class RunEnded(msgspec.Struct, frozen=True, tag="run_ended"):
-    """The terminal event: exactly one per supervisor, after the last worker is gone."""
+    """The terminal event, one per supervisor, after the last worker. `reason` is a sentence."""
 
     state: str
     """`finished`, `stopped` or `failed`."""
 
     reason: str
-    """A sentence."""
-
     failure: Failure | None = None
 
 

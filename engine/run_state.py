@@ -7,6 +7,7 @@ from typing import assert_never
 
 import msgspec
 
+from engine.checkpoint import FOLDER
 from engine.events import (
     Alarm,
     AttemptStarted,
@@ -119,7 +120,7 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Last value of every validation metric and of `train/loss`."""
 
     checkpoint: str = ""
-    """Folder of the newest checkpoint."""
+    """Folder of the newest checkpoint; maybe relative to the run's."""
 
     checkpoint_step: int = -1
     freed_devices: bool = False
@@ -223,12 +224,21 @@ def fold(status: RunStatus, event: Event, time: float) -> RunStatus:
         case TrainingEnded():
             return change(status, step=event.step, seconds_left=0.0)
         case Rewound():
-            return change(status, step=event.step, seconds_left=0.0)
+            return change(
+                status,
+                step=event.step,
+                epoch=event.epoch,
+                seconds_left=0.0,
+                metrics=event.metrics,
+                checkpoint=f"{FOLDER}/{event.checkpoint}" if event.checkpoint else "",
+                checkpoint_step=event.step if event.checkpoint else -1,
+            )
         case RunEnded():
             return change(
                 status,
                 state=RunState(event.state),
                 reason=event.reason,
+                attempt_started=time if status.state is RunState.QUEUED else status.attempt_started,
                 seconds_left=0.0,
                 workers_ready=0,
                 freed_devices=False,

@@ -44,12 +44,23 @@ def replaced_spec(folder: Path, spec: RunSpec, attempt: int) -> Iterator[None]:
     path, before = folder / FILE_NAME, folder / f"spec.before-{attempt}.toml"
     document = _read(folder) | {"run": msgspec.to_builtins(spec)}
     shutil.copyfile(path, before)
-    _write(folder, document)
     try:
+        _write(folder, document)
         yield
     except BaseException:
         before.replace(path)
         raise
+
+
+def older_specs(folder: Path) -> dict[int, Path]:
+    """The specs that the run in `folder` had before; by the attempt that began with another one, in
+    the order of those."""
+    found = {
+        int(number): path
+        for path in folder.glob("spec.before-*.toml")
+        if (number := path.stem.rpartition("-")[2]).isdecimal()
+    }
+    return dict(sorted(found.items()))
 
 
 def read_spec(folder: Path) -> RunSpec:

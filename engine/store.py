@@ -56,6 +56,7 @@ CREATE TABLE IF NOT EXISTS status (
 """
 
 _encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Event).decode
 
 
 class _Series(msgspec.Struct):
@@ -142,6 +143,19 @@ class RunStore:
             )
             self._set_count(series.id, count)
             self._series[name] = _Series(series.id, count, self._pyramid_tail(series.id, count))
+
+    def forget_after(self, seq: int) -> None:
+        """Take every event after number `seq` out: the status is what it was then."""
+        self._begin()
+        self._connection.execute("DELETE FROM event WHERE seq > ?", (seq,))
+        self.status = RunStatus()
+        for time, body in self._connection.execute("SELECT time, body FROM event ORDER BY seq"):
+            self.status = fold(self.status, _decode(body), time)
+
+    def set_status(self, status: RunStatus) -> None:
+        """Let the run stand where `status` says, whatever the events say."""
+        self._begin()
+        self.status = status
 
     def last_seq(self) -> int:
         """Sequence number of the newest event."""

@@ -22,7 +22,7 @@ class ResumeDesk(QObject):
         self._controller = controller
         self._form = form
         self._window = window
-        self._with_changes = False
+        self._to_change: set[str] = set()
         controller.checkpoints_listed.connect(self._offer_checkpoints)
         controller.checkpoint_unusable.connect(self._ask_for_previous)
         controller.resume_refused.connect(self._say_why_not)
@@ -33,13 +33,13 @@ class ResumeDesk(QObject):
 
     def resume_from_older(self, run_id: str) -> None:
         """Let the user choose the checkpoint from which the run goes on."""
-        self._with_changes = False
+        self._to_change.discard(run_id)
         self._controller.list_checkpoints(run_id)
 
     def continue_with_changes(self, run_id: str) -> None:
         """Let the user choose the checkpoint from which the run goes on, then its settings, in the
         form."""
-        self._with_changes = True
+        self._to_change.add(run_id)
         self._controller.list_checkpoints(run_id)
 
     def _offer_checkpoints(self, info: RunInfo, checkpoints: list[CheckpointInfo]) -> None:
@@ -47,7 +47,7 @@ class ResumeDesk(QObject):
             text = self.tr("Run {run} has no checkpoint to resume from.").format(run=info.id)
             self._say_why_not(info.id, text)
             return
-        with_changes = self._with_changes
+        with_changes = info.id in self._to_change
 
         def go_on(chosen: CheckpointInfo) -> None:
             if with_changes:

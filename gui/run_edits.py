@@ -12,21 +12,15 @@ from engine.presets import UnreadablePreset
 from engine.spec import FIELDS, RunSpec
 from gui.translation import translate
 
-_OLDER = "spec.before-*.toml"
-
 
 def edits(folder: Path) -> dict[int, str]:
     """By the number of the attempt that began with them: the changes in words, such as `strategy
     torch/single → torch/ddp`. Files that cannot be read say nothing."""
-    older = sorted(
-        (int(number), path)
-        for path in folder.glob(_OLDER)
-        if (number := path.stem.rpartition("-")[2]).isdecimal()
-    )
-    specs = [_read(path) for path in [*(path for _, path in older), folder / spec_file.FILE_NAME]]
+    older = spec_file.older_specs(folder)
+    specs = [_read(path) for path in [*older.values(), folder / spec_file.FILE_NAME]]
     return {
         attempt: text
-        for (attempt, _), (before, after) in zip(older, pairwise(specs), strict=True)
+        for attempt, (before, after) in zip(older, pairwise(specs), strict=True)
         if before and after and (text := changes(before, after))
     }
 

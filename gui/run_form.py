@@ -65,6 +65,7 @@ class RunForm(QFrame):
         self._on_top = {name: Field(FIELDS[name]) for name in _ON_TOP}
         self._below = Below()
         self._goal: Goal = NewRun()
+        self._is_asked = False
         self.heading = FormHeading()
         self.heading.show_goal(self._goal)
         self.start_button = QPushButton(self._goal.verb)
@@ -140,7 +141,8 @@ class RunForm(QFrame):
 
     def has_started(self, run_id: str) -> None:
         """Take note that a run has begun or goes on: what was filled in for it is done."""
-        if isinstance(self._goal, Continuation) and self._goal.has_begun_as(run_id):
+        goal = self._goal
+        if isinstance(goal, Continuation) and goal.has_begun_as(run_id, asked=self._is_asked):
             self._set_goal(NewRun())
 
     def _fill(self, spec: RunSpec) -> None:
@@ -198,12 +200,13 @@ class RunForm(QFrame):
         if self._spec is None:
             return
         if isinstance(self._goal, Continuation):
+            self._is_asked = True
             self.continue_requested.emit(self._goal.request(self._spec))
         else:
             self.start_requested.emit(self._spec)
 
     def _set_goal(self, goal: Goal) -> None:
-        self._goal = goal
+        self._goal, self._is_asked = goal, False
         self.heading.show_goal(goal)
         self.start_button.setText(goal.verb)
         self.recipe.setEnabled(not isinstance(goal, Continuation))
@@ -241,7 +244,8 @@ class RunForm(QFrame):
         refuse(fields, strategy, self._goal, entered(*given)[0])
         spec, found = entered(*given)
         found += problems(spec, recipe, strategy, self.devices.known_gpus)
-        found += self._goal.problems(spec)
+        wrong = {problem.field for problem in found}  # where no value stands, nothing is changed
+        found += [each for each in self._goal.problems(spec) if each.field not in wrong]
         replicas = strategy.replicas(spec.slots) if devices else 0
         arithmetic = batch_arithmetic(spec.batch_size, replicas, spec.accumulation)
         self._on_top["batch_size"].set_note(arithmetic)

@@ -120,6 +120,7 @@ class Continuation(NamedTuple):
         """The wish for it to go on as `spec`."""
         return ResumeRequest(self.info.id, self.checkpoint.folder, spec, self.as_new)
 
-    def has_begun_as(self, run_id: str) -> bool:
-        """Whether the run `run_id`, which has begun now, may be what became of this."""
-        return self.as_new or run_id == self.info.id
+    def has_begun_as(self, run_id: str, *, asked: bool) -> bool:
+        """Whether the run `run_id`, which has begun now, is what became of this; `asked`: somebody
+        asked for that."""
+        return asked if self.as_new else run_id == self.info.id

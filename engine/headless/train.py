@@ -16,7 +16,7 @@ from engine.headless.follow import CtrlC, follow_own
 from engine.headless.machine import default_devices, resolve_devices
 from engine.headless.options import RECIPES_OWN
 from engine.headless.output import Exit, Refused, err, out, print_json, run_object
-from engine.headless.watch import answer, last_seq
+from engine.headless.watch import answer, last_seq, newest_attempt
 from engine.recipe_file import RecipeInfo
 from engine.run_state import RunState
 from engine.spec import RunSpec
@@ -70,15 +70,15 @@ def resume(run_id: str, start: From, *, detach: bool, json: bool) -> Exit:
         return _unpause(info, start)
     folder = info.folder / checkpoint.FOLDER / start.checkpoint if start.checkpoint else None
     spec = changed_spec(info.spec, start)
-    after = last_seq(info.folder)
+    attempt, after = info.status.attempt + 1, last_seq(info.folder)
     with CtrlC() as ctrl_c:
         if start.as_new:
             run_id = client.branch(run_id, folder, spec)
+            attempt, after = newest_attempt(client.look(run_id).folder)
         else:
             client.resume(run_id, folder, spec)
         if detach:
             return _leave(run_id, json=json)
-        attempt = info.status.attempt + 1
         return follow_own(run_id, ctrl_c, after=after, attempt=attempt, json=json)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from engine import client, paths, run_info
-from engine.events import CommandRefused, Event
+from engine.events import AttemptStarted, CommandRefused, Event
 from engine.headless.output import NoAnswer
 from engine.run_state import RunState, RunStatus
 from engine.store_reader import RunReader, StoredEvent
@@ -88,6 +88,18 @@ def last_seq(folder: Path) -> int:
             return reader.last_seq()
     except sqlite3.OperationalError:
         return 0
+
+
+def newest_attempt(folder: Path) -> tuple[int, int]:
+    """The number of the newest attempt of the run in `folder`, and that of the event with which it
+    began. Raises sqlite3.Error."""
+    with RunReader(folder) as reader:
+        begun = [
+            (stored.event.attempt, stored.seq)
+            for stored in reader.events_after(0)
+            if isinstance(stored.event, AttemptStarted)
+        ]
+    return begun[-1]
 
 
 def _open(run_id: str) -> RunReader:

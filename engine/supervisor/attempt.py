@@ -249,12 +249,13 @@ class Attempt:
     def _rewind(self, name: str) -> None:
         # Whoever chose it has compared its checksums: see `engine.client.resume` and `Search`.
         folder = self._work.folder
-        position = checkpoint.Position()
+        position, metrics = checkpoint.Position(), {}
         if name:
-            position = checkpoint.read_manifest(folder / checkpoint.FOLDER / name).position
+            manifest = checkpoint.read_manifest(folder / checkpoint.FOLDER / name)
+            position, metrics = manifest.position, manifest.metrics
         checkpoint.set_aside_after(folder, position.step, self._ledger.status.attempt)
         self._ledger.rewind(position.step, validates_again=position.batch > 0)
-        self._record(Rewound(position.step, name))
+        self._record(Rewound(position.step, name, position.epoch, metrics))
         self._reach = Reach(position.step)
 
     def _climb(self, rung: str) -> None:

@@ -8,6 +8,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from engine.events import (
     Alarm,
     AttemptStarted,
@@ -99,8 +101,8 @@ class RunCourse:
                 self._begin_attempt(attempt, now)
             case WorkerStarted():
                 self._trains = False
-            case TrainingStarted(step, steps_per_epoch):
-                self._start(step, steps_per_epoch, now)
+            case TrainingStarted():
+                self._start(event, now)
             case Rewound(step, checkpoint):
                 self._checkpoint = checkpoint
                 self.markers = [each for each in self.markers if not each.step > step]
@@ -130,7 +132,8 @@ class RunCourse:
         else:
             self._returns += (now,)
 
-    def _start(self, step: int, steps_per_epoch: int, now: float) -> None:
+    def _start(self, event: TrainingStarted, now: float) -> None:
+        step = event.step
         if math.isnan(self._alive) or self._training is None:
             self._training = Polyline((now,), (0.0,), 1.0)
         else:
@@ -140,9 +143,7 @@ class RunCourse:
             kind = MarkerKind.EDIT if changes else MarkerKind.RESTART
             text = " ".join([self._return(step, down), *changes])
             self._mark(kind, step, now, text)
-        slope = 1.0 / max(steps_per_epoch, 1)
-        begin = self._epochs or Polyline((0.0,), (0.0,), slope)
-        self._epochs = begin.bent(float(step), slope)
+        self._epochs = _epochs_on(self._epochs, event)
         self._trains, self._restarting = True, None
         self._trained_attempt = self._attempt
 
@@ -194,3 +195,17 @@ class RunCourse:
                 if each.kind is not MarkerKind.CHECKPOINT or place % 2 == 0
             ]
             self.markers = kept[-MOST_MARKERS:]
+
+
+def _epochs_on(before: Polyline | None, event: TrainingStarted) -> Polyline:
+    """From steps to epochs done, for a training that goes on as `event` says."""
+    size = max(event.steps_per_epoch, 1)
+    step, slope = float(event.step), 1.0 / size
+    axis = (before or Polyline((0.0,), (0.0,), slope)).bent(step, slope)
+    left = (event.total_steps - event.step) % size
+    if event.total_steps and left:
+        # With another batch size the rest of an epoch has not the steps that it would have had.
+        done = event.epochs - (event.total_steps - event.step) // size
+        rest = done - float(axis(np.array([step]))[0])
+        axis = axis.bent(step, max(0.0, rest) / left).bent(step + left, slope)
+    return axis

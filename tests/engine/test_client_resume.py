@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from engine import catalog, checkpoint, client, paths
+from engine import catalog, checkpoint, client, paths, process
 from engine.checkpoint import MANIFEST, Position
 from engine.client import CannotStart, CheckpointUnusable
-from engine.events import AttemptStarted, RunEnded
-from engine.run_state import RunState
+from engine.events import (
+    AttemptStarted,
+    CheckpointSaved,
+    EpochEnded,
+    Event,
+    Metrics,
+    Points,
+    RunEnded,
+    TrainingStarted,
+)
+from engine.run_state import RunState, fold
 from engine.spec import RunSpec
-from engine.spec_file import read_spec, write_spec
+from engine.spec_file import older_specs, read_spec, replaced_spec, write_spec
 from engine.store import RunStore
+from engine.store_reader import RunReader
 
 SPEC = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",))
 
@@ -157,12 +169,75 @@ def test_a_branch_has_what_was_before_it_and_leaves_the_other_alone(
     assert started == [("--resume", "step-00000003", named)]
     assert contents(folder) == before
     new = client.look("2")
-    assert (new.spec, new.state) == (named, RunState.STOPPED)
+    assert (new.spec, new.state) == (named, RunState.STARTING)
     assert [*checkpoint.folders(new.folder)] == [3]
     assert checkpoint.verify(new.folder / "checkpoints" / first.name)
     assert read_spec(folder) == SPEC
     client.branch("1", spec=replace(SPEC, name="mine"))
     assert client.look("3").spec.name == "mine"
+
+
+def test_a_branch_knows_nothing_of_what_came_after_its_checkpoint(
+    started: list[tuple[Any, ...]],
+) -> None:
+    """Neither the time that the other has taken since, nor its results, nor its settings."""
+    spec = replace(SPEC, batch_size=16)
+    folder = stopped_run(3, 6, spec=spec)
+    accuracy = "validation/accuracy"
+    with closing(RunStore(folder)) as store:
+        later: list[tuple[float, Event]] = [
+            (100.0, AttemptStarted(2, 1, 1.0)),
+            (110.0, TrainingStarted(0, 3, 9, 1, 1, 27)),
+            (130.0, Metrics(110.0, 130.0, [Points(accuracy, [3], [0.5])])),
+            (130.0, EpochEnded(1, 3, {accuracy: 0.5})),
+            (131.0, CheckpointSaved(str(folder / "checkpoints" / "step-00000003"), 3, 1, 9, 0.1)),
+            (190.0, Metrics(131.0, 190.0, [Points(accuracy, [6], [0.9])])),
+            (190.0, EpochEnded(2, 6, {accuracy: 0.9})),
+            (190.0, RunEnded("finished", "x")),
+        ]
+        for time, event in later:
+            store.append(event, time)
+    with replaced_spec(folder, replace(spec, batch_size=32), 2):
+        pass
+    with replaced_spec(folder, replace(spec, batch_size=64), 3):
+        pass
+    before = contents(folder)
+    first = folder / "checkpoints" / "step-00000003"
+    new = client.look(client.branch("1", first, replace(spec, batch_size=128)))
+    assert contents(folder) == before
+    status = new.status
+    assert (status.attempt, status.step, status.epoch) == (2, 3, 1)
+    assert (status.metrics, status.seconds(status.updated)) == ({accuracy: 0.5}, 31.0)
+    assert fold(status, AttemptStarted(3, 1, 1.0), 500.0).started == 500.0
+    with RunReader(new.folder) as reader:
+        assert reader.counts() == {accuracy: 1}
+        assert isinstance(reader.events_after(0)[-1].event, CheckpointSaved)
+    sizes = {attempt: path.read_text() for attempt, path in older_specs(new.folder).items()}
+    assert [*sizes] == [2, 3]
+    assert "batch_size = 16" in sizes[2]
+    assert "batch_size = 32" in sizes[3], "as the checkpoint was made, not 64"
+
+
+@pytest.mark.parametrize("how", ["goes on", "went on and is over"])
+def test_a_run_that_another_window_resumes_meanwhile_is_left_to_it(
+    monkeypatch: pytest.MonkeyPatch, started: list[tuple[Any, ...]], how: str
+) -> None:
+    """To compare the checksums takes minutes."""
+    folder = stopped_run(3)
+    verify = checkpoint.verify
+
+    def slow(chosen: Path) -> checkpoint.Manifest:
+        with closing(RunStore(folder)) as store:
+            store.append(AttemptStarted(2, os.getpid(), process.created(os.getpid())), 1.0)
+            if how != "goes on":
+                store.append(RunEnded("stopped", "x"), 1.0)
+        return verify(chosen)
+
+    monkeypatch.setattr(checkpoint, "verify", slow)
+    with pytest.raises(CannotStart, match="by another window or command meanwhile"):
+        client.resume("1", spec=replace(SPEC, epochs=9))
+    assert started == []
+    assert client.look("1").spec == SPEC
 
 
 def test_a_branch_that_cannot_start_leaves_no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,9 +250,16 @@ def test_a_branch_that_cannot_start_leaves_no_folder(monkeypatch: pytest.MonkeyP
     with pytest.raises(CannotStart):
         client.branch("1")
 
-    def full(folder: Path, new: Path) -> None:
+    def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
+    with monkeypatch.context() as patch:
+        patch.setattr("engine.spec_file._write", full)
+        with pytest.raises(CannotStart, match=r"cannot be written: .*No space left"):
+            client.branch("1")
+        with pytest.raises(CannotStart, match=r"cannot be written: .*No space left"):
+            client.resume("1", spec=replace(SPEC, epochs=9))
+    assert not list(paths.run_folder("1").glob("spec.before-*"))
     monkeypatch.setattr("engine.branch._copy_store", full)
     with pytest.raises(CannotStart, match=r"cannot be copied to a new run: .*No space left"):
         client.branch("1")

@@ -85,7 +85,16 @@ CHANGES: list[tuple[type[Event], dict[str, Any]]] = [
     (CommandReceived, {}),
     (CommandRefused, {}),
     (StopStage, {"state": RunState.STOPPING}),
-    (Rewound, {"step": 10}),
+    (
+        Rewound,
+        {
+            "step": 10,
+            "epoch": 1,
+            "metrics": {"validation/loss": 0.5},
+            "checkpoint": "checkpoints/step-00000010",
+            "checkpoint_step": 10,
+        },
+    ),
     (Restarting, {}),
     (RunEnded, {"state": RunState.FAILED, "reason": "Rank 1 failed.", "failure_rank": 1}),
 ]
@@ -195,6 +204,14 @@ def test_what_a_run_has_taken_leaves_out_what_lay_between_its_attempts() -> None
         status = fold(status, event, time)
     assert status.started == 1000.0
     assert status.seconds(87_530.0) == 120.0
+    for event, time in (
+        (RunEnded("finished", ""), 87_530.0),
+        (AttemptStarted(3, 7, 3.0), 90_000.0),
+        (Queued(("12",), "x"), 90_000.0),
+        (RunEnded("stopped", "x"), 95_000.0),
+    ):
+        status = fold(status, event, time)
+    assert status.seconds(status.updated) == 120.0, "stopped in the queue"
     assert RunStatus(started=5.0, updated=9.0).seconds(9.0) == 4.0, "of an older store"
     assert RunStatus().seconds(9.0) == 0.0
 

@@ -87,6 +87,12 @@ def test_what_the_checkpoint_holds_stays_and_says_why(form: RunForm) -> None:
     assert "cannot be switched" in form.field("momentum").problem
 
 
+def test_nonsense_in_a_field_is_all_that_is_said_of_it(form: RunForm) -> None:
+    for name in ("epochs", "momentum"):
+        enter(form, name, "x")
+        assert form.field(name).problem.endswith("number, not 'x'.")
+
+
 def test_another_run_brings_its_own_values(form: RunForm) -> None:
     other = replace(SPEC, seed=8, optimizer="adamw", momentum=0.0, settings={})
     form.continue_run(RUN._replace(id="9", spec=other), END)
@@ -112,6 +118,8 @@ def test_it_may_go_on_as_a_new_run(form: RunForm, qtbot: QtBot) -> None:
     assert "Later points" not in form.heading.origin.text()
     form.copy_command()
     assert " --as-new-run --epochs 8" in QGuiApplication.clipboard().text()
+    form.has_started("6")
+    assert form.heading.title.text() == "CONTINUE RUN 7", "nobody has asked for this one yet"
     with qtbot.waitSignal(form.continue_requested) as asked:
         form.start()
     assert asked.args == [ResumeRequest("7", END.folder, replace(SPEC, epochs=8), as_new=True)]

@@ -99,6 +99,19 @@ def test_with_changes_the_form_asks_for_them(
     assert wanted.args == [ResumeRequest("7", CHECKPOINTS[0].folder, SPEC)]
 
 
+def test_a_wish_for_one_run_is_not_taken_for_another(
+    desk: Desk, asked: list[ResumeRequest], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Checkpoints are looked for in the background: another wish may come before the answer."""
+    monkeypatch.setattr(RunController, "list_checkpoints", lambda *_: None)
+    desk.desk.continue_with_changes("7")
+    desk.desk.resume_from_older("8")
+    desk.controller.checkpoints_listed.emit(RUN, CHECKPOINTS)
+    desk.dialog().accept()
+    assert asked == []
+    assert desk.form.heading.title.text() == "CONTINUE RUN 7"
+
+
 @pytest.mark.parametrize("yes", [True, False])
 def test_a_damaged_checkpoint_is_named_and_the_previous_one_offered(
     desk: Desk, asked: list[ResumeRequest], yes: bool

@@ -57,7 +57,7 @@ EXAMPLES: tuple[Event, ...] = (
     CommandReceived(command="Pause"),
     CommandRefused(command="Pause", reason="The run is paused already."),
     StopStage(stage="ask"),
-    Rewound(step=10, checkpoint="step-00000010"),
+    Rewound(10, "step-00000010", 1, {"validation/loss": 0.5}),
     Restarting(Failure(0, "cpu:0", 1, "", "Rank 0 failed.", "r.py:3", ""), number=1, most=3),
     RunEnded(
         state="failed",

@@ -278,3 +278,20 @@ def test_checkpoints_without_end_are_thinned_and_edits_stay() -> None:
     assert kinds.count(MarkerKind.ALARM) == 1
     assert course.markers[-1].step == 3 * MOST - 1
     assert course.markers[1].step < 100
+
+
+def test_epochs_end_at_whole_numbers_after_a_change_of_the_batch_size() -> None:
+    """10 of 23 batches of the second epoch are done when it goes on with 9 larger ones of 15."""
+    made = RunCourse()
+    events: list[tuple[float, Event]] = [
+        (0, AttemptStarted(1, 1, 1.0)),
+        (5, TrainingStarted(0, 23, 4, 1, 1, 92)),
+        (90, RunEnded("finished", "x")),
+        (100, AttemptStarted(2, 1, 1.0)),
+        (101, Rewound(33, "step-00000033")),
+        (105, TrainingStarted(33, 15, 4, 1, 1, 72)),
+    ]
+    made.take(stored(events))
+    axis = made.scale(XKind.EPOCH)
+    steps = np.array([23.0, 33.0, 42.0, 57.0, 72.0])
+    assert np.allclose(axis.x(steps, steps), [1.0, 1 + 10 / 23, 2.0, 3.0, 4.0])
