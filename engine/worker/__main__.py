@@ -73,9 +73,9 @@ def _restore(trainer: Any, folder: Path, batch_size: int) -> Position:
     saved = read_manifest(checkpoint)
     if saved.parameters not in (0, trainer.parameters):
         raise TrainingFailed(
-            f"The checkpoint {name} holds a model of {saved.parameters:,} parameters; with these "
-            f"settings it has {trainer.parameters:,}: resume with the recipe and settings that it "
-            "was saved with."
+            f"The checkpoint {name} holds a model of {saved.parameters:,} trainable parameters; "
+            f"with these settings it has {trainer.parameters:,}: resume with the recipe and "
+            "settings that it was saved with."
         )
     trainer.restore(checkpoint)
     return saved.position.in_batches_of(
