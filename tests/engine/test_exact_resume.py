@@ -124,9 +124,10 @@ def test_a_checkpoint_goes_on_elsewhere(
 ) -> None:
     folder: Path = paths.create_run_folder()
     shutil.rmtree(folder)
-    shutil.copytree(interrupted(began).folder, folder)
+    before = interrupted(began)
+    shutil.copytree(before.folder, folder)
     chosen = tuple(f"cpu:{k}" for k in range(devices))
-    client.resume(folder.name, spec=replace(interrupted.spec, strategy=name, devices=chosen))
+    client.resume(folder.name, spec=replace(before.spec, strategy=name, devices=chosen))
     resumed = wait_for_end(folder.name)
     assert resumed.state is RunState.FINISHED, resumed.reason
     assert (resumed.spec.strategy, resumed.spec.devices) == (name, chosen)

@@ -111,11 +111,14 @@ def test_whatever_asks_for_the_end_and_whenever_a_checkpoint_comes_first(
 
 
 DEAF = """
-import os, signal
+import os, signal, time
+from pathlib import Path
 import torch
 def model(): return torch.nn.Linear(4, 1)
 def datasets(): return ((torch.ones(64, 4), torch.ones(64, 1)),) * 2
 def loss(outputs, targets):
+    while not Path(__file__).with_name("seen").exists():  # else nobody hears that it trains
+        time.sleep(0.01)
     os.kill(os.getpid(), signal.SIGSTOP)
 """
 
@@ -134,6 +137,7 @@ def test_a_worker_that_ignores_everything_is_killed_rung_by_rung(
     path.write_text(DEAF)
     run_id = client.start(spec(str(path), "torch/single"))
     info = wait_for(run_id, lambda info: info.state is RunState.RUNNING)
+    path.with_name("seen").touch()
     [worker] = info.status.worker_pids
     wait_for(run_id, lambda _: psutil.Process(worker).status() == psutil.STATUS_STOPPED)
     os.kill(info.status.supervisor_pid, signal.SIGTERM)

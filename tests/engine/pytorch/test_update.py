@@ -36,13 +36,13 @@ class Training:
         assert optimizer is not None
         precision = Precision(spec.precision, "cpu")
         precision.scaler.scale(torch.zeros(()))  # as the backward pass does
-        self.update = Update(optimizer, parallel, Alone(), precision, spec, TOTAL)
+        self.update = Update(optimizer, parallel, Alone(), precision, spec)
 
     def step(self, gradient: float, step: int = 0, loss: float = 1.0) -> dict[str, Any]:
         self.update.begin()
         assert self.model.weight.grad is None
         self.model.weight.grad = torch.full((1, 1), gradient)
-        return self.update.apply(step, torch.tensor(loss))
+        return self.update.apply(step, TOTAL, torch.tensor(loss))
 
     @property
     def weight(self) -> float:
@@ -84,9 +84,9 @@ def test_groups_keep_their_ratio_under_a_schedule() -> None:
     training = Training(schedule="one_cycle")
     spec = training.update._spec
     parallel = training.update._parallel
-    update = Update(optimizer, parallel, Alone(), Precision("fp32", "cpu"), spec, TOTAL)
+    update = Update(optimizer, parallel, Alone(), Precision("fp32", "cpu"), spec)
     for step in range(TOTAL):
-        update.apply(step, torch.tensor(1.0))
+        update.apply(step, TOTAL, torch.tensor(1.0))
         first, second = (group["lr"] for group in optimizer.param_groups)
         assert first == pytest.approx(2 * second)
 
@@ -148,5 +148,5 @@ def test_what_a_batch_left_out_did_to_running_statistics_is_undone() -> None:
         training.update.begin()
         training.model.mean.fill_(value)
         training.model.weight.grad = torch.ones(1, 1)
-        training.update.apply(0, torch.tensor(loss))
+        training.update.apply(0, TOTAL, torch.tensor(loss))
         assert training.model.mean.tolist() == [left, left]
