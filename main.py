@@ -245,4 +245,7 @@ def _screenshots(options: argparse.Namespace) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:  # before `guarded` could see to it: imports take half a second
+        sys.exit(130)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -84,6 +86,18 @@ def test_a_run_trains_to_its_end_and_can_be_looked_at_afterwards() -> None:
     assert last_object(main("show", result["id"], "--json")[1]) == result
     assert "finished" in main("runs")[1]
     assert main("stop", result["id"])[0] == 2
+
+
+def test_ctrl_c_while_it_is_still_importing_is_no_traceback(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", interrupted)
+    monkeypatch.setattr(sys, "argv", ["main.py", "runs"])
+    with pytest.raises(SystemExit, match=r"^130$"):
+        runpy.run_path(str(ROOT / "main.py"), run_name="__main__")
 
 
 @on_posix
