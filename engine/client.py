@@ -15,7 +15,6 @@ from filelock import FileLock, Timeout
 
 from engine import catalog, paths
 from engine import checkpoint as checkpoint_files
-from engine.branch import copy_run
 from engine.channel import CLOSED, CommandAccepted, Hello, connect, supervisor_pid
 from engine.checkpoint import CheckpointDamaged, CheckpointInfo
 from engine.commands import Command
@@ -24,6 +23,7 @@ from engine.device_names import is_logical_cpu
 from engine.events import CommandRefused
 from engine.problems import Problem, problems
 from engine.process import start_module
+from engine.run_copy import copy_run
 from engine.run_info import (
     LONGEST_START,
     NoSuchRun,
@@ -47,10 +47,10 @@ __all__ = [
     "RunInfo",
     "RunSpec",
     "UnreadableRun",
-    "branch",
     "check",
     "look",
     "resume",
+    "resume_as_new",
     "run_checkpoints",
     "runs",
     "send",
@@ -147,7 +147,7 @@ def resume(
         _go_on(info, chosen, spec)
 
 
-def branch(run_id: str, checkpoint: Path | None = None, spec: RunSpec | None = None) -> str:
+def resume_as_new(run_id: str, checkpoint: Path | None = None, spec: RunSpec | None = None) -> str:
     """Start a new run that goes on from a checkpoint of another, and leave that as it is.
 
     It has the curves of the other up to there, and is called after it unless `spec` has another
@@ -175,7 +175,7 @@ def _continuation(
     """The run, the checkpoint that it goes on from, and as what. Raises as `resume` does."""
     info = look(run_id)
     if not info.state.is_over:
-        text = f"Run {run_id} is {info.state}: there is nothing to resume."
+        text = f"Run {run_id} is {info.state}: stop it first, to let it go on from a checkpoint."
         raise CannotStart([Problem("", text)])
     spec = spec or info.spec
     done = info.spec.epochs

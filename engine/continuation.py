@@ -38,12 +38,9 @@ def change_problems(info: RunInfo, spec: RunSpec, manifest: Manifest) -> list[Pr
         text = f"{spec.strategy} cannot read a checkpoint of {manifest.strategy}: "
         found.append(Problem("strategy", f"{text}choose a {theirs} strategy."))
     if bool(spec.momentum) != bool(before.momentum):
-        text = (
-            "The checkpoint holds the momentum of every weight"
-            if before.momentum
-            else ("The checkpoint holds no momentum")
-        )
-        found.append(Problem("momentum", f"{text}: it cannot be switched on or off on the way."))
+        what = "the momentum of every weight" if before.momentum else "no momentum"
+        text = f"The checkpoint holds {what}: it cannot be switched on or off on the way."
+        found.append(Problem("momentum", text))
     if ours == "tf" and (spec.precision == "fp16") != (before.precision == "fp16"):
         text = "Under TensorFlow a checkpoint of fp16 is another than that of other precisions: "
         found.append(Problem("precision", f"{text}go on with {before.precision}."))

@@ -41,15 +41,25 @@ def replaced_spec(folder: Path, spec: RunSpec, attempt: int) -> Iterator[None]:
     The spec of the attempts before stays as `spec.before-<attempt>.toml`. Raises OSError,
     UnreadableSpec.
     """
-    path, before = folder / FILE_NAME, folder / f"spec.before-{attempt}.toml"
+    path, before = folder / FILE_NAME, _before(folder, attempt)
     document = _read(folder) | {"run": msgspec.to_builtins(spec)}
     shutil.copyfile(path, before)
     try:
         _write(folder, document)
         yield
     except BaseException:
-        before.replace(path)
+        take_back(folder, attempt)
         raise
+
+
+def take_back(folder: Path, attempt: int) -> bool:
+    """Let the run in `folder` be what it was before attempt number `attempt`; whether that was
+    something else. Raises OSError."""
+    try:
+        _before(folder, attempt).replace(folder / FILE_NAME)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def older_specs(folder: Path) -> dict[int, Path]:
@@ -79,6 +89,10 @@ def todays(run: Any) -> Any:
         rest = {name: value for name, value in run.items() if name != "stop_on_nan"}
         return {"on_nan": "stop" if run["stop_on_nan"] is True else "continue"} | rest
     return run
+
+
+def _before(folder: Path, attempt: int) -> Path:
+    return folder / f"spec.before-{attempt}.toml"
 
 
 def _write(folder: Path, document: dict[str, Any]) -> None:

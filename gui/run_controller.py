@@ -98,7 +98,7 @@ class RunController(QObject):
         def work() -> str:
             run_id, checkpoint, spec, as_new = request
             if as_new:
-                return client.branch(run_id, checkpoint, spec)
+                return client.resume_as_new(run_id, checkpoint, spec)
             client.resume(run_id, checkpoint, spec)
             return run_id
 

@@ -68,12 +68,14 @@ def resume(run_id: str, start: From, *, detach: bool, json: bool) -> Exit:
     info = client.look(run_id)
     if info.state is RunState.PAUSED:
         return _unpause(info, start)
-    folder = info.folder / checkpoint.FOLDER / start.checkpoint if start.checkpoint else None
+    folder = None
+    if start.checkpoint is not None:
+        folder = info.folder / checkpoint.FOLDER / start.checkpoint
     spec = changed_spec(info.spec, start)
     attempt, after = info.status.attempt + 1, last_seq(info.folder)
     with CtrlC() as ctrl_c:
         if start.as_new:
-            run_id = client.branch(run_id, folder, spec)
+            run_id = client.resume_as_new(run_id, folder, spec)
             attempt, after = newest_attempt(client.look(run_id).folder)
         else:
             client.resume(run_id, folder, spec)
@@ -145,7 +147,11 @@ def _leave(run_id: str, *, json: bool) -> Exit:
 def _unpause(info: RunInfo, start: From) -> Exit:
     words = ("checkpoint", "strategy", "devices", "name")
     flags = [name for name in words if getattr(start, name) is not None]
-    flags += ["set"] * bool(start.settings) + [*start.options] + ["as-new-run"] * start.as_new
+    flags += start.options
+    if start.settings:
+        flags.append("set")
+    if start.as_new:
+        flags.append("as-new-run")
     if flags:
         raise Refused(
             f"Run {info.id} is paused and goes on where it is: leave out "

@@ -20,6 +20,7 @@ from engine.events import (
     RunEnded,
     StopStage,
     TrainingEnded,
+    TrainingStarted,
     WorkerFailed,
     WorkerReady,
     WorkerStarted,
@@ -78,6 +79,7 @@ class Attempt:
         self._unsaved: CheckpointFailed | None = None
         self._failure: Failure | None = None
         self._reach = Reach(0)
+        self._trains = False
         self.ended: TrainingEnded | None = None
         """Rank 0's last word, once it has left its loop."""
 
@@ -121,6 +123,8 @@ class Attempt:
             case WorkerFailed(rank):
                 self._accounts[rank] = message
                 self._deadlines.mourn()
+            case TrainingStarted():
+                self._trains = True
             case WorkerReady(rank):
                 self._deadlines.ready(rank)
             case Progress(step=step):
@@ -222,7 +226,7 @@ class Attempt:
         if self.ended and not self._bad_exits:
             return self._good_end(self.ended)
         if self.is_stopped and not self._accounts and not self._bad_exits:
-            if self._ledger.status.total_steps == 0:
+            if not self._trains:
                 return RunEnded("stopped", "Stopped before the training began.")
             return RunEnded("stopped", f"{self.why_stopped}Stopped at once, without saving.")
         plans, logs = self._work.plans, self._logs()
@@ -235,7 +239,8 @@ class Attempt:
     def _good_end(self, ended: TrainingEnded) -> RunEnded:
         unsaved = self._unsaved.text if self._unsaved else ""
         if ended.completed:
-            reason = f"All {self._work.spec.epochs} epochs are done."
+            epochs = self._work.spec.epochs
+            reason = "The one epoch is done." if epochs == 1 else f"All {epochs} epochs are done."
             return RunEnded("finished", f"{reason} {unsaved}".rstrip())
         reason = f"{self.why_stopped}Stopped after step {ended.step}"
         if unsaved:

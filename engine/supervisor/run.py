@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import assert_never
 
-from engine import catalog, process
+from engine import catalog, process, spec_file
 from engine.channel import CLOSED, Channel, CommandAccepted, Message, Settle, Settled
 from engine.commands import Command, EmptyCache, Pause, Resume, SaveCheckpoint, Stop
 from engine.events import (
@@ -101,11 +101,21 @@ class Supervisor:
             telemetry.close()
             self._wakefulness.keep(False)
             self._heartbeat.end()
-        if self._restarts.refusal:
-            ended = RunEnded(ended.state, f"{ended.reason} {self._restarts.refusal}", ended.failure)
+        if more := self._restarts.refusal or self._take_settings_back(ended):
+            ended = RunEnded(ended.state, f"{ended.reason} {more}", ended.failure)
         self._record(ended)
         self._ledger.close()
         return ended
+
+    def _take_settings_back(self, ended: RunEnded) -> str:
+        """Where settings were changed with which not one step was done, undo that; else whoever
+        resumes the run would fail again. What is to be said of it, or empty."""
+        if ended.failure is None or self._attempt.has_stepped or self._restarts.done:
+            return ""
+        with contextlib.suppress(OSError):  # what cannot be written now can be changed later
+            if spec_file.take_back(self._folder, self._ledger.status.attempt):
+                return "Its settings are those of before again."
+        return ""
 
     def _see_through(self) -> RunEnded:
         """Follow the attempt to its end, and end what is left of it; how it ended."""

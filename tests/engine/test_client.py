@@ -207,7 +207,7 @@ def test_what_cannot_resume_is_said(events: tuple[Event, ...], sentence: str) ->
 
 def test_an_active_run_cannot_resume() -> None:
     write_run(ourselves(), TRAINS)
-    with pytest.raises(CannotStart, match="Run 1 is running: there is nothing to resume"):
+    with pytest.raises(CannotStart, match="Run 1 is running: stop it first"):
         client.resume("1")
 
 

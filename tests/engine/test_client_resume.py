@@ -157,14 +157,14 @@ def test_the_same_settings_change_nothing(started: list[tuple[Any, ...]]) -> Non
     assert not list(folder.glob("spec.before-*"))
 
 
-def test_a_branch_has_what_was_before_it_and_leaves_the_other_alone(
+def test_a_new_run_in_its_place_has_what_was_before_it_and_leaves_the_other_alone(
     started: list[tuple[Any, ...]],
 ) -> None:
     folder = stopped_run(3, 6)
     before = contents(folder)
     changed = replace(SPEC, epochs=9)
     first = folder / "checkpoints" / "step-00000003"
-    assert client.branch("1", first, changed) == "2"
+    assert client.resume_as_new("1", first, changed) == "2"
     named = replace(changed, name="digits from #1")
     assert started == [("--resume", "step-00000003", named)]
     assert contents(folder) == before
@@ -173,11 +173,11 @@ def test_a_branch_has_what_was_before_it_and_leaves_the_other_alone(
     assert [*checkpoint.folders(new.folder)] == [3]
     assert checkpoint.verify(new.folder / "checkpoints" / first.name)
     assert read_spec(folder) == SPEC
-    client.branch("1", spec=replace(SPEC, name="mine"))
+    client.resume_as_new("1", spec=replace(SPEC, name="mine"))
     assert client.look("3").spec.name == "mine"
 
 
-def test_a_branch_knows_nothing_of_what_came_after_its_checkpoint(
+def test_a_new_run_in_its_place_knows_nothing_of_what_came_after_its_checkpoint(
     started: list[tuple[Any, ...]],
 ) -> None:
     """Neither the time that the other has taken since, nor its results, nor its settings."""
@@ -203,7 +203,7 @@ def test_a_branch_knows_nothing_of_what_came_after_its_checkpoint(
         pass
     before = contents(folder)
     first = folder / "checkpoints" / "step-00000003"
-    new = client.look(client.branch("1", first, replace(spec, batch_size=128)))
+    new = client.look(client.resume_as_new("1", first, replace(spec, batch_size=128)))
     assert contents(folder) == before
     status = new.status
     assert (status.attempt, status.step, status.epoch) == (2, 3, 1)
@@ -240,7 +240,9 @@ def test_a_run_that_another_window_resumes_meanwhile_is_left_to_it(
     assert client.look("1").spec == SPEC
 
 
-def test_a_branch_that_cannot_start_leaves_no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_run_that_cannot_start_leaves_no_folder(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     stopped_run(3)
 
     def fail(folder: Path, *arguments: str) -> None:
@@ -248,7 +250,7 @@ def test_a_branch_that_cannot_start_leaves_no_folder(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(client, "_start_supervisor", fail)
     with pytest.raises(CannotStart):
-        client.branch("1")
+        client.resume_as_new("1")
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -256,13 +258,13 @@ def test_a_branch_that_cannot_start_leaves_no_folder(monkeypatch: pytest.MonkeyP
     with monkeypatch.context() as patch:
         patch.setattr("engine.spec_file._write", full)
         with pytest.raises(CannotStart, match=r"cannot be written: .*No space left"):
-            client.branch("1")
+            client.resume_as_new("1")
         with pytest.raises(CannotStart, match=r"cannot be written: .*No space left"):
             client.resume("1", spec=replace(SPEC, epochs=9))
     assert not list(paths.run_folder("1").glob("spec.before-*"))
-    monkeypatch.setattr("engine.branch._copy_store", full)
+    monkeypatch.setattr("engine.run_copy._copy_store", full)
     with pytest.raises(CannotStart, match=r"cannot be copied to a new run: .*No space left"):
-        client.branch("1")
+        client.resume_as_new("1")
     assert [run.id for run in client.runs()] == ["1"]
     assert not paths.is_run("2")
 

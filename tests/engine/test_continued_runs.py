@@ -80,7 +80,7 @@ def test_a_new_run_goes_on_in_the_place_of_another() -> None:
     """Half as a copy, half its own: together the whole, and the other has not changed."""
     info = trained("torch/single", epochs=2, checkpoint_epochs=1)
     first = checkpoint.folders(info.folder)[4]
-    new = wait_for_end(client.branch(info.id, first, replace(info.spec, epochs=3)))
+    new = wait_for_end(client.resume_as_new(info.id, first, replace(info.spec, epochs=3)))
     assert (new.state, new.id, new.name) == (RunState.FINISHED, "2", "probe_torch from #1")
     (steps, ours), (theirs_steps, theirs) = curve(new, "train/loss"), curve(info, "train/loss")
     assert (steps, theirs_steps) == ([*range(1, 13)], [*range(1, 9)])
@@ -94,7 +94,10 @@ def test_settings_that_make_another_model_are_refused_in_words() -> None:
     assert failed.state is RunState.FAILED
     assert "holds a model of" in failed.reason
     assert "resume with the recipe and settings" in failed.reason
-    back = continued(failed, settings={}, epochs=2)
+    assert failed.reason.endswith("Its settings are those of before again.")
+    assert failed.spec == info.spec
+    assert not list(info.folder.glob("spec.before-*"))
+    back = continued(failed, epochs=2)
     assert back.state is RunState.FINISHED, back.reason
 
 

@@ -207,7 +207,7 @@ def test_why_a_run_cannot_go_on_is_said_in_sentences(
 def test_a_new_run_may_go_on_in_its_place(
     controller: RunController, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.client.branch", lambda *asked: f"8 for {asked}")
+    monkeypatch.setattr("engine.client.resume_as_new", lambda *asked: f"8 for {asked}")
     with qtbot.waitSignal(controller.started) as said:
         controller.resume(ASKED._replace(spec=SPEC, as_new=True))
     assert said.args == [f"8 for {('7', Path('step-20'), SPEC)}"]

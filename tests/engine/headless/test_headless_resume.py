@@ -49,11 +49,11 @@ def test_a_new_run_goes_on_in_the_place_of_another(
     run, new = write_run(*RUNNING, STOPPED), write_run(*RUNNING)
     asked = []
 
-    def branch(*given: object) -> str:
+    def resume_as_new(*given: object) -> str:
         asked.append(given)
         return new.id
 
-    monkeypatch.setattr(client, "branch", branch)
+    monkeypatch.setattr(client, "resume_as_new", resume_as_new)
     changed = msgspec.structs.replace(SPEC, epochs=9)
     command = resume_command(run.id, "step-00000012", SPEC, changed, as_new=True)
     assert main([*shlex.split(command)[2:], "--detach"]) == 0

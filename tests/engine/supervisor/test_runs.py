@@ -192,7 +192,7 @@ def test_a_run_has_one_supervisor() -> None:
     assert second.returncode == 1
     assert "active already" in second.stderr
     assert is_alive(info.status.supervisor_pid, info.status.supervisor_created)
-    with pytest.raises(client.CannotStart, match="nothing to resume"):
+    with pytest.raises(client.CannotStart, match="stop it first"):
         client.resume(run_id)
     client.send(run_id, Stop(now=True))
     wait_for_end(run_id)
