@@ -107,7 +107,7 @@ def event_text(event: Event) -> EventText:
         case CheckpointSaved(path, step, epoch, bytes, seconds):
             text = translate(
                 "Events",
-                "Checkpoint of step {step} (epoch {epoch}) saved as {name} "
+                "Checkpoint of step {step} (epochs done: {epoch}) saved as {name} "
                 "({size}, {seconds:.2f} s).",
             )
             name, size = Path(path).name, wording.size(bytes)

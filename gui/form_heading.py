@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import QSize, Signal
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from engine.spec import RunSpec
@@ -27,11 +28,10 @@ class FormHeading(QWidget):
         self.copy_button = IconButton(
             "copy", self.tr("Copy command"), self.tr("Copy the command line that does the same")
         )
-        self.origin = QLabel()
+        self.origin = _Origin()
         """From where a run goes on."""
 
         self.origin.setObjectName("note")
-        self.origin.setWordWrap(True)
         self.leave_button = QPushButton(self.tr("New run instead"))
         self.leave_button.setObjectName("quiet")
         self.leave_button.clicked.connect(lambda: self.goal_changed.emit(NewRun()))
@@ -78,3 +78,26 @@ class FormHeading(QWidget):
     def _go_on_as_new(self, as_new: bool) -> None:
         if isinstance(self._goal, Continuation) and self._goal.as_new != as_new:
             self.goal_changed.emit(self._goal._replace(as_new=as_new))
+
+
+class _Origin(QLabel):
+    """As high as its text needs at the width there is. A height that layouts ask by the width would
+    let the whole form ask for all of its height, and the side scroll instead of the form."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setWordWrap(True)
+
+    def hasHeightForWidth(self) -> bool:
+        return False
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(0, self.heightForWidth(self.width()))
+
+    def sizeHint(self) -> QSize:
+        return self.minimumSizeHint()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        if event.size().width() != event.oldSize().width():
+            self.updateGeometry()

@@ -92,6 +92,7 @@ class HistoryPanel(QWidget):
         self.search.textChanged.connect(self._arrange)
         self.order.currentIndexChanged.connect(self._arrange)
         self.search_button.toggled.connect(self._show_search)
+        self.search_button.clicked.connect(lambda shown: self._focus_search() if shown else None)
         self._show_search(False)
         history.toggled.connect(chosen.toggle)
         history.search_wanted.connect(self._focus_search)

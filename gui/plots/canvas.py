@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QToolTip, QWidget
 from gui.plots.axes import AXIS_WIDTH, Axis, PlotArea
 from gui.plots.best import Star
 from gui.plots.crosshair import Crosshair
-from gui.plots.curve import Curve
+from gui.plots.curve import Curve, put
 from gui.plots.gap_ticks import GapTicks
 from gui.plots.markers import NEAR, Markers
 from gui.plots.pyramid import Array
@@ -223,9 +223,8 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         if not shown:
             self._stars.clear()
             return
-        # Seconds since the epoch have more digits than an SVG file keeps.
         first = shown[0].x
-        self._stars.setPos(first, 0.0)
+        put(self._stars, first)
         self._stars.setData(
             [star.x - first for star in shown],
             [math.log10(star.value) if self.log_y else star.value for star in shown],

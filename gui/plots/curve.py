@@ -97,8 +97,7 @@ class Curve:
         """Draw what lies between the places `x0` and `x1`, decimated for `pixels` pixels."""
         for item in self.items:
             item.setVisible(self.visible)
-            # Seconds since the epoch have more digits than an SVG file keeps.
-            item.setPos(x0, 0.0)
+            put(item, x0)
         if not self.visible:
             return
         series = self._drawn = self._shown(x0, x1)
@@ -225,6 +224,15 @@ class Curve:
 
     def _all(self) -> list[Series]:
         return [self.series, self._piece.series] if self._piece else [self.series]
+
+
+def put(item: pg.GraphicsObject, x: float) -> None:
+    """Let the points of `item` count from `x`: seconds since the epoch have more digits than an
+    SVG file keeps."""
+    if item.pos().x() != x:
+        item.setPos(x, 0.0)
+        # It remembers what is in sight, and would leave out points of where it was.
+        item.viewTransformChanged()
 
 
 def _scaled(values: Array, log: bool) -> Array:

@@ -145,3 +145,16 @@ def test_back_to_a_new_run(form: RunForm, qtbot: QtBot, way: str) -> None:
     with qtbot.waitSignal(form.start_requested) as asked:
         QTest.mouseClick(form.start_button, Qt.MouseButton.LeftButton)
     assert asked.args == [replace(SPEC, name="")]
+
+
+def test_with_the_advanced_part_the_form_scrolls_and_its_button_stays(
+    form: RunForm, qtbot: QtBot
+) -> None:
+    form.continue_run(RUN._replace(status=RunStatus(step=200)), END)
+    form.advanced_button.click()
+    assert not form.hasHeightForWidth(), "the side would scroll as a whole"
+    assert form.minimumSizeHint().height() < 400
+    origin = form.heading.origin
+    form.resize(300, 500)
+    qtbot.waitUntil(lambda: origin.height() >= origin.heightForWidth(origin.width()))
+    assert origin.height() > 1.5 * origin.fontMetrics().height(), "it takes two lines"

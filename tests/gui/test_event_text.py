@@ -53,7 +53,7 @@ def test_every_event_has_a_sentence_with_its_figures(event: Event) -> None:
 @pytest.mark.parametrize(
     ("event", "level", "words"),
     [
-        (EXAMPLES[5], Level.INFO, "Checkpoint of step 23 (epoch 1) saved"),
+        (EXAMPLES[5], Level.INFO, "Checkpoint of step 23 (epochs done: 1) saved"),
         (EXAMPLES[5], Level.INFO, "2.0 KiB, 0.25 s"),
         (EXAMPLES[4], Level.INFO, "validation/accuracy 50.0 %"),
         (EXAMPLES[14], Level.INFO, "received: save checkpoint."),

@@ -187,3 +187,9 @@ def test_it_says_that_the_runs_are_being_read_until_they_are(room: Room) -> None
     assert room.panel.empty.text() == "Reading the runs…"
     room.refresh()
     assert not room.panel.empty.isVisible()
+
+
+def test_who_opens_the_search_can_type_at_once(room: Room, qtbot: QtBot) -> None:
+    room.refresh()
+    QTest.mouseClick(room.panel.search_button, Qt.MouseButton.LeftButton)
+    assert room.window.focusWidget() is room.panel.search

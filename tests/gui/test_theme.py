@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QColor, QFont, QFontInfo, QFontMetrics, QPalette
-from PySide6.QtWidgets import QApplication, QLabel
+from PySide6.QtWidgets import QApplication, QDialog, QLabel, QPlainTextEdit
 from pytestqt.qtbot import QtBot
 
 from gui import theme as look
@@ -175,3 +175,18 @@ def test_no_other_module_of_the_window_names_a_colour() -> None:
         if file.name != "theme.py":
             text = file.read_text(encoding="utf-8")
             assert not re.search(r"[\"']#[0-9a-fA-F]{3,8}[\"']|setStyleSheet\(", text), file
+
+
+@BOTH
+def test_a_text_to_write_in_a_dialog_is_seen_as_a_field(
+    theme: Theme, controller: ThemeController, qtbot: QtBot
+) -> None:
+    controller.set_choice(theme.name)
+    dialog = QDialog()
+    qtbot.addWidget(dialog)
+    field = QPlainTextEdit(dialog)
+    dialog.resize(200, 200)
+    dialog.show()
+    image = field.grab().toImage()
+    inside = image.pixelColor(image.width() // 2, image.height() // 2)
+    assert inside.name() == QColor(theme.card2).name()

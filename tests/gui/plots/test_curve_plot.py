@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from pyqtgraph import PlotCurveItem
+from pyqtgraph import PlotCurveItem, ScatterPlotItem
 from PySide6.QtCore import QEvent, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
@@ -53,6 +53,21 @@ def test_one_single_point_is_seen(plot: CurvePlot, inked: Inked) -> None:
     plot.refresh()
     assert inked(plot.canvas, DARK.cycle[0]) > 4
     assert plot.headline.text() == "0.50 nats"
+
+
+def test_no_dot_is_left_out_after_a_zoom(plot: CurvePlot) -> None:
+    plot.add_points("val", points_of(np.arange(10.0), np.arange(10.0)))
+    plot.refresh()
+    plot.grab()
+    dots = [item for item in plot.canvas.area.addedItems if isinstance(item, ScatterPlotItem)]
+    plot.canvas.zoom_x(0.5, 7.0)
+    QApplication.processEvents()  # painted once before the points have their new places
+    plot.refresh()
+    plot.grab()
+    for item in dots:
+        sight = item.viewRect().left() + item.pos().x()
+        assert sight == pytest.approx(in_sight(plot)[0]), "elsewhere it leaves points out"
+    assert dots
 
 
 def test_many_points_are_a_faint_band_behind_a_smoothed_line(plot: CurvePlot, inked: Inked) -> None:
