@@ -211,6 +211,8 @@ class Deck(QObject):
         self.runs.said.connect(self._say)
         self.runs.wanted.connect(self.open)
         self.history.opened.connect(self.open)
+        # Its button is no longer there for the keys, and they may not fall on just anything.
+        self.first_start.try_clicked.connect(lambda: self.history.setFocus())
         self._connect_resume()
 
     def _connect_resume(self) -> None:

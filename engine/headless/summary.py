@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -22,7 +24,8 @@ def print_summary(console: Console, info: RunInfo) -> None:
         table.add_row("reason", info.reason)
     table.add_row("epoch", f"{status.epoch} of {info.spec.epochs}")
     table.add_row("step", f"{status.step} of {status.total_steps}")
-    table.add_row("time", duration(status.seconds(status.updated)))
+    until = status.updated if info.state.is_over else time.time()
+    table.add_row("time", duration(status.seconds(until)))
     if status.samples_per_second > 0:
         table.add_row("throughput", f"{status.samples_per_second:,.0f} samples/s")
     for name, value in sorted(status.metrics.items()):

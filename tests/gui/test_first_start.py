@@ -32,6 +32,7 @@ def test_the_button_really_trains_and_the_page_makes_way(open_deck: OpenDeck, qt
     assert not deck.plots.isVisible()
     QTest.mouseClick(deck.first_start.button, Qt.MouseButton.LeftButton)
     assert not deck.first_start.button.isEnabled(), "a second click starts no second run"
+    assert deck.window.focusWidget() is deck.history
     qtbot.waitUntil(lambda: deck.plots.isVisible(), timeout=30_000)
     assert not deck.first_start.isVisible()
     qtbot.waitUntil(lambda: client.look("1").status.step > 0, timeout=90_000)
