@@ -117,10 +117,16 @@ class FieldInfo(msgspec.Struct, frozen=True):
         if self.above is not None and value <= self.above:
             return f"{self._spoken} must be above {self.above:g}, not {value:g}."
         if self.least is not None and value < self.least:
-            return f"{self._spoken} must be at least {self.least:.10g}, not {value:.10g}."
+            return f"{self._spoken} must be at least {self.least:.10g}, not {_written(value)}."
         if self.most is not None and value > self.most:
-            return f"{self._spoken} must be at most {self.most:.10g}, not {value:.10g}."
+            return f"{self._spoken} must be at most {self.most:.10g}, not {_written(value)}."
         return ""
+
+
+def _written(value: float) -> str:
+    """As it was entered, unless that is longer than anybody reads."""
+    text = str(value) if isinstance(value, int) else f"{value:.10g}"
+    return text if len(text) <= _LONGEST_QUOTE else f"{value:.10g}"
 
 
 _TYPES: dict[str, tuple[type, ...]] = {

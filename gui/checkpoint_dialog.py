@@ -61,7 +61,6 @@ class CheckpointDialog(QDialog):
             self.table.addTopLevelItem(item)
         header = self.table.header()
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
-        header.setStretchLastSection(False)
         self.table.setCurrentIndex(self.table.model().index(0, 0))
         text = self.tr("The run goes on from the chosen checkpoint; later points leave the plots.")
         verb = self.tr("Resume")

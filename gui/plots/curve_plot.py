@@ -78,7 +78,8 @@ class CurvePlot(QFrame):
         if curve_name not in self.curves:
             self.set_curve(curve_name)
         self.curves[curve_name].extend(points)
-        self._pages.setCurrentWidget(self.canvas)
+        if len(points.step):
+            self._pages.setCurrentWidget(self.canvas)
         self._dirty = True
 
     def set_finer(self, curve_name: str, points: StoredPoints) -> None:

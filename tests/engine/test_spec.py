@@ -82,6 +82,7 @@ def test_a_spec_that_can_run_has_no_problems(changes: dict[str, Any]) -> None:
         ({"learning_rate": math.inf}, "learning_rate", "finite number"),
         ({"seed": -1}, "seed", "at least 0"),
         ({"seed": LARGEST + 1}, "seed", "at most 2147483647"),
+        ({"seed": 999_999_999_999}, "seed", "at most 2147483647, not 999999999999."),
         ({"precision": "fp64"}, "precision", "one of fp32, tf32, bf16, fp16"),
         ({"accumulation": 65}, "batch_size", "choose at least 130"),
         ({"settings": {"depth": 3}}, "settings.depth", "no setting 'depth'"),

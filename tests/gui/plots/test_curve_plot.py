@@ -55,6 +55,13 @@ def test_one_single_point_is_seen(plot: CurvePlot, inked: Inked) -> None:
     assert plot.headline.text() == "0.50 nats"
 
 
+def test_a_curve_without_points_leaves_the_words_that_there_are_none(plot: CurvePlot) -> None:
+    plot.add_points("val", points_of(np.array([]), np.array([])))
+    assert not plot.canvas.isVisible()
+    plot.add_points("val", points_of(np.array([7.0]), np.array([0.5])))
+    assert plot.canvas.isVisible()
+
+
 def test_no_dot_is_left_out_after_a_zoom(plot: CurvePlot) -> None:
     plot.add_points("val", points_of(np.arange(10.0), np.arange(10.0)))
     plot.refresh()
