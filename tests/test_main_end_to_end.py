@@ -165,7 +165,9 @@ def test_a_damaged_checkpoint_is_named_and_an_older_one_goes_on_elsewhere() -> N
     assert main("stop", run_id)[0] == 0
 
     *_, before, newest = client.run_checkpoints(run_id)
-    assert (before.manifest.kinds, newest.manifest.kinds) == (("epochs",), ("last",))
+    assert before.manifest.kinds == ("epochs",)
+    # The Stop may have come just when an epoch was done.
+    assert newest.manifest.kinds in [("last",), ("epochs", "last")]
     assert "validation/accuracy" in before.manifest.metrics
     damaged = next(newest.folder / name for name in newest.manifest.files)
     damaged.write_bytes(damaged.read_bytes()[:-1])

@@ -61,6 +61,8 @@ def test_another_batch_size_and_rate_in_the_middle_of_an_epoch(strategy: str) ->
     assert losses[:6] == before[1][:6]
     _, rates = curve(changed, "train/learning_rate")
     expected = [0.001 * schedule.factor("cosine", 0, step, 16) for step in range(6, 16)]
+    if not catalog.strategy(strategy).is_synchronous:  # its steps come in any order
+        rates[6:], expected = sorted(rates[6:]), sorted(expected)
     assert rates == pytest.approx([0.05] * 6 + expected, rel=1e-5)
     manifest = checkpoint.read_manifest(last_checkpoint(changed))
     assert (manifest.batch_size, manifest.position.epoch) == (16, 3)

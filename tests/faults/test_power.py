@@ -93,6 +93,7 @@ def test_after_a_power_cut_the_run_is_interrupted_and_goes_on_from_its_checkpoin
     ended = wait_for_end(run_id)
     assert ended.state is RunState.STOPPED
     [rewound] = [event for event in events(ended) if isinstance(event, Rewound)]
-    assert rewound == Rewound(saved.step, Path(saved.path).name)
+    assert (rewound.step, rewound.checkpoint) == (saved.step, Path(saved.path).name)
+    assert rewound.epoch == saved.epoch
     assert curve(ended, "train/loss")[0] == list(range(1, ended.status.step + 1))
     assert foreigner.is_running(), "whoever has the number of a dead process is left alone"
