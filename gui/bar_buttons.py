@@ -1,4 +1,4 @@
-"""The buttons of the bar at the top: they keep their width whatever they say."""
+"""Buttons that keep their width whatever they say, so that nothing beside them moves."""
 
 from __future__ import annotations
 

@@ -17,7 +17,8 @@ from PySide6.QtWidgets import (
 )
 
 from engine.client import RunInfo, UnreadableRun
-from gui.compare.chosen import ChosenRuns
+from gui.bar_buttons import SteadyButton
+from gui.compare.chosen import MOST, ChosenRuns
 from gui.icon_button import IconButton
 from gui.run_history import RunHistory
 from gui.run_order import Order, arranged, damaged_matching, matching, order_names
@@ -66,10 +67,16 @@ class HistoryPanel(QWidget):
         self.empty = QLabel(self.tr("Reading the runs…"))
         self.empty.setObjectName("mut")
         self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self.compare = QPushButton(self.tr("Compare"))
+        some = self.tr("Compare {count}")
+        counts = [some.format(count=count) for count in range(1, MOST + 1)]
+        self._compare_texts = [self.tr("Compare"), *counts]
+        """By the number of runs that are chosen."""
+
+        self.compare = SteadyButton(
+            self._compare_texts, self.tr("Choose two or more runs by the boxes in the list")
+        )
         self.compare.setObjectName("low")
         self.compare.setCheckable(True)
-        self.compare.setToolTip(self.tr("Choose two or more runs by the boxes in the list"))
         self.count = QLabel()
         self.count.setObjectName("note")
         self.more = QToolButton()
@@ -159,8 +166,7 @@ class HistoryPanel(QWidget):
         colours = self._chosen.colours()
         self._history.show_chosen(colours, self._chosen.baseline)
         enough = len(colours) > 1
-        count = self.tr("Compare {count}").format(count=len(colours))
-        self.compare.setText(count if colours else self.tr("Compare"))
+        self.compare.setText(self._compare_texts[len(colours)])
         self.compare.setEnabled(enough)
         self.clear_choice.setEnabled(bool(colours))
         if not enough:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import QPoint, QSettings, Qt
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from engine import paths
@@ -63,6 +64,7 @@ def test_a_click_on_the_box_chooses_and_does_not_open(room: Room, qtbot: QtBot) 
     write_run("finished")
     room.refresh()
     assert not room.panel.compare.isEnabled()
+    width = room.panel.compare.width()
     with qtbot.assertNotEmitted(room.history.opened):
         for row in range(2):
             where = room.history.visualRect(room.history.model().index(row, 0)).topRight()
@@ -70,6 +72,9 @@ def test_a_click_on_the_box_chooses_and_does_not_open(room: Room, qtbot: QtBot) 
             QTest.mouseClick(room.history.viewport(), Qt.MouseButton.LeftButton, pos=place)
     assert room.chosen.colours() == {"2": 0, "1": 1}
     assert room.panel.compare.isEnabled()
+    assert room.panel.compare.text() == "Compare 2"
+    QApplication.processEvents()
+    assert room.panel.compare.width() == width
 
 
 def test_a_run_keeps_its_colour_while_others_come_and_go(qtbot: QtBot) -> None:
