@@ -1,0 +1,78 @@
+"""The comparison with the choice behind it, for all its tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import pytest
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from engine.run_index import RunIndex
+from gui.compare.chosen import ChosenRuns
+from gui.compare.comparison import Comparison
+from gui.theme import ThemeController
+
+
+class View(NamedTuple):
+    """The comparison, and the choice behind it."""
+
+    chosen: ChosenRuns
+    comparison: Comparison
+
+    def compare(self, *run_ids: str) -> None:
+        self.comparison.show_runs(RunIndex().runs())
+        self.chosen.choose(run_ids)
+        self.comparison.poll()
+
+
+@pytest.fixture
+def view(qtbot: QtBot, qapp: QApplication) -> Iterator[View]:
+    chosen = ChosenRuns()
+    comparison = Comparison(chosen, ThemeController(qapp).current)
+    qtbot.addWidget(comparison)
+    comparison.resize(900, 700)
+    comparison.show()
+    yield View(chosen, comparison)
+    comparison.hide()
+
+
+def curves(view: View, title: str) -> dict[str, Any]:
+    plot = view.comparison.plots.plot(title)
+    return {name: plot.curves[name] for name in plot.curve_names()}
+
+
+def cells(view: View) -> dict[str, list[str]]:
+    table = view.comparison.table
+    found = {}
+    for row in range(table.rowCount()):
+        texts = [
+            item.text() if (item := table.item(row, column)) else ""
+            for column in range(table.columnCount())
+        ]
+        found[texts[0]] = texts[1:]
+    return found
+
+
+def begin_live(record: Callable[..., Any]) -> None:
+    """A run with two plots."""
+    live = record()
+    live.begin()
+    for series in ("train/loss", "validation/loss"):
+        live.add_points(series, [10, 20, 30])
+
+
+def zoomed_in(view: View) -> tuple[list[float], list[float]]:
+    """The first plot's view, after a zoom by hand."""
+    view.comparison.plots.plot("Validation loss").canvas.zoom_x(0.5)
+    return in_sight(view)
+
+
+def in_sight(view: View) -> tuple[list[float], list[float]]:
+    QApplication.processEvents()
+    plots = view.comparison.plots
+    for _ in range(2 * len(plots.plots())):
+        plots.tick()
+    places, values = plots.plot("Validation loss").canvas.area.viewRange()
+    return places, values

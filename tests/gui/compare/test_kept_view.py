@@ -1,0 +1,129 @@
+"""What stays as it was in the comparison while runs come and go, and in the next window."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import QSettings
+from pytestqt.qtbot import QtBot
+
+from gui.compare.chosen import ChosenRuns
+from gui.compare.comparison import Comparison
+from gui.plots.plot_grid import PlotGrid
+from gui.plots.x_scale import XKind
+from gui.theme import DARK
+from tests.engine.written_runs import write_run
+from tests.gui.compare.conftest import View, begin_live, curves, in_sight, zoomed_in
+
+
+def test_taking_runs_out_and_in_leaves_the_view_as_it_is(
+    view: View, record: Callable[..., Any]
+) -> None:
+    begin_live(record)
+    for number in range(3):
+        write_run("finished", (0.5, 0.4, 0.3 - number / 20))
+    view.compare("1", "2", "3")
+    before = in_sight(view)
+    plots = view.comparison.plots
+    plots.placement.move("Validation loss", "Training loss")
+    order = [plot.title for plot in plots.plots()]
+    plots.placement.hide("Training loss")
+    plots.bar.log_y.click()
+    plots.bar.slider.setValue(333)
+    plots.plot("Validation loss").legend.chip("1").toggle()
+    zoomed = zoomed_in(view)
+    assert zoomed != before
+    view.comparison.chips.cross("2").click()
+    assert in_sight(view) == zoomed
+    view.chosen.toggle("4")
+    assert in_sight(view) == zoomed
+    assert set(curves(view, "Validation loss")) == {"1", "3", "4"}
+    assert not curves(view, "Validation loss")["1"].visible
+    assert [plot.title for plot in plots.plots()] == order
+    assert not plots.plot("Training loss").isVisible()
+    assert plots.bar.log_y.isChecked()
+    assert not plots.bar.follow.isChecked()
+    assert plots.bar.smoothing == 0.333
+    view.chosen.choose([])
+    view.chosen.choose(["1", "2"])
+    assert plots.bar.follow.isChecked(), "who compares anew sees everything"
+    assert in_sight(view)[0] == before[0]
+
+
+def test_a_look_at_the_single_run_leaves_the_comparison_as_it_is(view: View) -> None:
+    for _ in range(3):
+        write_run("finished", (0.5, 0.4, 0.3))
+    view.compare("1", "2", "3")
+    in_sight(view)
+    zoomed = zoomed_in(view)
+    view.comparison.hide()
+    view.chosen.toggle("3")
+    view.comparison.show()
+    assert in_sight(view) == zoomed
+    assert set(curves(view, "Validation loss")) == {"1", "2"}
+    assert len(curves(view, "Validation loss")["1"].series) == 3
+
+
+def test_a_plot_of_one_run_goes_with_it_and_the_others_come_back(
+    view: View, record: Callable[..., Any]
+) -> None:
+    live = record()
+    live.begin()
+    live.add_points("train/gradient_norm", [1, 2, 3])
+    write_run("finished", (0.5, 0.4))
+    view.compare("1", "2")
+    plots = view.comparison.plots
+    plots.plot("Gradient norm").header.double_clicked.emit()
+    assert not plots.plot("Validation loss").isVisible()
+    view.chosen.toggle("1")
+    assert [plot.title for plot in plots.plots()] == ["Validation loss"]
+    assert plots.plot("Validation loss").isVisible()
+
+
+def test_the_arrangement_is_found_as_it_was_left(
+    qtbot: QtBot, tmp_path: Path, record: Callable[..., Any]
+) -> None:
+    begin_live(record)
+    write_run("finished", (0.5, 0.4))
+
+    def opened() -> View:
+        settings = QSettings(str(tmp_path / "s.ini"), QSettings.Format.IniFormat)
+        grid = PlotGrid(DARK, settings)
+        qtbot.addWidget(grid)
+        assert (grid.bar.smoothing, grid.bar.x_kind) == (0.9, XKind.STEP), "a room of its own"
+        chosen = ChosenRuns()
+        comparison = Comparison(chosen, DARK, settings)
+        qtbot.addWidget(comparison)
+        comparison.resize(900, 700)
+        comparison.show()
+        view = View(chosen, comparison)
+        view.compare("1", "2")
+        return view
+
+    def arrangement(view: View) -> tuple[object, ...]:
+        plots = view.comparison.plots
+        return (
+            [(plot.title, plot.isVisible()) for plot in plots.plots()],
+            (plots.bar.log_y.isChecked(), plots.bar.smoothing, plots.bar.x_kind),
+            view.comparison._splitter.sizes(),
+        )
+
+    first = opened()
+    plots, splitter = first.comparison.plots, first.comparison._splitter
+    untouched = arrangement(first)
+    plots.placement.move("Validation loss", "Training loss")
+    plots.placement.hide("Training loss")
+    plots.bar.log_y.click()
+    plots.bar.slider.setValue(333)
+    plots.bar.x_buttons[XKind.EPOCH].click()
+    splitter.moveSplitter(splitter.sizes()[0] + 40, 1)
+    left = arrangement(first)
+    assert all(one != other for one, other in zip(left, untouched, strict=True))
+    second = opened()
+    assert arrangement(second) == left
+    assert curves(second, "Validation loss")["2"].series.x_range() == (1.0, 2.0)
+    second.comparison.reset_layout()
+    assert arrangement(second) == untouched
+    assert arrangement(opened()) == untouched

@@ -1,0 +1,113 @@
+"""The table of how several runs differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from PySide6.QtGui import QGuiApplication
+
+from engine.best_figures import BestFigure
+from engine.client import look
+from engine.events import EpochEnded
+from engine.spec import RunSpec
+from gui.compare.differences import figure_rows, setting_rows
+from tests.engine.written_runs import write_run
+from tests.gui.compare.conftest import View, cells, curves
+
+
+def test_only_settings_that_differ_are_listed_by_their_labels() -> None:
+    write_run("finished", learning_rate=0.1, settings={"width": 64})
+    write_run("finished", learning_rate=0.2, compile=True)
+    rows = {row.label: row.values for row in setting_rows([look("1"), look("2")])}
+    assert rows == {
+        "Learning rate": ("0.1", "0.2"),
+        "Compile": ("no", "yes"),
+        "width": ("64", "–"),
+    }
+
+
+def test_the_better_figure_is_marked_and_equal_ones_are_not() -> None:
+    for losses in ((0.2, 0.5), (0.3, 0.4)):
+        write_run("finished", losses)
+    infos = [look("1"), look("2")]
+    best = {
+        "1": {"validation/loss": BestFigure(0.2, 10)},
+        "2": {"validation/loss": BestFigure(0.3, 10)},
+    }
+    rows = {row.label: row for row in figure_rows(infos, best)}
+    assert rows["Loss (val), last"].values == ("0.5", "0.4")
+    assert rows["Loss (val), last"].best == {1}
+    assert rows["Loss (val), best"].values == ("0.2 @ 10", "0.3 @ 10")
+    assert rows["Loss (val), best"].best == {0}
+    same = {row.label: row for row in figure_rows([infos[0], infos[0]], best)}
+    assert not same["Loss (val), last"].best
+
+
+def test_the_table_says_so_where_no_setting_differs(view: View) -> None:
+    for _ in range(2):
+        write_run("finished", (0.5,))
+    view.compare("1", "2")
+    assert "NO SETTING DIFFERS" in cells(view)
+    assert cells(view)["State"] == ["finished", "finished"]
+
+
+def test_devices_are_said_briefly() -> None:
+    write_run("finished")
+    info = look("1")
+    spec = RunSpec(recipe="digits", strategy="torch/ddp", devices=("cpu:0", "cpu:1"))
+    rows = {row.label: row.values for row in setting_rows([info, info._replace(spec=spec)])}
+    assert rows["Devices"] == ("1 CPU worker", "2 CPU workers")
+
+
+def test_the_table_is_copied_for_a_spreadsheet(view: View) -> None:
+    for rate, losses in ((0.1, (0.5, 0.4)), (0.2, (0.6, 0.3))):
+        write_run("finished", losses, learning_rate=rate, name="net")
+    view.compare("1", "2")
+    table = view.comparison.table
+    table.copy.trigger()
+    lines = [line.split("\t") for line in QGuiApplication.clipboard().text().splitlines()]
+    assert lines[0] == ["", "#1 net", "#2 net"]
+    assert ["Loss (val), last", "0.4", "0.3"] in lines
+    assert ["Learning rate", "0.1", "0.2"] in lines
+    table.selectRow(table.rowCount() - 1)
+    table.copy.trigger()
+    assert QGuiApplication.clipboard().text() == ("\t#1 net\t#2 net\nLearning rate\t0.1\t0.2\n")
+
+
+def test_a_live_run_changes_cells_and_leaves_the_selection(
+    view: View, record: Callable[..., Any]
+) -> None:
+    write_run("finished", (0.5, 0.4))
+    live = record()
+    live.begin()
+    view.compare("1", "2")
+    table = view.comparison.table
+    table.selectRow(1)
+    live.add(EpochEnded(1, 10, {"validation/loss": 0.2}))
+    view.compare("1", "2")
+    assert cells(view)["Epoch"][1] == "1 of 2"
+    assert cells(view)["Step"][1] == "10"
+    assert [index.row() for index in table.selectionModel().selectedRows()] == [1]
+
+
+def test_runs_of_all_kinds_stand_side_by_side(view: View, record: Callable[..., Any]) -> None:
+    write_run("finished", tuple(1 / k for k in range(1, 30)))
+    write_run("failed")
+    keras = record(RunSpec(recipe="digits_keras", strategy="tf/mirrored", devices=("cpu:0",)))
+    keras.begin()
+    keras.add_points("train/loss", range(1, 5))
+    view.compare("1", "2", "3")
+    assert set(curves(view, "Validation loss")) == {"1"}
+    assert set(curves(view, "Training loss")) == {"3"}
+    assert cells(view)["State"] == ["finished", "failed", "running"]
+    assert cells(view)["Loss (val), best"][1:] == ["–", "–"]
+
+
+def test_devices_of_this_machine_have_their_names() -> None:
+    write_run("finished")
+    info = look("1")
+    spec = RunSpec(recipe="digits", strategy="torch/single", devices=("GPU-00000000-11", "GPU-99"))
+    infos = [info, info._replace(spec=spec)]
+    rows = {row.label: row.values for row in setting_rows(infos, {"GPU-00000000-11": "GPU 0"})}
+    assert rows["Devices"] == ("1 CPU worker", "GPU 0, GPU-99")
