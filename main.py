@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.action is None:
         return _open_window()
-    from engine.headless.guard import guarded
+    from engine.cli.errors import guarded
 
     return guarded(lambda: options.action(options))
 
@@ -119,7 +119,7 @@ def _add_wishes(train: Parser) -> None:
 
 def _add_options(parser: Parser, default: str = "") -> None:
     """Flags for the settings of the recipe and for the fields of a spec."""
-    from engine.headless.options import add_options
+    from engine.cli.options import add_options
 
     parser.add_argument(
         "--set",
@@ -133,8 +133,8 @@ def _add_options(parser: Parser, default: str = "") -> None:
 
 
 def _train(options: argparse.Namespace) -> int:
-    from engine.headless.options import chosen
-    from engine.headless.train import Wishes, train
+    from engine.cli.options import chosen
+    from engine.cli.train import Wishes, train
 
     wishes = Wishes(
         recipe=options.recipe,
@@ -148,8 +148,8 @@ def _train(options: argparse.Namespace) -> int:
 
 
 def _resume(options: argparse.Namespace) -> int:
-    from engine.headless.options import chosen
-    from engine.headless.train import From, resume
+    from engine.cli.options import chosen
+    from engine.cli.train import From, resume
 
     start = From(
         checkpoint=options.checkpoint,
@@ -164,81 +164,81 @@ def _resume(options: argparse.Namespace) -> int:
 
 
 def _runs(options: argparse.Namespace) -> int:
-    from engine.headless.listings import runs
+    from engine.cli.listings import runs
 
     return runs(json=options.json)
 
 
 def _queue(options: argparse.Namespace) -> int:
-    from engine.headless import queueing
+    from engine.cli import queue
 
     if options.move:
-        return queueing.move(*options.move, json=options.json)
-    return queueing.show(json=options.json)
+        return queue.move(*options.move, json=options.json)
+    return queue.show(json=options.json)
 
 
 def _devices(options: argparse.Namespace) -> int:
-    from engine.headless.listings import devices
+    from engine.cli.listings import devices
 
     return devices(json=options.json)
 
 
 def _strategies(options: argparse.Namespace) -> int:
-    from engine.headless.listings import strategies
+    from engine.cli.listings import strategies
 
     return strategies(json=options.json)
 
 
 def _recipes(options: argparse.Namespace) -> int:
-    from engine.headless.listings import recipes
+    from engine.cli.listings import recipes
 
     return recipes(json=options.json)
 
 
 def _show(options: argparse.Namespace) -> int:
-    from engine.headless.show import show
+    from engine.cli.show import show
 
     return show(options.id, json=options.json)
 
 
 def _attach(options: argparse.Namespace) -> int:
-    from engine.headless.ask import attach
+    from engine.cli.commands import attach
 
     return attach(options.id, json=options.json)
 
 
 def _stop(options: argparse.Namespace) -> int:
-    from engine.headless.ask import stop
+    from engine.cli.commands import stop
 
     return stop(options.id, now=options.now)
 
 
 def _checkpoint(options: argparse.Namespace) -> int:
-    from engine.headless.ask import checkpoint
+    from engine.cli.commands import checkpoint
 
     return checkpoint(options.id)
 
 
 def _pause(options: argparse.Namespace) -> int:
-    from engine.headless.ask import pause
+    from engine.cli.commands import pause
 
     return pause(options.id, free_devices=options.free_gpus)
 
 
 def _empty_cache(options: argparse.Namespace) -> int:
-    from engine.headless.ask import empty_cache
+    from engine.cli.commands import empty_cache
 
     return empty_cache(options.id)
 
 
 def _record_gpus(options: argparse.Namespace) -> int:
-    from engine.headless.machine import record_gpus
+    from engine.cli.devices import record_gpus
 
     return record_gpus(options.file)
 
 
 def _screenshots(options: argparse.Namespace) -> int:
-    from gui.screenshots import take
+    from tools.screenshots.pictures import take
 
     take(options.folder, options.only)
     return 0

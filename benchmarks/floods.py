@@ -24,15 +24,16 @@ from typing import NamedTuple
 import numpy as np
 import psutil
 
-from engine import catalog, paths
-from engine.channel import Hello, Server, connect
-from engine.events import AttemptStarted, Event, Metrics, Points, Progress, TrainingStarted
-from engine.process import created
-from engine.spec import RunSpec
-from engine.spec_file import write_spec
-from engine.store import RunStore
-from engine.store_reader import RunReader
+from engine.messages.channel import Hello, Server, connect
+from engine.messages.events import AttemptStarted, Event, Metrics, Points, Progress, TrainingStarted
+from engine.runs.store import RunStore
+from engine.runs.store_reader import RunReader
+from engine.spec import catalog
+from engine.spec.run_spec import RunSpec
+from engine.spec.spec_file import write_spec
 from engine.supervisor.inbox import Inbox, Left, Received
+from engine.system import paths
+from engine.system.process import created
 
 SERIES = [f"rank/{number}/step_time" for number in range(19)]
 POINTS_PER_SECOND = 100_000
@@ -148,9 +149,9 @@ def watch(folder: Path, start: Callable[[], subprocess.Popen[bytes]]) -> tuple[F
     from PySide6.QtWidgets import QApplication
 
     from gui import app as gui
-    from gui.theme import ThemeController
+    from gui.style.theme import ThemeController
 
-    app = QApplication.instance() or gui.application(["floods"])
+    app = QApplication.instance() or gui.window.application(["floods"])
     assert isinstance(app, QApplication)
     deck = gui.Deck(ThemeController(app))
     deck.window.resize(1600, 1000)

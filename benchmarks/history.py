@@ -19,12 +19,20 @@ from pathlib import Path
 import msgspec
 import tomli_w
 
-from engine import client, paths
-from engine.events import AttemptStarted, EpochEnded, Metrics, Points, RunEnded, TrainingStarted
-from engine.run_index import FILE_NAME, RunIndex
-from engine.run_notes import RunNotes, write_notes
-from engine.spec import RunSpec
-from engine.store import RunStore
+from engine import client
+from engine.messages.events import (
+    AttemptStarted,
+    EpochEnded,
+    Metrics,
+    Points,
+    RunEnded,
+    TrainingStarted,
+)
+from engine.runs.run_index import FILE_NAME, RunIndex
+from engine.runs.run_notes import RunNotes, write_notes
+from engine.runs.store import RunStore
+from engine.spec.run_spec import RunSpec
+from engine.system import paths
 
 EPOCHS = 20
 STEPS = 100

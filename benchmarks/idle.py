@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 
 from benchmarks.history import make_runs
-from engine import paths
+from engine.system import paths
 
 QUIET = 15.0
 """Seconds after the start in which the window reads the history and settles."""

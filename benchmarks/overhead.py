@@ -18,8 +18,9 @@ import time
 from pathlib import Path
 
 from benchmarks import overhead_recipe as recipe
-from engine import client, paths
-from engine.spec import RunSpec
+from engine import client
+from engine.spec.run_spec import RunSpec
+from engine.system import paths
 
 STEPS = recipe.LAST - recipe.FIRST
 

@@ -14,11 +14,11 @@ import numpy as np
 import pyqtgraph as pg
 from PySide6.QtWidgets import QWidget
 
-from engine.store_reader import StoredPoints
-from gui import theme
-from gui.application import application
-from gui.plots.curve_plot import CurvePlot
-from gui.plots.pyramid import Array
+from engine.runs.store_reader import StoredPoints
+from gui.plots.data.growing_pyramid import Array
+from gui.plots.plot.curve_plot import CurvePlot
+from gui.style import theme
+from gui.window.application import application
 
 SIZE = (1200, 600)
 

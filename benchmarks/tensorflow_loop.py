@@ -24,10 +24,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from engine import catalog
-from engine.checkpoint import Position
-from engine.field_info import Setting
-from engine.spec import RunSpec
+from engine.runs.checkpoint_files import Position
+from engine.spec import catalog
+from engine.spec.field_info import Setting
+from engine.spec.run_spec import RunSpec
 from engine.tf.trainer import TfTrainer
 
 BATCH_SIZE = 64

@@ -1,1 +1,1 @@
-"""The training engine: everything that works without a window."""
+"""The training engine: everything that runs without a window; it imports no Qt."""

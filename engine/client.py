@@ -13,18 +13,14 @@ from pathlib import Path
 import msgspec
 from filelock import FileLock, Timeout
 
-from engine import catalog, paths
-from engine import checkpoint as checkpoint_files
-from engine.channel import CLOSED, CommandAccepted, Hello, connect, supervisor_pid
-from engine.checkpoint import CheckpointDamaged, CheckpointInfo
-from engine.commands import Command
-from engine.continuation import change_problems
-from engine.device_names import is_logical_cpu
-from engine.events import CommandRefused
-from engine.problems import Problem, problems
-from engine.process import start_module
-from engine.run_copy import copy_run
-from engine.run_info import (
+from engine.messages.channel import CLOSED, CommandAccepted, Hello, connect, supervisor_pid
+from engine.messages.commands import Command
+from engine.messages.events import CommandRefused
+from engine.runs import checkpoint_files
+from engine.runs.checkpoint_files import CheckpointDamaged, CheckpointInfo
+from engine.runs.resume_rules import change_problems
+from engine.runs.run_copy import copy_run
+from engine.runs.run_info import (
     LONGEST_START,
     NoSuchRun,
     RunInfo,
@@ -33,9 +29,14 @@ from engine.run_info import (
     run_checkpoints,
     runs,
 )
-from engine.run_state import RunState
-from engine.spec import RunSpec
-from engine.spec_file import replaced_spec, write_spec
+from engine.runs.run_state import RunState
+from engine.spec import catalog
+from engine.spec.device_names import is_logical_cpu
+from engine.spec.run_spec import RunSpec
+from engine.spec.spec_file import replaced_spec, write_spec
+from engine.spec.validation import Problem, problems
+from engine.system import paths
+from engine.system.process import start_module
 from engine.telemetry.probe import gpu_uuids
 
 __all__ = [

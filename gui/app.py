@@ -9,42 +9,42 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QObject, QTimer
 
-from engine import paths
 from engine.client import RunInfo
+from engine.system import paths
 from engine.telemetry.snapshot import Snapshot
-from gui import theme as look
-from gui.alarm_bar import AlarmBar
-from gui.application import application, has_display
-from gui.attention import Attention
-from gui.background import Background
-from gui.cards import FigureRow
-from gui.device_list import DeviceList
-from gui.device_owners import DeviceOwners
-from gui.event_table import EventTable
-from gui.failure_banner import FailureBanner
-from gui.first_run_desk import FirstRunDesk
-from gui.first_start import FirstStart
-from gui.history_room import HistoryRoom
-from gui.log_bar import LogBar
-from gui.log_desk import LogDesk
-from gui.log_view import LogView
-from gui.main_window import MainWindow, Parts
-from gui.notices import Notices, desktop_notify
-from gui.plot_desk import PlotDesk
-from gui.plots.frames import Frames
-from gui.plots.plot_grid import PlotGrid
-from gui.resume_desk import ResumeDesk
-from gui.run_controller import RunController
-from gui.run_controls import RunControls
-from gui.run_figures import RunFigures
-from gui.run_form import RunForm
-from gui.run_history import RunHistory
-from gui.settings_file import open_settings
-from gui.state_look import state_sentence
-from gui.store_reader import StoreReader
-from gui.tab_order import TabOrder
-from gui.telemetry_reader import TelemetryReader
-from gui.theme_desk import ThemeDesk
+from gui.bridge.background import Background
+from gui.bridge.memory_owners import DeviceOwners
+from gui.bridge.run_controller import RunController
+from gui.bridge.store_reader import StoreReader
+from gui.bridge.telemetry_reader import TelemetryReader
+from gui.devices.alarm_bar import AlarmBar
+from gui.devices.device_list import DeviceList
+from gui.first_run_controller import FirstRunDesk
+from gui.log.event_table import EventTable
+from gui.log.log_bar import LogBar
+from gui.log.log_controller import LogDesk
+from gui.log.log_view import LogView
+from gui.plots.panel.repaint_timer import Frames
+from gui.plots.panel.run_plots import PlotGrid
+from gui.plots_controller import PlotDesk
+from gui.run_form.run_form import RunForm
+from gui.run_list.resume_controller import ResumeDesk
+from gui.run_list.run_list_view import RunHistory
+from gui.run_list_controller import HistoryRoom
+from gui.run_view.failure_banner import FailureBanner
+from gui.run_view.run_controls import RunControls
+from gui.run_view.run_figures import RunFigures
+from gui.run_view.welcome_page import FirstStart
+from gui.style import theme as look
+from gui.style.state_style import state_sentence
+from gui.widgets.figure_card import FigureRow
+from gui.window.application import application, has_display
+from gui.window.desktop_notices import Notices, desktop_notify
+from gui.window.main_window import MainWindow, Parts
+from gui.window.settings_file import open_settings
+from gui.window.tab_order import TabOrder
+from gui.window.theme_menu import ThemeDesk
+from gui.window.window_status import Attention
 
 NO_DISPLAY = 2
 """Exit code where there is no screen to open a window on."""

@@ -45,9 +45,9 @@ def loaded_by(code: str) -> set[str]:
     [
         "import engine.client",
         "from engine import catalog; assert catalog.strategies() and catalog.builtin_recipes()",
-        "import engine.supervisor.run, engine.supervisor.__main__",
+        "import engine.supervisor.supervisor, engine.supervisor.__main__",
         "import engine.worker.__main__",
-        "import engine.telemetry.__main__",
+        "import engine.telemetry.helper.__main__",
         "import main",
     ],
 )

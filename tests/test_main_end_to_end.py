@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from engine import client
-from engine.run_state import RunState
+from engine.runs.run_state import RunState
 from tests.support.runs import is_training, wait_for, wait_until_gone
 
 ROOT = Path(__file__).parent.parent

@@ -10,7 +10,7 @@ import torch
 from torch.utils.data import TensorDataset
 
 from engine.pytorch.loader import MapSamples
-from engine.sample_order import Indices
+from engine.training.sample_order import Indices
 
 Batch = tuple[Any, Any]
 """Inputs and targets."""

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, default_collate
 
-from engine.sample_order import Indices
-from engine.worker import helper
+from engine.training.sample_order import Indices
+from engine.worker import loader_process
 
 Key = tuple[int, int]
 """Epoch and index of a sample."""
@@ -34,7 +34,7 @@ class MapSamples:
                 num_workers=loader_workers,
                 persistent_workers=True,
                 pin_memory=pin_memory,
-                worker_init_fn=helper.begin,
+                worker_init_fn=loader_process.begin,
             )
 
     def __len__(self) -> int:

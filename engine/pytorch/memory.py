@@ -12,8 +12,8 @@ import torch
 from torch import nn
 from torch.distributed.fsdp import FSDPModule
 
-from engine.process import resident_bytes, trim_heap
-from engine.worker.failures import TrainingFailed
+from engine.system.process import resident_bytes, trim_heap
+from engine.training.errors import TrainingFailed
 
 _ASKED = re.compile(r"[Tt]ried to allocate ([\d.]+) ?(bytes|KiB|MiB|GiB)?")
 _UNITS = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}

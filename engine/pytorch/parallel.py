@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import distributed, nn
 
-from engine.pytorch.group import Group
 from engine.pytorch.precision import Precision
-from engine.spec import RunSpec
+from engine.pytorch.process_group import Group
+from engine.spec.run_spec import RunSpec
 
 Figures = dict[str, torch.Tensor]
 

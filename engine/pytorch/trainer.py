@@ -15,17 +15,17 @@ import numpy as np
 import torch
 import torch._dynamo  # as every optimizer does; here it comes before what changes
 
-from engine import sample_order
-from engine.checkpoint import Position
-from engine.device_names import is_logical_cpu
-from engine.pytorch import checkpoint, memory
+from engine.pytorch import memory, training_state
+from engine.pytorch.batch_sharder import Feed
 from engine.pytorch.data import samples
-from engine.pytorch.feed import Feed
-from engine.pytorch.group import Alone, Group, Ranks
+from engine.pytorch.optimizer_step import Update, chosen_optimizer
 from engine.pytorch.parallel import Figures, Objective, Rank
 from engine.pytorch.precision import Precision
-from engine.pytorch.strategy import OneProcess, TorchStrategy
-from engine.pytorch.update import Update, chosen_optimizer
+from engine.pytorch.process_group import Alone, Group, Ranks
+from engine.pytorch.torch_strategy import OneProcess, TorchStrategy
+from engine.runs.checkpoint_files import Position
+from engine.spec.device_names import is_logical_cpu
+from engine.training import sample_order
 from engine.worker.session import WorkerSession
 
 
@@ -35,7 +35,7 @@ def no_metrics(outputs: torch.Tensor, targets: torch.Tensor) -> Figures:
 
 
 class TorchTrainer:
-    """One rank's model, optimizer and data; see `engine.worker.protocols.Trainer`."""
+    """One rank's model, optimizer and data; see `engine.training.protocols.Trainer`."""
 
     def __init__(self, session: WorkerSession, strategy: TorchStrategy) -> None:
         spec = session.spec
@@ -159,17 +159,19 @@ class TorchTrainer:
 
     def save(self, folder: Path) -> None:
         self._parallel.align()
-        checkpoint.save(folder, self._parallel.module, self._update.optimizer, self._rank.group.cpu)
+        training_state.save(
+            folder, self._parallel.module, self._update.optimizer, self._rank.group.cpu
+        )
         own = {"scaler": self._precision.scaler.state_dict(), **self._parallel.local_state()}
-        checkpoint.save_own(folder / f"rank{self._rank.number}.pt", own, self._rank.devices)
+        training_state.save_own(folder / f"rank{self._rank.number}.pt", own, self._rank.devices)
 
     def restore(self, folder: Path) -> None:
-        checkpoint.restore(
+        training_state.restore(
             folder, self._parallel.module, self._update.optimizer, self._rank.group.cpu
         )
         path = folder / f"rank{self._rank.number}.pt"
         if path.exists():  # else this rank was not there then: its random state stays fresh
-            own = checkpoint.restore_own(path, self._rank.devices)
+            own = training_state.restore_own(path, self._rank.devices)
             if scaler := own.pop("scaler"):  # empty: it was saved without mixed precision
                 self._precision.scaler.load_state_dict(scaler)
             self._parallel.load_local_state(own)

@@ -1,1 +1,4 @@
-"""Built-in recipes, each one file that a user could have written."""
+"""The built-in recipes, each one file as a user would write it.
+
+They import their framework only.
+"""

@@ -13,15 +13,15 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from engine import process
-from engine.channel import Server
-from engine.events import AttemptStarted
-from engine.spec_file import read_spec
-from engine.store import RunStore
+from engine.messages.channel import Server
+from engine.messages.events import AttemptStarted
+from engine.runs.store import RunStore
+from engine.spec.spec_file import read_spec
+from engine.supervisor.buffered_store import Ledger
 from engine.supervisor.inbox import Inbox, Interrupted
-from engine.supervisor.ledger import Ledger
-from engine.supervisor.run import Supervisor
-from engine.supervisor.turnstile import Turnstile
+from engine.supervisor.queue_admission import Turnstile
+from engine.supervisor.supervisor import Supervisor
+from engine.system import process
 
 LEAVE_SECONDS = 3.0
 """Time for the supervisor of the attempt before, which may be on its last steps, to be gone."""

@@ -7,10 +7,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from engine import checkpoint
-from engine.channel import CLOSED, Channel, Message
-from engine.commands import Command, Stop
-from engine.events import (
+from engine.diagnosis.deadlines import Deadlines
+from engine.diagnosis.device_watch import DeviceWatch, loss_failure
+from engine.diagnosis.hang_watch import HangWatch
+from engine.diagnosis.root_cause import find_failure
+from engine.messages.channel import CLOSED, Channel, Message
+from engine.messages.commands import Command, Stop
+from engine.messages.events import (
     CheckpointFailed,
     CheckpointSaved,
     Event,
@@ -25,19 +28,16 @@ from engine.events import (
     WorkerReady,
     WorkerStarted,
 )
-from engine.recipe_file import RecipeInfo
-from engine.run_state import RunState
-from engine.spec import RunSpec
-from engine.strategy import Strategy, WorkerPlan
-from engine.supervisor.deadlines import Deadlines
-from engine.supervisor.device_watch import DeviceWatch, loss_failure
-from engine.supervisor.hang import HangWatch
+from engine.runs import checkpoint_files
+from engine.runs.run_state import RunState
+from engine.spec.recipe_file import RecipeInfo
+from engine.spec.run_spec import RunSpec
+from engine.spec.strategy import Strategy, WorkerPlan
+from engine.supervisor.buffered_store import Ledger
 from engine.supervisor.inbox import Inbox, WorkerExited
-from engine.supervisor.ladder import StopLadder
-from engine.supervisor.launcher import Pool
-from engine.supervisor.ledger import Ledger
-from engine.supervisor.postmortem import find_failure
-from engine.supervisor.restarts import Reach, Setback
+from engine.supervisor.restart_policy import Reach, Setback
+from engine.supervisor.stop_escalation import StopLadder
+from engine.supervisor.worker_pool import Pool
 from engine.worker import environment
 
 
@@ -97,11 +97,11 @@ class Attempt:
         rendezvous.unlink(missing_ok=True)  # a file that was used once leads to dead addresses
         extra = {environment.RENDEZVOUS: str(rendezvous), environment.RESUME: resume_from}
         try:
-            checkpoint.remove_unfinished(folder)
+            checkpoint_files.remove_unfinished(folder)
             if resume_from or anew:
                 self._rewind(resume_from)
             self._pool.start(self._work.spec, self._work.recipe, self._work.plans, extra)
-        except (OSError, checkpoint.CheckpointDamaged) as error:
+        except (OSError, checkpoint_files.CheckpointDamaged) as error:
             self.fail(str(error))
             return
         for plan, process in zip(self._work.plans, self._pool.processes, strict=True):
@@ -254,11 +254,11 @@ class Attempt:
     def _rewind(self, name: str) -> None:
         # Whoever chose it has compared its checksums: see `engine.client.resume` and `Search`.
         folder = self._work.folder
-        position, metrics = checkpoint.Position(), {}
+        position, metrics = checkpoint_files.Position(), {}
         if name:
-            manifest = checkpoint.read_manifest(folder / checkpoint.FOLDER / name)
+            manifest = checkpoint_files.read_manifest(folder / checkpoint_files.FOLDER / name)
             position, metrics = manifest.position, manifest.metrics
-        checkpoint.set_aside_after(folder, position.step, self._ledger.status.attempt)
+        checkpoint_files.set_aside_after(folder, position.step, self._ledger.status.attempt)
         self._ledger.rewind(position.step, validates_again=position.batch > 0)
         self._record(Rewound(position.step, name, position.epoch, metrics))
         self._reach = Reach(position.step)

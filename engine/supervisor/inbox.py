@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from engine.channel import CLOSED, Channel, Hello, Message
+from engine.messages.channel import CLOSED, Channel, Hello, Message
 from engine.telemetry.snapshot import Snapshot
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
 
-HELPER = (sys.executable, "-m", "engine.telemetry")
+HELPER = (sys.executable, "-m", "engine.telemetry.helper")
 ROOT = Path(__file__).parent.parent.parent
 """Where `python -m engine.telemetry` finds the engine."""
 

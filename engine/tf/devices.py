@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import keras
 import tensorflow as tf
 
-from engine.device_names import is_logical_cpu
-from engine.process import resident_bytes, trim_heap
-from engine.spec import RunSpec
+from engine.spec.device_names import is_logical_cpu
+from engine.spec.run_spec import RunSpec
+from engine.system.process import resident_bytes, trim_heap
 
 _POLICIES = {"bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
 

@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.tf.strategy import TfStrategy
-from engine.worker.optional import without_scikit_learn
+from engine.tf.tf_strategy import TfStrategy
+from engine.worker.optional_imports import without_scikit_learn
 
 if TYPE_CHECKING:
-    from engine.worker.protocols import Trainer
+    from engine.training.protocols import Trainer
     from engine.worker.session import WorkerSession
 
 STDERR = 2

@@ -12,9 +12,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from engine import sample_order
-from engine.checkpoint import Position
-from engine.tf import checkpoint, defaults
+from engine.runs.checkpoint_files import Position
+from engine.tf import defaults, training_state
+from engine.tf.batch_norm import Statistics
 from engine.tf.data import data_sets
 from engine.tf.devices import (
     StaysOnDevices,
@@ -24,16 +24,16 @@ from engine.tf.devices import (
     set_numerics,
 )
 from engine.tf.graph import graph, with_autograph
-from engine.tf.parts import Gradients, in_full, share, summed
-from engine.tf.statistics import Statistics
-from engine.tf.strategy import TfStrategy
-from engine.tf.streams import Streams
-from engine.tf.update import Update, chosen_optimizer
+from engine.tf.local_batch import Gradients, in_full, share, summed
+from engine.tf.optimizer_step import Update, chosen_optimizer
+from engine.tf.random_streams import Streams
+from engine.tf.tf_strategy import TfStrategy
+from engine.training import sample_order
 from engine.worker.session import WorkerSession
 
 
 class TfTrainer(StaysOnDevices):
-    """Model, optimizer and data of all replicas; see `engine.worker.protocols.Trainer`."""
+    """Model, optimizer and data of all replicas; see `engine.training.protocols.Trainer`."""
 
     def __init__(self, session: WorkerSession, strategy: TfStrategy) -> None:
         spec = session.spec
@@ -130,13 +130,13 @@ class TfTrainer(StaysOnDevices):
     def save(self, folder: Path) -> None:
         self._statistics.align()
         if self._session.rank == 0:
-            checkpoint.save(folder, self._model, self._optimizer)
-        checkpoint.save_own(folder, self._session.rank, self._streams)
+            training_state.save(folder, self._model, self._optimizer)
+        training_state.save_own(folder, self._session.rank, self._streams)
 
     def restore(self, folder: Path) -> None:
-        checkpoint.restore(folder, self._model, self._optimizer)
+        training_state.restore(folder, self._model, self._optimizer)
         self._update.take_rate_back()
-        checkpoint.restore_own(folder, self._session.rank, self._streams)
+        training_state.restore_own(folder, self._session.rank, self._streams)
 
     def empty_cache(self) -> dict[str, int]:
         return empty_cache(self._device_names)
@@ -199,7 +199,7 @@ class TfTrainer(StaysOnDevices):
         return self._scope.reduce("SUM", sums, axis=None)
 
     def _global_batch(self, order: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
-        """`engine.sample_order.global_batch`, in the graph."""
+        """`engine.training.sample_order.global_batch`, in the graph."""
         size = self._spec.batch_size
         return order[number * size : (number + 1) * size]
 

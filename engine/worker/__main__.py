@@ -15,14 +15,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from engine.checkpoint import Position, read_manifest
-from engine.events import WorkerReady
-from engine.paths import helper_stacks_file, stacks_file
-from engine.process import write_stacks_when_asked
+from engine.messages.events import WorkerReady
+from engine.runs.checkpoint_files import Position, read_manifest
+from engine.system.paths import helper_stacks_file, stacks_file
+from engine.system.process import write_stacks_when_asked
+from engine.training.errors import TrainingFailed
+from engine.training.loop import Loop
 from engine.worker import environment, output, signals
-from engine.worker.account import account
-from engine.worker.failures import TrainingFailed
-from engine.worker.loop import Loop
+from engine.worker.failure_report import account
 from engine.worker.session import WorkerSession
 
 TRAINERS = {"torch": "engine.pytorch.trainer", "tf": "engine.tf.entry"}

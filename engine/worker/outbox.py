@@ -6,8 +6,8 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from engine.channel import CLOSED, Alive, Channel, Message, Settle
-from engine.events import Event, Metrics, Notice
+from engine.messages.channel import CLOSED, Alive, Channel, Message, Settle
+from engine.messages.events import Event, Metrics, Notice
 
 BEAT_SECONDS = 1.0
 """Longest silence of a worker whose interpreter runs, whatever its training waits for."""

@@ -6,7 +6,7 @@ import io
 import sys
 from typing import Any
 
-from engine.disk import disk_problem
+from engine.system.disk_errors import disk_problem
 
 
 class _Log(io.FileIO):

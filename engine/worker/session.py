@@ -15,15 +15,15 @@ from typing import Any
 
 import msgspec
 
-from engine import catalog
-from engine.channel import CLOSED, Alive, Hello, Settled, connect
-from engine.commands import EmptyCache, Pause, Resume, SaveCheckpoint, Stop
-from engine.events import Event
-from engine.field_info import Setting
-from engine.recipe_file import RecipeInfo
-from engine.spec_file import read_spec
+from engine.messages.channel import CLOSED, Alive, Hello, Settled, connect
+from engine.messages.commands import EmptyCache, Pause, Resume, SaveCheckpoint, Stop
+from engine.messages.events import Event
+from engine.spec import catalog
+from engine.spec.field_info import Setting
+from engine.spec.recipe_file import RecipeInfo
+from engine.spec.spec_file import read_spec
+from engine.training.command_mailbox import Mailbox
 from engine.worker import signals
-from engine.worker.mailbox import Mailbox
 from engine.worker.outbox import Outbox
 
 ORPHANED = 77

@@ -10,17 +10,17 @@ from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSplitter, QVBoxLayout, QWidget
 
 from engine.client import RunInfo
-from gui.background import Background
-from gui.compare.chosen import ChosenRuns
-from gui.compare.curve_tail import CurveTail
+from gui.bridge.background import Background
+from gui.bridge.zoom_reader import FinerReader
+from gui.compare.comparison_plots import ComparisonPlots
+from gui.compare.curve_reader import CurveTail
 from gui.compare.differences import figure_rows, setting_rows
-from gui.compare.plots import ComparisonPlots
 from gui.compare.run_chips import RunChips
 from gui.compare.table import ComparisonTable
-from gui.finer_reader import FinerReader
-from gui.plots.frames import Frames
-from gui.plots.kept import Kept
-from gui.theme import Theme
+from gui.plots.panel.panel_settings import Kept
+from gui.plots.panel.repaint_timer import Frames
+from gui.run_list.selection import ChosenRuns
+from gui.style.theme import Theme
 
 LIVE_MS = 500
 """From one look at the stores to the next."""

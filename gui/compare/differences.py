@@ -6,14 +6,14 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from engine.best_figures import BestFigure, less_is_better
 from engine.client import RunInfo
-from engine.device_names import is_logical_cpu
-from engine.spec import FIELDS
-from gui import wording
-from gui.run_order import duration
-from gui.state_look import state_name
-from gui.translation import translate
+from engine.runs.best_metrics import BestFigure, less_is_better
+from engine.spec.device_names import is_logical_cpu
+from engine.spec.run_spec import FIELDS
+from gui.run_list.filter_sort import duration
+from gui.style import formatting
+from gui.style.state_style import state_name
+from gui.style.translation import translate
 
 NOTHING = "–"
 
@@ -62,7 +62,7 @@ def figure_rows(
         _texts(
             translate("Differences", "Duration"),
             infos,
-            lambda info: wording.duration(duration(info)),
+            lambda info: formatting.duration(duration(info)),
         ),
         _numbers(
             translate("Differences", "Samples/s"),
@@ -88,16 +88,16 @@ def _metric_rows(
     metric: str, infos: Sequence[RunInfo], best: Mapping[str, Mapping[str, BestFigure]]
 ) -> list[Row]:
     less = less_is_better(metric)
-    name = wording.metric_name(metric)
+    name = formatting.metric_name(metric)
     if metric.startswith("train/"):
         label = translate("Differences", "{metric} (train)").format(metric=name)
     else:
         label = translate("Differences", "{metric} (val)").format(metric=name)
-    label = wording.capitalized(label)
+    label = formatting.capitalized(label)
     last = [info.status.metrics.get(metric, math.nan) for info in infos]
 
     def said(value: float) -> str:
-        return wording.metric(metric, value)
+        return formatting.metric(metric, value)
 
     rows = [
         _numbers(

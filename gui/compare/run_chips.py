@@ -15,9 +15,9 @@ from PySide6.QtWidgets import (
 )
 
 from engine.client import RunInfo
-from gui.flow_layout import FlowLayout
-from gui.state_look import dot_icon
-from gui.theme import Theme, icon
+from gui.style.state_style import dot_icon
+from gui.style.theme import Theme, icon
+from gui.widgets.flow_layout import FlowLayout
 
 _HEIGHT = 28
 _CROSS_WIDTH = 20

@@ -10,8 +10,8 @@ from PySide6.QtWidgets import QAbstractItemView, QTableWidget, QTableWidgetItem,
 
 from engine.client import RunInfo
 from gui.compare.differences import Row
-from gui.state_look import dot_icon
-from gui.theme import Theme, icon
+from gui.style.state_style import dot_icon
+from gui.style.theme import Theme, icon
 
 _ROW_HEIGHT = 24
 _LABEL_WIDTH = 170

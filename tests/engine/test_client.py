@@ -12,23 +12,26 @@ from typing import Any
 
 import pytest
 
-from engine import catalog, client, paths, process, run_info
-from engine.channel import Channel, CommandAccepted, Hello, Message, Server
+from engine import client
 from engine.client import CannotStart, CommandFailed, NoSuchRun
-from engine.commands import Pause
-from engine.events import (
+from engine.messages.channel import Channel, CommandAccepted, Hello, Message, Server
+from engine.messages.commands import Pause
+from engine.messages.events import (
     AttemptStarted,
     CommandRefused,
     Event,
     RunEnded,
     TrainingStarted,
 )
-from engine.run_state import RunState, RunStatus
-from engine.spec import RunSpec
-from engine.spec_file import FILE_NAME as SPEC_FILE
-from engine.spec_file import write_spec
-from engine.store import FILE_NAME as STORE_FILE
-from engine.store import RunStore
+from engine.runs import run_info
+from engine.runs.run_state import RunState, RunStatus
+from engine.runs.store import FILE_NAME as STORE_FILE
+from engine.runs.store import RunStore
+from engine.spec import catalog
+from engine.spec.run_spec import RunSpec
+from engine.spec.spec_file import FILE_NAME as SPEC_FILE
+from engine.spec.spec_file import write_spec
+from engine.system import paths, process
 
 TRAINS = TrainingStarted(0, 10, 3, 1, 1234)
 NOBODY = AttemptStarted(1, supervisor_pid=os.getpid(), supervisor_created=1.0)

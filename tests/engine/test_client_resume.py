@@ -11,16 +11,19 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from engine import catalog, checkpoint, client, paths, process
-from engine.checkpoint import MANIFEST, Position
+from engine import client
 from engine.client import CannotStart, CheckpointUnusable
-from engine.events import (
+from engine.messages.events import (
     AttemptStarted,
     RunEnded,
 )
-from engine.spec import RunSpec
-from engine.spec_file import read_spec, write_spec
-from engine.store import RunStore
+from engine.runs import checkpoint_files
+from engine.runs.checkpoint_files import MANIFEST, Position
+from engine.runs.store import RunStore
+from engine.spec import catalog
+from engine.spec.run_spec import RunSpec
+from engine.spec.spec_file import read_spec, write_spec
+from engine.system import paths, process
 
 SPEC = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",))
 
@@ -34,8 +37,8 @@ def stopped_run(*steps: int, strategy: str = "torch/single", spec: RunSpec = SPE
         store.append(event, 1.0)
     store.close()
     for step in steps:
-        (checkpoint.begin(folder, step) / "weights").write_bytes(b"weights")
-        checkpoint.publish(
+        (checkpoint_files.begin(folder, step) / "weights").write_bytes(b"weights")
+        checkpoint_files.publish(
             folder, Position(step=step), strategy=strategy, replicas=1, batch_size=8, parameters=1
         )
     return folder
@@ -96,7 +99,7 @@ def test_by_default_it_is_the_newest(started: list[tuple[Any, ...]]) -> None:
 def test_a_damaged_one_is_named_and_the_previous_one_offered(
     damage: Callable[[Path], str], started: list[tuple[Any, ...]]
 ) -> None:
-    three, six, nine = checkpoint.folders(stopped_run(3, 6, 9)).values()
+    three, six, nine = checkpoint_files.folders(stopped_run(3, 6, 9)).values()
     said = damage(nine)
     damage(six)
     with pytest.raises(CheckpointUnusable) as caught:
@@ -115,7 +118,7 @@ def test_a_damaged_one_is_named_and_the_previous_one_offered(
 def test_without_an_intact_one_there_is_none_to_offer(
     damage: Callable[[Path], str], started: list[tuple[Any, ...]]
 ) -> None:
-    [only, newer] = checkpoint.folders(stopped_run(3, 6)).values()
+    [only, newer] = checkpoint_files.folders(stopped_run(3, 6)).values()
     damage(only)
     with pytest.raises(CheckpointUnusable, match="No older checkpoint is intact") as caught:
         client.resume("1", only)
@@ -155,16 +158,16 @@ def test_a_run_that_another_window_resumes_meanwhile_is_left_to_it(
 ) -> None:
     """To compare the checksums takes minutes."""
     folder = stopped_run(3)
-    verify = checkpoint.verify
+    verify = checkpoint_files.verify
 
-    def slow(chosen: Path) -> checkpoint.Manifest:
+    def slow(chosen: Path) -> checkpoint_files.Manifest:
         with closing(RunStore(folder)) as store:
             store.append(AttemptStarted(2, os.getpid(), process.created(os.getpid())), 1.0)
             if how != "goes on":
                 store.append(RunEnded("stopped", "x"), 1.0)
         return verify(chosen)
 
-    monkeypatch.setattr(checkpoint, "verify", slow)
+    monkeypatch.setattr(checkpoint_files, "verify", slow)
     with pytest.raises(CannotStart, match="by another window or command meanwhile"):
         client.resume("1", spec=replace(SPEC, epochs=9))
     assert started == []

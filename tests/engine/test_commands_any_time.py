@@ -6,9 +6,9 @@ import random
 import threading
 
 from engine import client
-from engine.commands import Command, EmptyCache, Pause, Resume, SaveCheckpoint, Stop
-from engine.events import CacheEmptied, CheckpointSaved, Paused, Resumed
-from engine.run_state import RunState
+from engine.messages.commands import Command, EmptyCache, Pause, Resume, SaveCheckpoint, Stop
+from engine.messages.events import CacheEmptied, CheckpointSaved, Paused, Resumed
+from engine.runs.run_state import RunState
 from tests.support.runs import (
     curve,
     events,

@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from engine import catalog, checkpoint, client, schedule
+from engine import client
 from engine.client import RunInfo
-from engine.events import EpochEnded, TrainingStarted
-from engine.run_state import RunState
+from engine.messages.events import EpochEnded, TrainingStarted
+from engine.runs import checkpoint_files
+from engine.runs.run_state import RunState
+from engine.spec import catalog
+from engine.training import lr_schedule
 from tests.support.contract import last_checkpoint, probe
 from tests.support.runs import curve, events, train, wait_for_end
 from tests.support.weights import largest_difference
@@ -46,7 +49,7 @@ def test_another_batch_size_and_rate_in_the_middle_of_an_epoch(strategy: str) ->
     """64 samples of the second epoch are done, so four of its batches of 16; three are left."""
     info = trained(strategy, epochs=3, checkpoint_steps=6, keep_checkpoints=9)
     before = curve(info, "train/loss")
-    middle = checkpoint.folders(info.folder)[6]
+    middle = checkpoint_files.folders(info.folder)[6]
     changes = {"batch_size": 16, "learning_rate": 0.001, "schedule": "cosine"}
     changed = continued(info, middle, **changes)
     assert changed.state is RunState.FINISHED, changed.reason
@@ -60,11 +63,11 @@ def test_another_batch_size_and_rate_in_the_middle_of_an_epoch(strategy: str) ->
     assert steps == [*range(1, 17)]
     assert losses[:6] == before[1][:6]
     _, rates = curve(changed, "train/learning_rate")
-    expected = [0.001 * schedule.factor("cosine", 0, step, 16) for step in range(6, 16)]
+    expected = [0.001 * lr_schedule.factor("cosine", 0, step, 16) for step in range(6, 16)]
     if not catalog.strategy(strategy).is_synchronous:  # its steps come in any order
         rates[6:], expected = sorted(rates[6:]), sorted(expected)
     assert rates == pytest.approx([0.05] * 6 + expected, rel=1e-5)
-    manifest = checkpoint.read_manifest(last_checkpoint(changed))
+    manifest = checkpoint_files.read_manifest(last_checkpoint(changed))
     assert (manifest.batch_size, manifest.position.epoch) == (16, 3)
     assert (changed.folder / "spec.before-2.toml").exists()
 
@@ -81,7 +84,7 @@ def test_another_rate_holds_where_fit_sets_it() -> None:
 def test_a_new_run_goes_on_in_the_place_of_another() -> None:
     """Half as a copy, half its own: together the whole, and the other has not changed."""
     info = trained("torch/single", epochs=2, checkpoint_epochs=1)
-    first = checkpoint.folders(info.folder)[4]
+    first = checkpoint_files.folders(info.folder)[4]
     new = wait_for_end(client.resume_as_new(info.id, first, replace(info.spec, epochs=3)))
     assert (new.state, new.id, new.name) == (RunState.FINISHED, "2", "probe_torch from #1")
     (steps, ours), (theirs_steps, theirs) = curve(new, "train/loss"), curve(info, "train/loss")

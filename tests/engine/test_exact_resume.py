@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from engine import catalog, client, paths
+from engine import client
 from engine.client import RunInfo
-from engine.run_state import RunState
-from engine.strategy import Strategy
+from engine.runs.run_state import RunState
+from engine.spec import catalog
+from engine.spec.strategy import Strategy
+from engine.system import paths
 from tests.support.contract import (
     TrainedRuns,
     last_checkpoint,

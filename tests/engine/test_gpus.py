@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from engine import catalog, client
-from engine.commands import Pause, Resume, Stop
-from engine.events import Paused
-from engine.run_state import RunState
-from engine.strategy import Strategy
+from engine import client
+from engine.messages.commands import Pause, Resume, Stop
+from engine.messages.events import Paused
+from engine.runs.run_state import RunState
+from engine.spec import catalog
+from engine.spec.strategy import Strategy
 from engine.telemetry.probe import gpu_uuids
 from tests.support.runs import (
     curve,

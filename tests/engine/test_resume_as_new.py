@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from engine import checkpoint, client, paths
+from engine import client
 from engine.client import CannotStart
-from engine.events import (
+from engine.messages.events import (
     AttemptStarted,
     CheckpointSaved,
     EpochEnded,
@@ -21,10 +21,12 @@ from engine.events import (
     RunEnded,
     TrainingStarted,
 )
-from engine.run_state import RunState, fold
-from engine.spec_file import older_specs, read_spec, replaced_spec
-from engine.store import RunStore
-from engine.store_reader import RunReader
+from engine.runs import checkpoint_files
+from engine.runs.run_state import RunState, fold
+from engine.runs.store import RunStore
+from engine.runs.store_reader import RunReader
+from engine.spec.spec_file import older_specs, read_spec, replaced_spec
+from engine.system import paths
 from tests.engine.test_client_resume import SPEC, contents, started, stopped_run
 
 __all__ = ["started"]
@@ -43,8 +45,8 @@ def test_a_new_run_in_its_place_has_what_was_before_it_and_leaves_the_other_alon
     assert contents(folder) == before
     new = client.look("2")
     assert (new.spec, new.state) == (named, RunState.STARTING)
-    assert [*checkpoint.folders(new.folder)] == [3]
-    assert checkpoint.verify(new.folder / "checkpoints" / first.name)
+    assert [*checkpoint_files.folders(new.folder)] == [3]
+    assert checkpoint_files.verify(new.folder / "checkpoints" / first.name)
     assert read_spec(folder) == SPEC
     client.resume_as_new("1", spec=replace(SPEC, name="mine"))
     assert client.look("3").spec.name == "mine"
@@ -107,13 +109,13 @@ def test_a_new_run_that_cannot_start_leaves_no_folder(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("engine.spec_file._write", full)
+        patch.setattr("engine.spec.spec_file._write", full)
         with pytest.raises(CannotStart, match=r"cannot be written: .*No space left"):
             client.resume_as_new("1")
         with pytest.raises(CannotStart, match=r"cannot be written: .*No space left"):
             client.resume("1", spec=replace(SPEC, epochs=9))
     assert not list(paths.run_folder("1").glob("spec.before-*"))
-    monkeypatch.setattr("engine.run_copy._copy_store", full)
+    monkeypatch.setattr("engine.runs.run_copy._copy_store", full)
     with pytest.raises(CannotStart, match=r"cannot be copied to a new run: .*No space left"):
         client.resume_as_new("1")
     assert [run.id for run in client.runs()] == ["1"]

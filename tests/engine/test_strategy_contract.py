@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from engine import catalog, client
-from engine.commands import EmptyCache, Pause, Resume, SaveCheckpoint, Stop
-from engine.events import CacheEmptied, CheckpointSaved, Paused, Resumed
-from engine.run_state import RunState
-from engine.strategy import Strategy
+from engine import client
+from engine.messages.commands import EmptyCache, Pause, Resume, SaveCheckpoint, Stop
+from engine.messages.events import CacheEmptied, CheckpointSaved, Paused, Resumed
+from engine.runs.run_state import RunState
+from engine.spec import catalog
+from engine.spec.strategy import Strategy
 from tests.support.contract import (
     TrainedRuns,
     devices_for,

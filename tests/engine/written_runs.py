@@ -6,13 +6,20 @@ import os
 from pathlib import Path
 from typing import Any
 
-from engine import paths
-from engine.catalog import recipe
-from engine.events import AttemptStarted, EpochEnded, Metrics, Points, RunEnded, TrainingStarted
-from engine.process import created
-from engine.spec import RunSpec
-from engine.spec_file import write_spec
-from engine.store import RunStore
+from engine.messages.events import (
+    AttemptStarted,
+    EpochEnded,
+    Metrics,
+    Points,
+    RunEnded,
+    TrainingStarted,
+)
+from engine.runs.store import RunStore
+from engine.spec.catalog import recipe
+from engine.spec.run_spec import RunSpec
+from engine.spec.spec_file import write_spec
+from engine.system import paths
+from engine.system.process import created
 
 BEGIN = 1_760_000_000.0
 

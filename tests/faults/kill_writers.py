@@ -7,10 +7,10 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
-from engine import checkpoint
-from engine.checkpoint import Position
-from engine.events import EpochEnded, Metrics, Points
-from engine.store import RunStore
+from engine.messages.events import EpochEnded, Metrics, Points
+from engine.runs import checkpoint_files
+from engine.runs.checkpoint_files import Position
+from engine.runs.store import RunStore
 
 SERIES = ("train/loss", "validation/loss", "rank/0/memory")
 FILE_BYTES = 200_000
@@ -46,22 +46,24 @@ def write_points(folder: Path, say: Callable[[int], None]) -> None:
 def write_checkpoints(folder: Path, say: Callable[[int], None]) -> None:
     """Save checkpoints for ever, after those that are there; the newest three stay, and the newest
     is marked as the best."""
-    checkpoint.remove_unfinished(folder)
-    for step in range(max(checkpoint.folders(folder), default=0) + 1, 1_000_000):
+    checkpoint_files.remove_unfinished(folder)
+    for step in range(max(checkpoint_files.folders(folder), default=0) + 1, 1_000_000):
         save(folder, step)
         say(step)
-        for old in checkpoint.checkpoints(folder)[:-3]:
-            checkpoint.remove(old.folder)
-        checkpoint.add_kinds(checkpoint.final_folder(folder, step), ["best"], {"loss": 1 / step})
+        for old in checkpoint_files.checkpoints(folder)[:-3]:
+            checkpoint_files.remove(old.folder)
+        checkpoint_files.add_kinds(
+            checkpoint_files.final_folder(folder, step), ["best"], {"loss": 1 / step}
+        )
 
 
 def save(folder: Path, step: int) -> None:
     """One checkpoint of two files."""
-    temporary = checkpoint.begin(folder, step)
+    temporary = checkpoint_files.begin(folder, step)
     (temporary / "tensors").mkdir()
     (temporary / "tensors" / "shard").write_bytes(content(step))
     (temporary / "rank0").write_bytes(content(step)[:100])
-    checkpoint.publish(
+    checkpoint_files.publish(
         folder, Position(step=step), strategy="kills", replicas=1, batch_size=8, parameters=1
     )
 

@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from engine import checkpoint
-from engine.store import FILE_NAME
-from engine.store_reader import RunReader
+from engine.runs import checkpoint_files
+from engine.runs.store import FILE_NAME
+from engine.runs.store_reader import RunReader
 from tests.faults.kill_writers import (
     SERIES,
     Writer,
@@ -147,10 +147,10 @@ def faults_of_points(dead: Dead) -> Iterator[str]:
 def faults_of_checkpoints(dead: Dead) -> Iterator[str]:
     """What is wrong with the checkpoints that a dead writer left."""
     steps = []
-    for step, folder in checkpoint.folders(dead.folder).items():
+    for step, folder in checkpoint_files.folders(dead.folder).items():
         try:
-            checkpoint.verify(folder)
-        except checkpoint.CheckpointDamaged as error:
+            checkpoint_files.verify(folder)
+        except checkpoint_files.CheckpointDamaged as error:
             yield f"{dead.folder}: {error}"
             continue
         steps.append(step)
@@ -158,9 +158,9 @@ def faults_of_checkpoints(dead: Dead) -> Iterator[str]:
             yield f"{dead.folder}: {folder.name} holds something else"
     if dead.said and max(steps, default=0) < dead.said:
         yield f"{dead.folder}: checkpoint {dead.said} was acknowledged, the newest is {steps[-1:]}"
-    checkpoint.remove_unfinished(dead.folder)
-    rest = {path.name for path in (dead.folder / checkpoint.FOLDER).glob("*")}
-    if rest != {checkpoint.final_folder(dead.folder, step).name for step in steps}:
+    checkpoint_files.remove_unfinished(dead.folder)
+    rest = {path.name for path in (dead.folder / checkpoint_files.FOLDER).glob("*")}
+    if rest != {checkpoint_files.final_folder(dead.folder, step).name for step in steps}:
         yield f"{dead.folder}: {sorted(rest)} are left of {steps}"
 
 
@@ -183,7 +183,7 @@ def kill_at_random(home: Path, count: int, seed: int) -> Outcome:
         dead = killed(folder, write, rng.uniform(0, longest), said.get(folder, 0))
         outcome.kills += 1
         outcome.acknowledged += max(0, dead.said - said.get(folder, 0))
-        outcome.half_way += any((folder / checkpoint.FOLDER).glob("*.tmp"))
+        outcome.half_way += any((folder / checkpoint_files.FOLDER).glob("*.tmp"))
         outcome.faults += faults(dead)
         said[folder] = dead.said
     return outcome
@@ -200,13 +200,13 @@ def kill_at_every_change(home: Path) -> Outcome:
         folder = home / f"change-{outcome.kills}"
         folder.mkdir()
         save(folder, 1)
-        checkpoint.begin(folder, 2)  # an earlier attempt did not come to an end
+        checkpoint_files.begin(folder, 2)  # an earlier attempt did not come to an end
         pid = os.fork()
         if pid == 0:
             _die_before_change(outcome.kills)
             save(folder, 2)
-            checkpoint.add_kinds(checkpoint.final_folder(folder, 2), ["best"], {})
-            checkpoint.remove(checkpoint.final_folder(folder, 1))
+            checkpoint_files.add_kinds(checkpoint_files.final_folder(folder, 2), ["best"], {})
+            checkpoint_files.remove(checkpoint_files.final_folder(folder, 1))
             os._exit(0)
         _, status = os.waitpid(pid, 0)
         outcome.faults += faults_of_checkpoints(Dead(folder, 1))

@@ -24,11 +24,12 @@ from statistics import median, quantiles
 
 import psutil
 
-from engine import client, paths
+from engine import client
 from engine.client import CannotStart, CommandFailed, RunInfo
-from engine.commands import Command, EmptyCache, Pause, Resume, SaveCheckpoint, Stop
-from engine.run_state import RunState
-from engine.store_reader import RunReader
+from engine.messages.commands import Command, EmptyCache, Pause, Resume, SaveCheckpoint, Stop
+from engine.runs.run_state import RunState
+from engine.runs.store_reader import RunReader
+from engine.system import paths
 from tests.faults.soak_processes import GONE_WITHIN, OVER_WITHIN, open_window, processes_of
 from tests.support.runs import spec
 
@@ -53,9 +54,9 @@ MOST_UNSAID = 1000
 READER = """
 import sys, time
 from engine import client
-from engine.channel import Hello, connect
-from engine.commands import EmptyCache
-from engine.store_reader import RunReader
+from engine.messages.channel import Hello, connect
+from engine.messages.commands import EmptyCache
+from engine.runs.store_reader import RunReader
 folder = client.look(sys.argv[1]).folder
 lines = [connect(folder, Hello(-1)) for _ in range(3)]
 with RunReader(folder) as reader:

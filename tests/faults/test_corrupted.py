@@ -14,14 +14,15 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 import main
-from engine import client, run_info
-from engine.events import RunEnded
-from engine.spec_file import FILE_NAME as SPEC
-from engine.store import FILE_NAME as STORE
-from engine.store_reader import RunReader
+from engine import client
+from engine.messages.events import RunEnded
+from engine.runs import run_info
+from engine.runs.store import FILE_NAME as STORE
+from engine.runs.store_reader import RunReader
+from engine.spec.spec_file import FILE_NAME as SPEC
 from gui.app import Deck
-from gui.settings_file import open_settings
-from gui.theme import ThemeController
+from gui.style.theme import ThemeController
+from gui.window.settings_file import open_settings
 from tests.gui.conftest import Record, record, wait_for_runs
 
 __all__ = ["record"]
@@ -67,7 +68,7 @@ def deck(
     qapp: QApplication, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[[], Deck]]:
     """Opens the window."""
-    monkeypatch.setattr("gui.telemetry_reader.TelemetryReader.start", lambda self: None)
+    monkeypatch.setattr("gui.bridge.telemetry_reader.TelemetryReader.start", lambda self: None)
     made: list[Deck] = []
 
     def make() -> Deck:

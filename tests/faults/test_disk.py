@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from engine import client
-from engine.commands import Resume, SaveCheckpoint, Stop
-from engine.events import CheckpointFailed, CheckpointSaved, Trouble
-from engine.run_state import RunState
+from engine.messages.commands import Resume, SaveCheckpoint, Stop
+from engine.messages.events import CheckpointFailed, CheckpointSaved, Trouble
+from engine.runs.run_state import RunState
 from tests.support.runs import (
     curve,
     events,

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.events import Restarting, RunEnded, WorkerFailed
-from engine.store_reader import RunReader
-from gui.event_text import event_text
+from engine.messages.events import Restarting, RunEnded, WorkerFailed
+from engine.runs.store_reader import RunReader
+from gui.log.event_text import event_text
 from tests.support.runs import failure_of, spec, train
 
 RECIPE = """

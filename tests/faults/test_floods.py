@@ -17,22 +17,30 @@ import pytest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from engine import catalog, paths
-from engine.channel import Channel, Hello
-from engine.events import AttemptStarted, EpochEnded, Event, Metrics, Points, TrainingStarted
-from engine.process import created
-from engine.spec_file import write_spec
-from engine.store import RunStore
-from engine.store_reader import RunReader, StoredEvent
+from engine.messages.channel import Channel, Hello
+from engine.messages.events import (
+    AttemptStarted,
+    EpochEnded,
+    Event,
+    Metrics,
+    Points,
+    TrainingStarted,
+)
+from engine.runs.store import RunStore
+from engine.runs.store_reader import RunReader, StoredEvent
+from engine.spec import catalog
+from engine.spec.spec_file import write_spec
 from engine.supervisor.inbox import MOST_UNREAD, Inbox, Received
+from engine.system import paths
+from engine.system.process import created
 from engine.worker import outbox as outbox_module
 from engine.worker.outbox import Outbox
-from gui.event_model import MOST_ROWS, EventModel
-from gui.log_tail import LONGEST_LINE, MOST_BYTES, LogTail
-from gui.log_view import MOST_LINES, LogView
-from gui.run_figures import MOST_LOSSES, RunFigures
-from gui.store_reader import MOST_SHOWN, StoreReader
-from gui.theme import ThemeController
+from gui.bridge.log_tail import LONGEST_LINE, MOST_BYTES, LogTail
+from gui.bridge.store_reader import MOST_SHOWN, StoreReader
+from gui.log.event_model import MOST_ROWS, EventModel
+from gui.log.log_view import MOST_LINES, LogView
+from gui.run_view.run_figures import MOST_LOSSES, RunFigures
+from gui.style.theme import ThemeController
 from tests.support.runs import spec
 
 MEGABYTE = 1 << 20

@@ -18,18 +18,19 @@ import tomli_w
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import client, run_info
-from engine.channel import CONTROL_FILE, Alive, Channel, Hello
-from engine.commands import Command, Pause, Resume, Stop
-from engine.events import AttemptStarted, Event, WorkerEvent
-from engine.run_state import RunState, RunStatus
-from engine.spec import RunSpec
-from engine.spec_file import FILE_NAME as SPEC
-from engine.spec_file import UnreadableSpec, read_spec
-from engine.store import FILE_NAME as STORE
-from engine.store import RunStore
-from engine.store_reader import RunReader
-from engine.supervisor.hearing import is_sound
+from engine import client
+from engine.messages.channel import CONTROL_FILE, Alive, Channel, Hello
+from engine.messages.commands import Command, Pause, Resume, Stop
+from engine.messages.events import AttemptStarted, Event, WorkerEvent
+from engine.runs import run_info
+from engine.runs.run_state import RunState, RunStatus
+from engine.runs.store import FILE_NAME as STORE
+from engine.runs.store import RunStore
+from engine.runs.store_reader import RunReader
+from engine.spec.run_spec import RunSpec
+from engine.spec.spec_file import FILE_NAME as SPEC
+from engine.spec.spec_file import UnreadableSpec, read_spec
+from engine.supervisor.message_validation import is_sound
 from tests.support.events import EXAMPLES, losses
 from tests.support.nonsense import TEXT, any_of, few, mutated, some
 from tests.support.runs import is_training, spec, wait_for, wait_for_end, wait_until_gone

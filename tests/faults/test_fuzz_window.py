@@ -11,18 +11,18 @@ from hypothesis import strategies as st
 from PySide6.QtWidgets import QApplication
 
 from engine import client
-from engine.catalog import BUILTIN_RECIPES
-from engine.events import Metrics, WorkerEvent
-from engine.field_info import Setting
-from engine.recipe_file import RecipeInfo, read_recipe
-from engine.run_state import RunState, RunStatus, fold
-from engine.spec import RunSpec
-from engine.supervisor.hearing import is_sound
-from gui.event_text import event_text
-from gui.run_controls import RunControls
-from gui.run_form import RunForm
-from gui.settings_file import open_settings
-from gui.theme import DARK
+from engine.messages.events import Metrics, WorkerEvent
+from engine.runs.run_state import RunState, RunStatus, fold
+from engine.spec.catalog import BUILTIN_RECIPES
+from engine.spec.field_info import Setting
+from engine.spec.recipe_file import RecipeInfo, read_recipe
+from engine.spec.run_spec import RunSpec
+from engine.supervisor.message_validation import is_sound
+from gui.log.event_text import event_text
+from gui.run_form.run_form import RunForm
+from gui.run_view.run_controls import RunControls
+from gui.style.theme import DARK
+from gui.window.settings_file import open_settings
 from tests.support.nonsense import any_of, few, mutated, some
 from tests.support.runs import spec
 

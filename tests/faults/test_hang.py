@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from engine import client
-from engine.commands import Stop
-from engine.events import Restarting, Trouble
-from engine.run_state import RunState
+from engine.messages.commands import Stop
+from engine.messages.events import Restarting, Trouble
+from engine.runs.run_state import RunState
 from tests.support.runs import (
     curve,
     events,

@@ -13,9 +13,9 @@ import pytest
 
 from engine import client
 from engine.client import RunInfo
-from engine.commands import Stop
-from engine.events import Rewound
-from engine.run_state import RunState
+from engine.messages.commands import Stop
+from engine.messages.events import Rewound
+from engine.runs.run_state import RunState
 from tests.support.runs import (
     curve,
     events,

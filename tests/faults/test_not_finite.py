@@ -6,8 +6,8 @@ import math
 from pathlib import Path
 
 from engine.client import RunInfo
-from engine.events import Notice
-from engine.run_state import RunState
+from engine.messages.events import Notice
+from engine.runs.run_state import RunState
 from tests.support.contract import last_checkpoint
 from tests.support.runs import RECIPES, curve, events, logs, spec, train
 from tests.support.weights import largest_difference

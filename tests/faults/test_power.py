@@ -15,10 +15,10 @@ import psutil
 import pytest
 
 from engine import client
-from engine.commands import SaveCheckpoint, Stop
-from engine.events import AttemptStarted, CheckpointSaved, Rewound
-from engine.run_state import RunState
-from engine.store import RunStore
+from engine.messages.commands import SaveCheckpoint, Stop
+from engine.messages.events import AttemptStarted, CheckpointSaved, Rewound
+from engine.runs.run_state import RunState
+from engine.runs.store import RunStore
 from tests.support.runs import (
     curve,
     events,

@@ -14,25 +14,27 @@ from pathlib import Path
 import psutil
 import pytest
 
-from engine import client, paths, queue
+from engine import client
 from engine.client import CommandFailed
-from engine.commands import Pause, Stop
-from engine.events import AttemptStarted, Queued, RunEnded
-from engine.process import PROJECT
-from engine.run_state import RunState
-from engine.store_reader import RunReader
-from engine.supervisor.turnstile import LOOK_SECONDS
+from engine.messages.commands import Pause, Stop
+from engine.messages.events import AttemptStarted, Queued, RunEnded
+from engine.runs import device_queue
+from engine.runs.run_state import RunState
+from engine.runs.store_reader import RunReader
+from engine.supervisor.queue_admission import LOOK_SECONDS
+from engine.system import paths
+from engine.system.process import PROJECT
 from tests.support.runs import events, is_training, spec, wait_for, wait_for_end, wait_until_gone
 
 AT_ONCE = 10
 VISITOR = """
 import sys, time
 from pathlib import Path
-from engine.spec import RunSpec
-from engine.store import RunStore
+from engine.spec.run_spec import RunSpec
+from engine.runs.store import RunStore
 from engine.supervisor.inbox import Inbox
-from engine.supervisor.ledger import Ledger
-from engine.supervisor.turnstile import Turnstile
+from engine.supervisor.buffered_store import Ledger
+from engine.supervisor.queue_admission import Turnstile
 
 folder = Path(sys.argv[1])
 store, devices = RunStore(folder), tuple(sys.argv[2:])
@@ -76,8 +78,8 @@ def test_ten_processes_that_draw_at_the_same_instant_go_in_one_by_one(tmp_path: 
         )
     try:
         _let_go(visitors, when="ready\n")
-        until(lambda: len(queue.read()) == AT_ONCE, "somebody drew no ticket")
-        drawn = [int(ticket.run) for ticket in queue.read()]
+        until(lambda: len(device_queue.read()) == AT_ONCE, "somebody drew no ticket")
+        drawn = [int(ticket.run) for ticket in device_queue.read()]
         _let_go(visitors, when="drawn\n")
         stays = [tuple(map(float, each.communicate(timeout=120)[0].split())) for each in visitors]
     finally:
@@ -88,7 +90,7 @@ def test_ten_processes_that_draw_at_the_same_instant_go_in_one_by_one(tmp_path: 
     assert sorted(drawn) == list(range(AT_ONCE))
     for before, after in pairwise(drawn):
         assert stays[before][1] <= stays[after][0]
-    assert queue.read() == []
+    assert device_queue.read() == []
 
 
 def _let_go(visitors: list[subprocess.Popen[str]], when: str) -> None:
@@ -113,15 +115,15 @@ def test_runs_on_one_device_wait_for_one_another_and_outlive_the_dead() -> None:
         started = set(pool.map(client.start, [wanted] * 4))
     for run in started:
         wait_for(run, lambda info: info.state is RunState.QUEUED)
-    (paths.home() / queue.FILE_NAME).write_bytes(b"\0" * 512)  # as a power cut may leave it
-    line = [ticket.run for ticket in queue.read()]
+    (paths.home() / device_queue.FILE_NAME).write_bytes(b"\0" * 512)  # as a power cut may leave it
+    line = [ticket.run for ticket in device_queue.read()]
     assert line[0] == holder
     assert set(line[1:]) == started
     first, killed, stopped, moved = line[1:]
     place = f"Queued behind run {holder} on cpu:0 (4th in line)."
     wait_for(moved, lambda info: info.reason == place)
 
-    queue.move(moved, "first")
+    device_queue.move(moved, "first")
     place = f"Queued behind run {holder} on cpu:0 (next in line)."
     wait_for(moved, lambda info: info.reason == place)
     with pytest.raises(CommandFailed, match="waits in the queue"):
@@ -149,7 +151,7 @@ def test_runs_on_one_device_wait_for_one_another_and_outlive_the_dead() -> None:
     assert [type(event) for event in events(ends[0])][:2] == [AttemptStarted, Queued]
     for info in ends:
         wait_until_gone(info)
-    assert queue.read() == []
+    assert device_queue.read() == []
 
 
 def _ended(run: str) -> float:

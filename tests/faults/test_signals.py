@@ -19,10 +19,10 @@ import psutil
 import pytest
 
 from engine import client
-from engine.commands import Pause, SaveCheckpoint, Stop
-from engine.events import Paused, RunEnded, StopStage
-from engine.process import start_module
-from engine.run_state import RunState
+from engine.messages.commands import Pause, SaveCheckpoint, Stop
+from engine.messages.events import Paused, RunEnded, StopStage
+from engine.runs.run_state import RunState
+from engine.system.process import start_module
 from tests.support.runs import (
     curve,
     events,

@@ -10,10 +10,10 @@ import psutil
 import pytest
 
 from engine import client
-from engine.commands import Pause, Resume, Stop
-from engine.events import WorkerFailed
-from engine.run_state import RunState
-from engine.supervisor.deadlines import STALL_SECONDS
+from engine.diagnosis.deadlines import STALL_SECONDS
+from engine.messages.commands import Pause, Resume, Stop
+from engine.messages.events import WorkerFailed
+from engine.runs.run_state import RunState
 from tests.support.inhibitor import Inhibitor, only_linux
 from tests.support.runs import (
     LONGEST,

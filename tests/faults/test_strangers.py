@@ -13,9 +13,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from engine import checkpoint, client, paths
-from engine.commands import Stop
-from engine.run_state import RunState
+from engine import client
+from engine.messages.commands import Stop
+from engine.runs import checkpoint_files
+from engine.runs.run_state import RunState
+from engine.system import paths
 from tests.support.runs import is_training, spec, wait_for, wait_for_end
 
 NOBODY = 65534
@@ -135,12 +137,12 @@ def test_a_checkpoint_that_holds_code_is_refused_and_the_code_not_run(tmp_path: 
         client.resume(run_id)
 
     files = saved.manifest.files | {
-        path.name: checkpoint.FileRecord(
+        path.name: checkpoint_files.FileRecord(
             path.stat().st_size, hashlib.sha256(path.read_bytes()).hexdigest()
         )
     }
     forged = msgspec.structs.replace(saved.manifest, files=files)
-    (saved.folder / checkpoint.MANIFEST).write_bytes(msgspec.json.encode(forged))
+    (saved.folder / checkpoint_files.MANIFEST).write_bytes(msgspec.json.encode(forged))
     client.resume(run_id)
     refused = wait_for_end(run_id)
     assert refused.state is RunState.FAILED

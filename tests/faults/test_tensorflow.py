@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine import client
-from engine.events import Restarting, Rewound, Trouble
+from engine.messages.events import Restarting, Rewound, Trouble
 from tests.support.runs import (
     curve,
     events,

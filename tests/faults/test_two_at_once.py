@@ -12,13 +12,13 @@ from pytestqt.qtbot import QtBot
 
 from engine import client
 from engine.client import CannotStart
-from engine.commands import Stop
-from engine.events import AttemptStarted, CheckpointSaved, CommandReceived
-from engine.process import PROJECT
-from engine.store_reader import StoredEvent, StoredPoints
-from gui.background import Background
-from gui.run_controller import RunController
-from gui.store_reader import StoreReader
+from engine.messages.commands import Stop
+from engine.messages.events import AttemptStarted, CheckpointSaved, CommandReceived
+from engine.runs.store_reader import StoredEvent, StoredPoints
+from engine.system.process import PROJECT
+from gui.bridge.background import Background
+from gui.bridge.run_controller import RunController
+from gui.bridge.store_reader import StoreReader
 from tests.support.runs import events, is_training, spec, wait_for, wait_for_end
 
 LONG = 60_000
@@ -71,7 +71,7 @@ def test_two_windows_and_a_command_line_on_one_run(
     qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The command line holds up both windows for seconds: they would show blocks of what came.
-    monkeypatch.setattr("gui.store_reader.MOST_AT_ONCE", 10_000_000)
+    monkeypatch.setattr("gui.bridge.store_reader.MOST_AT_ONCE", 10_000_000)
     run_id = client.start(spec("probe_torch", "torch/single", epochs=100_000))
     windows = [Window(run_id), Window(run_id)]
     one, other = windows

@@ -16,12 +16,12 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from engine import client
-from engine.commands import Stop
-from engine.events import CacheEmptied, CheckpointSaved, Paused, Resumed
-from engine.process import is_alive
-from engine.run_state import RunState
+from engine.messages.commands import Stop
+from engine.messages.events import CacheEmptied, CheckpointSaved, Paused, Resumed
+from engine.runs.run_state import RunState
+from engine.system.process import is_alive
 from gui.app import Deck
-from gui.theme import ThemeController
+from gui.style.theme import ThemeController
 from tests.gui.test_end_to_end import LONG, Spectator
 from tests.support.runs import (
     curve,
@@ -38,10 +38,10 @@ START_IN_WINDOW = """
 import os, sys
 from PySide6.QtCore import QTimer
 from engine import client
-from engine.run_state import RunState
+from engine.runs.run_state import RunState
 from gui import app as gui
-from gui.theme import ThemeController
-app = gui.application(["traindeck"])
+from gui.style.theme import ThemeController
+app = gui.window.application(["traindeck"])
 deck = gui.Deck(ThemeController(app))
 app.aboutToQuit.connect(deck.shut_down)
 deck.window.show()

@@ -13,16 +13,16 @@ from PySide6.QtGui import QPalette
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from engine import paths
-from engine.catalog import recipe
-from engine.events import AttemptStarted, Event, Metrics, Points, TrainingStarted
-from engine.process import created
-from engine.spec import RunSpec
-from engine.spec_file import write_spec
-from engine.store import RunStore
-from engine.strategy import Strategy, WorkerPlan, one_process_per_device
+from engine.messages.events import AttemptStarted, Event, Metrics, Points, TrainingStarted
+from engine.runs.store import RunStore
+from engine.spec.catalog import recipe
+from engine.spec.run_spec import RunSpec
+from engine.spec.spec_file import write_spec
+from engine.spec.strategy import Strategy, WorkerPlan, one_process_per_device
+from engine.system import paths
+from engine.system.process import created
 from gui.app import Deck
-from gui.theme import ThemeController
+from gui.style.theme import ThemeController
 
 SPEC = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",), epochs=2)
 
@@ -128,7 +128,7 @@ def use_strategies(monkeypatch: pytest.MonkeyPatch) -> UseStrategies:
     """Makes the strategies of the test all there are."""
 
     def use(*strategies: Strategy) -> None:
-        monkeypatch.setattr("engine.catalog.strategies", lambda: strategies)
+        monkeypatch.setattr("engine.spec.catalog.strategies", lambda: strategies)
 
     return use
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.pyramid import Array, Rough
-from engine.store_reader import StoredPoints
+from engine.runs.downsampling import Array, Rough
+from engine.runs.store_reader import StoredPoints
 
 
 def points_of(

@@ -11,12 +11,12 @@ from html import unescape
 from PySide6.QtCore import QCoreApplication, QEventLoop
 from PySide6.QtWidgets import QApplication, QWidget
 
-from engine.heartbeat import Heartbeat
+from engine.messages.heartbeat import Heartbeat
 from gui.app import Deck
-from gui.screenshots import State
-from gui.showcase.states import STATES
-from gui.showcase.telemetry import PlayedTelemetry
-from gui.theme import ThemeController
+from gui.style.theme import ThemeController
+from tools.screenshots.fake_telemetry import PlayedTelemetry
+from tools.screenshots.pictures import State
+from tools.screenshots.window_states import STATES
 
 LONGEST = 120.0
 """Seconds until the window must show what there is."""

@@ -15,16 +15,16 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QTabWidget
 from pytestqt.qtbot import QtBot
 
-from engine import queue
-from engine.events import EpochEnded, Failure, RunEnded
-from engine.process import created
-from engine.queue import Ticket
+from engine.messages.events import EpochEnded, Failure, RunEnded
+from engine.runs import device_queue
+from engine.runs.device_queue import Ticket
+from engine.system.process import created
 from gui.app import NO_DISPLAY, Deck, run
-from gui.application import has_display
-from gui.history_model import DETAIL
-from gui.liveness import Silence
-from gui.log_tail import MOST_BYTES
-from gui.telemetry_reader import TelemetryReader
+from gui.bridge.liveness import Silence
+from gui.bridge.log_tail import MOST_BYTES
+from gui.bridge.telemetry_reader import TelemetryReader
+from gui.run_list.run_list_model import DETAIL
+from gui.window.application import has_display
 from tests.support import device_states
 
 ROOT = Path(__file__).parent.parent.parent
@@ -109,7 +109,7 @@ def test_it_opens_with_the_newest_active_run_else_the_newest(
     active.begin()
     over.begin()
     over.add(RunEnded("finished", ""))
-    queue.enter(Ticket("1", os.getpid(), created(os.getpid()), (), ()))
+    device_queue.enter(Ticket("1", os.getpid(), created(os.getpid()), (), ()))
     assert open_deck().controls.title.endswith("#1")
     active.add(RunEnded("stopped", ""))
     assert open_deck().controls.title.endswith("#2")

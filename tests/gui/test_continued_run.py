@@ -12,12 +12,12 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLineEdit
 from pytestqt.qtbot import QtBot
 
-from engine.checkpoint import CheckpointInfo, Manifest, Position
 from engine.client import RunInfo
-from engine.run_state import RunState, RunStatus
-from engine.spec import RunSpec
-from gui.run_controller import ResumeRequest
-from gui.run_form import RunForm
+from engine.runs.checkpoint_files import CheckpointInfo, Manifest, Position
+from engine.runs.run_state import RunState, RunStatus
+from engine.spec.run_spec import RunSpec
+from gui.bridge.run_controller import ResumeRequest
+from gui.run_form.run_form import RunForm
 
 SPEC = RunSpec(
     recipe="digits",

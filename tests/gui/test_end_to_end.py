@@ -11,12 +11,12 @@ from PySide6.QtWidgets import QApplication, QLineEdit, QPushButton
 from pytestqt.qtbot import QtBot
 
 from engine import client
-from engine.commands import Stop
-from engine.events import CacheEmptied, CheckpointSaved, Paused
-from engine.run_state import RunState
-from engine.store_reader import StoredPoints
+from engine.messages.commands import Stop
+from engine.messages.events import CacheEmptied, CheckpointSaved, Paused
+from engine.runs.run_state import RunState
+from engine.runs.store_reader import StoredPoints
 from gui.app import Deck
-from gui.theme import ThemeController
+from gui.style.theme import ThemeController
 from tests.gui.conftest import wait_for_runs
 
 LONG = 90_000

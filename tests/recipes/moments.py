@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.utils.data import Dataset, TensorDataset
 
-from engine import checkpoint
+from engine.runs import checkpoint_files
 
 RUN = Path(sys.argv[1])
 DWELL = os.environ.get("TEST_DWELL", "")
@@ -53,7 +53,7 @@ def metrics(outputs: torch.Tensor, targets: torch.Tensor) -> dict[str, torch.Ten
     return {"error": (outputs - targets).abs().mean()}
 
 
-publish = checkpoint.publish
+publish = checkpoint_files.publish
 
 
 def publish_slowly(*arguments: object, **named: object) -> object:
@@ -62,4 +62,4 @@ def publish_slowly(*arguments: object, **named: object) -> object:
     return publish(*arguments, **named)  # type: ignore[arg-type]
 
 
-checkpoint.publish = publish_slowly  # type: ignore[assignment]
+checkpoint_files.publish = publish_slowly  # type: ignore[assignment]

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from engine import catalog
-from engine.checkpoint import checkpoints
 from engine.client import RunInfo
-from engine.run_state import RunState
-from engine.spec import RunSpec
-from engine.strategy import Strategy
+from engine.runs.checkpoint_files import checkpoints
+from engine.runs.run_state import RunState
+from engine.spec import catalog
+from engine.spec.run_spec import RunSpec
+from engine.spec.strategy import Strategy
 from tests.support.runs import curve, logs, spec, train
 
 PROBE = {"torch": "probe_torch", "keras": "probe_keras"}

@@ -9,13 +9,13 @@ from typing import Any
 
 import msgspec
 
-from engine import checkpoint
-from engine.checkpoint import Position
-from engine.commands import Command
-from engine.events import Event, Metrics
-from engine.spec import RunSpec
-from engine.worker.loop import Loop
-from engine.worker.mailbox import Mailbox
+from engine.messages.commands import Command
+from engine.messages.events import Event, Metrics
+from engine.runs import checkpoint_files
+from engine.runs.checkpoint_files import Position
+from engine.spec.run_spec import RunSpec
+from engine.training.command_mailbox import Mailbox
+from engine.training.loop import Loop
 
 STEPS = 4
 """Steps per epoch."""
@@ -159,7 +159,7 @@ class RecordingSession:
             (event.points[0].steps[-1] for event in self.said if isinstance(event, Metrics)),
             default=0,
         )
-        self.settled.append((last, [*checkpoint.folders(self.folder)]))
+        self.settled.append((last, [*checkpoint_files.folders(self.folder)]))
 
     def emit(self, event: Event) -> None:
         self.said.append(event)
@@ -206,13 +206,15 @@ class Training:
         ]
 
     def saved(self) -> list[Position]:
-        return [info.manifest.position for info in checkpoint.checkpoints(self.session.folder)]
+        return [
+            info.manifest.position for info in checkpoint_files.checkpoints(self.session.folder)
+        ]
 
     def kinds(self) -> dict[int, tuple[str, ...]]:
         """The kinds of the checkpoints that there are, by step."""
         return {
             info.manifest.position.step: info.manifest.kinds
-            for info in checkpoint.checkpoints(self.session.folder)
+            for info in checkpoint_files.checkpoints(self.session.folder)
         }
 
 

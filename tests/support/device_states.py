@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from engine.attribution import Worker
+from engine.telemetry.memory_attribution import Worker
 from engine.telemetry.snapshot import GpuProcess, Snapshot
-from gui.showcase import machine
-from gui.showcase.machine import (
+from tools.screenshots import fake_machine
+from tools.screenshots.fake_machine import (
     ASLEEP,
     BUSY,
     GIB,
@@ -52,12 +52,12 @@ RUN = "resnet18 · ddp × 2 · #42"
 
 def process(pid: int, memory: float | None, **known: Any) -> GpuProcess:
     """A process with `memory` GiB on its GPU, started an hour before TIME."""
-    return machine.process(pid, memory, **({"started": TIME - 3600} | known))
+    return fake_machine.process(pid, memory, **({"started": TIME - 3600} | known))
 
 
 def eight_gpus(time: float = TIME) -> Snapshot:
     """All of them at `time`; utilisation moves with it."""
-    return machine.eight_gpus(time, TIME - 3600)
+    return fake_machine.eight_gpus(time, TIME - 3600)
 
 
 def workers() -> list[Worker]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import get_args
 
-from engine.events import (
+from engine.messages.events import (
     Alarm,
     AttemptStarted,
     CacheEmptied,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from engine.supervisor import ladder
+from engine.supervisor import stop_escalation
 from engine.supervisor.__main__ import main
 
 if __name__ == "__main__":
-    ladder.ASK_SECONDS = ladder.TERMINATE_SECONDS = 1.0
+    stop_escalation.ASK_SECONDS = stop_escalation.TERMINATE_SECONDS = 1.0
     sys.exit(main(sys.argv[1:]))

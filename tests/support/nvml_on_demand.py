@@ -1,7 +1,7 @@
 """Samples the GPUs in a process of its own, at the times and as often as a test asks for.
 
-As a program it reads a question a line, and prints what engine.telemetry.nvml answers: the real
-pynvml loads the double of the driver there, because it finds it by its environment.
+As a program it reads a question a line, and prints what engine.telemetry.helper.nvml answers: the
+real pynvml loads the double of the driver there, because it finds it by its environment.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ class NvmlOnDemand:
 
 def main() -> None:
     """Answer questions until there are none."""
-    from engine.telemetry import suspend
-    from engine.telemetry.nvml import Nvml
+    from engine.telemetry.helper import runtime_suspend
+    from engine.telemetry.helper.nvml import Nvml
 
-    suspend.PCI_DEVICES = Path(sys.argv[1])
+    runtime_suspend.PCI_DEVICES = Path(sys.argv[1])
     now = 0.0
     nvml = Nvml(clock=lambda: now)
     for line in sys.stdin:

@@ -13,10 +13,10 @@ import psutil
 
 from engine import client
 from engine.client import RunInfo
-from engine.events import Event, Failure, RunEnded
-from engine.run_state import RunState
-from engine.spec import RunSpec
-from engine.store_reader import RunReader
+from engine.messages.events import Event, Failure, RunEnded
+from engine.runs.run_state import RunState
+from engine.runs.store_reader import RunReader
+from engine.spec.run_spec import RunSpec
 
 RECIPES = Path(__file__).parent.parent / "recipes"
 LONGEST = 120.0

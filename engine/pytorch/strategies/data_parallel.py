@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from engine.pytorch.strategy import Cut, OneProcess
+from engine.pytorch.torch_strategy import Cut, OneProcess
 
 if TYPE_CHECKING:
     from torch import nn

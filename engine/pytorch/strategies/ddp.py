@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engine.pytorch.strategy import Cut, ProcessPerDevice
+from engine.pytorch.torch_strategy import Cut, ProcessPerDevice
 
 if TYPE_CHECKING:
     from torch import nn
@@ -23,7 +23,7 @@ class DistributedDataParallel(ProcessPerDevice):
     )
 
     def arrange(self, model: nn.Module, rank: Rank, cut: Cut | None) -> Parallel:
-        from engine.pytorch.replicated import Replicated
+        from engine.pytorch.parallelism.ddp import Replicated
 
         model.to(rank.device)
         return Replicated(model, rank)

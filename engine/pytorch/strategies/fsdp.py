@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engine.device_names import is_logical_cpu
-from engine.pytorch.strategy import Cut, ProcessPerDevice
-from engine.spec import RunSpec
+from engine.pytorch.torch_strategy import Cut, ProcessPerDevice
+from engine.spec.device_names import is_logical_cpu
+from engine.spec.run_spec import RunSpec
 
 if TYPE_CHECKING:
     from torch import nn
@@ -33,7 +33,7 @@ class FullyShardedDataParallel(ProcessPerDevice):
         return super().refusal(field, spec)
 
     def arrange(self, model: nn.Module, rank: Rank, cut: Cut | None) -> Parallel:
-        from engine.pytorch.sharded import Sharded
+        from engine.pytorch.parallelism.fsdp import Sharded
 
         return Sharded(model, rank)
 

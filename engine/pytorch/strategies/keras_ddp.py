@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from engine.pytorch.strategy import Cut, ProcessPerDevice
-from engine.worker.optional import without_scikit_learn
+from engine.pytorch.torch_strategy import Cut, ProcessPerDevice
+from engine.worker.optional_imports import without_scikit_learn
 
 if TYPE_CHECKING:
     import torch
@@ -32,36 +32,36 @@ class KerasDdp(ProcessPerDevice):
     }
 
     def arrange(self, model: nn.Module, rank: Rank, cut: Cut | None) -> Parallel:
-        from engine.pytorch.keras_model import KerasReplica
+        from engine.pytorch.parallelism.keras_model import KerasReplica
 
         return KerasReplica(model, rank)
 
     def prepare(self, recipe: Path) -> None:
         with without_scikit_learn(recipe):
-            import engine.pytorch.keras_model  # noqa: F401
+            import engine.pytorch.parallelism.keras_model  # noqa: F401
 
     def build(self, model: nn.Module, inputs: Any) -> None:
-        from engine.pytorch.keras_model import build
+        from engine.pytorch.parallelism.keras_model import build
 
         build(model, inputs)
 
     def default_loss(self) -> Callable[[Any, Any], Any]:
-        from engine.pytorch.keras_model import default_loss
+        from engine.pytorch.parallelism.keras_model import default_loss
 
         return default_loss
 
     def default_optimizer(self) -> Callable[[Any, float], Any]:
-        from engine.pytorch.keras_model import default_optimizer
+        from engine.pytorch.parallelism.keras_model import default_optimizer
 
         return default_optimizer
 
     def optimizer_inputs(self, parallel: Parallel) -> Any:
-        from engine.pytorch.keras_model import trainable_variables
+        from engine.pytorch.parallelism.keras_model import trainable_variables
 
         return trainable_variables(parallel)
 
     def as_torch_optimizer(self, made: Any, parallel: Parallel) -> torch.optim.Optimizer:
-        from engine.pytorch.keras_model import as_torch_optimizer
+        from engine.pytorch.parallelism.keras_model import as_torch_optimizer
 
         return as_torch_optimizer(made, parallel)
 

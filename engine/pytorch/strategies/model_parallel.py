@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from engine.pytorch.strategy import Cut, OneProcess
-from engine.strategy import CutsModel
+from engine.pytorch.torch_strategy import Cut, OneProcess
+from engine.spec.strategy import CutsModel
 
 if TYPE_CHECKING:
     from torch import nn
@@ -29,8 +29,8 @@ class ModelParallel(CutsModel, OneProcess):
         return []
 
     def arrange(self, model: nn.Module, rank: Rank, cut: Cut | None) -> Parallel:
-        from engine.pytorch.chained import Chained
-        from engine.pytorch.stages import cut_model
+        from engine.pytorch.parallelism.model_parallel import Chained
+        from engine.pytorch.parallelism.stages import cut_model
 
         return Chained(model, cut_model(model, len(rank.devices), cut), rank)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from engine.device_names import is_logical_cpu
-from engine.pytorch.strategy import Cut, ProcessPerDevice
-from engine.spec import RunSpec
-from engine.strategy import CutsModel
+from engine.pytorch.torch_strategy import Cut, ProcessPerDevice
+from engine.spec.device_names import is_logical_cpu
+from engine.spec.run_spec import RunSpec
+from engine.spec.strategy import CutsModel
 
 if TYPE_CHECKING:
     from torch import nn
@@ -55,8 +55,8 @@ class Pipeline(CutsModel, ProcessPerDevice):
                 return super().refusal(field, spec)
 
     def arrange(self, model: nn.Module, rank: Rank, cut: Cut | None) -> Parallel:
-        from engine.pytorch.pipelined import Pipelined
-        from engine.pytorch.stages import cut_model, keep_only
+        from engine.pytorch.parallelism.pipeline import Pipelined
+        from engine.pytorch.parallelism.stages import cut_model, keep_only
 
         stage = cut_model(model, rank.world_size, cut)[rank.number]
         keep_only(model, stage)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from engine.tf.strategy import TfStrategy
+from engine.tf.tf_strategy import TfStrategy
 
 if TYPE_CHECKING:
-    from engine.worker.protocols import Trainer
+    from engine.training.protocols import Trainer
     from engine.worker.session import WorkerSession
 
 
@@ -36,7 +36,7 @@ class CentralStorage(TfStrategy):
         return tf.distribute.OneDeviceStrategy(devices[0] if len(devices) == 1 else "CPU:0")
 
     def trainer(self, session: WorkerSession) -> Trainer:
-        from engine.tf.central_trainer import CentralTrainer
+        from engine.tf.trainers.central_storage import CentralTrainer
 
         return CentralTrainer(session, self)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from engine.device_names import is_logical_cpu
-from engine.tf.strategy import TfStrategy
+from engine.spec.device_names import is_logical_cpu
+from engine.tf.tf_strategy import TfStrategy
 
 if TYPE_CHECKING:
-    from engine.spec import RunSpec
+    from engine.spec.run_spec import RunSpec
 
 
 class Mirrored(TfStrategy):

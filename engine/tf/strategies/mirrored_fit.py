@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from engine.tf.strategies.mirrored import Mirrored
 
 if TYPE_CHECKING:
-    from engine.spec import RunSpec
+    from engine.spec.run_spec import RunSpec
     from engine.tf.trainer import TfTrainer
     from engine.worker.session import WorkerSession
 
@@ -45,7 +45,7 @@ class MirroredFit(Mirrored):
         return super().refusal(field, spec)
 
     def trainer(self, session: WorkerSession) -> TfTrainer:
-        from engine.tf.fit_trainer import FitTrainer
+        from engine.tf.trainers.fit import FitTrainer
 
         return FitTrainer(session, self)
 

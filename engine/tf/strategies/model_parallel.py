@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from engine.strategy import CutsModel
-from engine.tf.strategy import TfStrategy
+from engine.spec.strategy import CutsModel
+from engine.tf.tf_strategy import TfStrategy
 
 if TYPE_CHECKING:
     from engine.tf.trainer import TfTrainer
@@ -32,12 +32,12 @@ class ModelParallel(CutsModel, TfStrategy):
         return []
 
     def build(self, devices: Sequence[str]) -> Any:
-        from engine.tf.placement import Placement
+        from engine.tf.trainers.placement import Placement
 
         return Placement(devices)
 
     def trainer(self, session: WorkerSession) -> TfTrainer:
-        from engine.tf.placed_trainer import PlacedTrainer
+        from engine.tf.trainers.model_parallel import PlacedTrainer
 
         return PlacedTrainer(session, self)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from engine.device_names import is_logical_cpu
-from engine.strategy import WorkerPlan, one_process_per_device
-from engine.tf.strategy import SILENCE, TfStrategy
+from engine.spec.device_names import is_logical_cpu
+from engine.spec.strategy import WorkerPlan, one_process_per_device
+from engine.tf.tf_strategy import SILENCE, TfStrategy
 
 if TYPE_CHECKING:
-    from engine.spec import RunSpec
-    from engine.worker.protocols import Trainer
+    from engine.spec.run_spec import RunSpec
+    from engine.training.protocols import Trainer
     from engine.worker.session import WorkerSession
 
 
@@ -48,12 +48,12 @@ class MultiWorker(TfStrategy):
                 return super().refusal(field, spec)
 
     def build(self, devices: Sequence[str]) -> Any:
-        from engine.tf.multi_worker import build
+        from engine.tf.trainers.multi_worker import build
 
         return build(devices)
 
     def trainer(self, session: WorkerSession) -> Trainer:
-        from engine.tf.multi_worker import MultiWorkerTrainer
+        from engine.tf.trainers.multi_worker import MultiWorkerTrainer
 
         return MultiWorkerTrainer(session, self)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from engine.strategy import WorkerPlan
-from engine.tf.strategy import SILENCE, TfStrategy
+from engine.spec.strategy import WorkerPlan
+from engine.tf.tf_strategy import SILENCE, TfStrategy
 
 if TYPE_CHECKING:
-    from engine.spec import RunSpec
-    from engine.worker.protocols import Trainer
+    from engine.spec.run_spec import RunSpec
+    from engine.training.protocols import Trainer
     from engine.worker.session import WorkerSession
 
 WORKERS_PER_SERVER = 2
@@ -80,10 +80,10 @@ class ParameterServer(TfStrategy):
 
     def trainer(self, session: WorkerSession) -> Trainer:
         if session.rank == 0:
-            from engine.tf.parameter_server import ParameterServerTrainer
+            from engine.tf.trainers.ps_coordinator import ParameterServerTrainer
 
             return ParameterServerTrainer(session, self)
-        from engine.tf.parameter_member import ParameterServerMember
+        from engine.tf.trainers.ps_task import ParameterServerMember
 
         return ParameterServerMember(session, *self.tasks(session.spec.slots)[session.rank])
 

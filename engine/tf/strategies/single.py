@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from engine.tf.strategy import TfStrategy
+from engine.tf.tf_strategy import TfStrategy
 
 
 class Single(TfStrategy):

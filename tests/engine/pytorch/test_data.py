@@ -14,7 +14,7 @@ from torch.utils.data import Dataset, IterableDataset, TensorDataset
 from engine.pytorch import data as pytorch_data
 from engine.pytorch.data import Samples, TensorSamples, to_device
 from engine.pytorch.loader import MapSamples
-from engine.sample_order import epoch_order, share
+from engine.training.sample_order import epoch_order, share
 
 COUNT = 10
 INPUTS = np.arange(2 * COUNT, dtype=np.float32).reshape(COUNT, 2)

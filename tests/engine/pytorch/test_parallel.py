@@ -10,10 +10,10 @@ from torch import nn
 from torch._dynamo.utils import counters
 
 from engine.pytorch import defaults
-from engine.pytorch.group import Alone
 from engine.pytorch.parallel import Objective, Rank, WholeModel
 from engine.pytorch.precision import Precision
-from engine.spec import RunSpec
+from engine.pytorch.process_group import Alone
+from engine.spec.run_spec import RunSpec
 
 CPU = torch.device("cpu")
 INPUTS, TARGETS = torch.randn(6, 3), torch.tensor([0, 1, 2, 0, 1, 2])

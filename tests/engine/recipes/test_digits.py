@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from engine import catalog
-from engine.recipe_file import RecipeInfo
-from engine.run_state import RunState
+from engine.runs.run_state import RunState
+from engine.spec import catalog
+from engine.spec.recipe_file import RecipeInfo
 from tests.support.runs import curve, logs, spec, train
 
 

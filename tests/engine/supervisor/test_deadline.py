@@ -8,15 +8,16 @@ from pathlib import Path
 
 import psutil
 
-from engine import catalog, paths, process
-from engine.channel import Server
-from engine.events import AttemptStarted
-from engine.spec_file import write_spec
-from engine.store import RunStore
+from engine.messages.channel import Server
+from engine.messages.events import AttemptStarted
+from engine.runs.store import RunStore
+from engine.spec import catalog
+from engine.spec.spec_file import write_spec
+from engine.supervisor.buffered_store import Ledger
 from engine.supervisor.inbox import Inbox
-from engine.supervisor.ledger import Ledger
-from engine.supervisor.run import Supervisor
-from engine.supervisor.turnstile import Turnstile
+from engine.supervisor.queue_admission import Turnstile
+from engine.supervisor.supervisor import Supervisor
+from engine.system import paths, process
 from tests.support.runs import spec
 
 DEAF = """

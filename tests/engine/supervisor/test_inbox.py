@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import closing
 from multiprocessing.connection import Pipe
 
-from engine.channel import Channel, Hello
-from engine.commands import Pause
-from engine.events import Notice
+from engine.messages.channel import Channel, Hello
+from engine.messages.commands import Pause
+from engine.messages.events import Notice
 from engine.supervisor.inbox import Connected, Inbox, Interrupted, Left, Received
 
 SECONDS = 60.0

@@ -11,18 +11,26 @@ from typing import Any, cast
 import psutil
 import pytest
 
-from engine import catalog, paths, process
-from engine.channel import Channel, Server
-from engine.events import Alarm, AttemptStarted, Progress, RunEnded, TrainingStarted, WorkerFailed
-from engine.spec import RunSpec
-from engine.spec_file import write_spec
-from engine.store import RunStore
-from engine.store_reader import RunReader
-from engine.supervisor import deadlines, device_watch
+from engine.diagnosis import deadlines, device_watch
+from engine.messages.channel import Channel, Server
+from engine.messages.events import (
+    Alarm,
+    AttemptStarted,
+    Progress,
+    RunEnded,
+    TrainingStarted,
+    WorkerFailed,
+)
+from engine.runs.store import RunStore
+from engine.runs.store_reader import RunReader
+from engine.spec import catalog
+from engine.spec.run_spec import RunSpec
+from engine.spec.spec_file import write_spec
+from engine.supervisor.buffered_store import Ledger
 from engine.supervisor.inbox import DeviceNews, Inbox, Received
-from engine.supervisor.ledger import Ledger
-from engine.supervisor.run import Supervisor
-from engine.supervisor.turnstile import Turnstile
+from engine.supervisor.queue_admission import Turnstile
+from engine.supervisor.supervisor import Supervisor
+from engine.system import paths, process
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
 from tests.support.runs import spec
 

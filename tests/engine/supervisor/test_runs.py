@@ -13,10 +13,10 @@ import psutil
 import pytest
 
 from engine import client
-from engine.commands import SaveCheckpoint, Stop
-from engine.events import CheckpointSaved, StopStage
-from engine.process import is_alive
-from engine.run_state import RunState
+from engine.messages.commands import SaveCheckpoint, Stop
+from engine.messages.events import CheckpointSaved, StopStage
+from engine.runs.run_state import RunState
+from engine.system.process import is_alive
 from tests.support.runs import (
     curve,
     events,

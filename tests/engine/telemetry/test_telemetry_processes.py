@@ -13,7 +13,8 @@ import msgspec
 import psutil
 import pytest
 
-from engine.telemetry import requests, stream
+from engine.telemetry import stream
+from engine.telemetry.helper import requests
 from engine.telemetry.probe import HELPER, ROOT, snapshot_once
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
 from engine.telemetry.stream import TelemetryStream

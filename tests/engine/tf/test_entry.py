@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.run_state import RunState
+from engine.runs.run_state import RunState
 from engine.tf.entry import without_noise
 from tests.support.runs import spec, train
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from engine import catalog
-from engine.run_state import RunState
-from engine.spec import RunSpec
+from engine.runs.run_state import RunState
+from engine.spec import catalog
+from engine.spec.run_spec import RunSpec
 from tests.support.contract import last_checkpoint, probe
 from tests.support.runs import logs, train
 from tests.support.weights import largest_difference

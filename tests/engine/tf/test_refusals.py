@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.run_state import RunState
+from engine.runs.run_state import RunState
 from tests.support.runs import RECIPES, logs, spec, train
 
 

@@ -9,8 +9,8 @@ from multiprocessing.connection import Pipe
 
 import pytest
 
-from engine.channel import CLOSED, Alive, Channel, Message, Settle
-from engine.events import EpochEnded, Metrics, Notice
+from engine.messages.channel import CLOSED, Alive, Channel, Message, Settle
+from engine.messages.events import EpochEnded, Metrics, Notice
 from engine.worker import outbox as module
 from engine.worker.outbox import MOST_WAITING, Outbox
 from tests.support.events import losses

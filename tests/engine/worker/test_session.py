@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from engine.recipe_file import RecipeInfo
+from engine.spec.recipe_file import RecipeInfo
 from engine.worker.session import WorkerSession
 
 

@@ -9,10 +9,10 @@ import pytest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from engine.run_index import RunIndex
-from gui.compare.chosen import ChosenRuns
+from engine.runs.run_index import RunIndex
 from gui.compare.comparison import Comparison
-from gui.theme import ThemeController
+from gui.run_list.selection import ChosenRuns
+from gui.style.theme import ThemeController
 
 
 class View(NamedTuple):

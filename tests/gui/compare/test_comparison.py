@@ -12,13 +12,13 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from engine.client import look
-from engine.store_reader import StoredPoints
-from gui.background import Background
-from gui.compare.chosen import MOST
+from engine.runs.store_reader import StoredPoints
+from gui.bridge.background import Background
+from gui.compare.comparison_kinds import place
 from gui.compare.differences import figure_rows
-from gui.compare.places import place
-from gui.plots.x_scale import XKind
-from gui.theme import DARK
+from gui.plots.data.x_axis import XKind
+from gui.run_list.selection import MOST
+from gui.style.theme import DARK
 from tests.engine.written_runs import write_run
 from tests.gui.compare.conftest import View, curves
 

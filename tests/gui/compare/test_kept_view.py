@@ -9,11 +9,11 @@ from typing import Any
 from PySide6.QtCore import QSettings
 from pytestqt.qtbot import QtBot
 
-from gui.compare.chosen import ChosenRuns
 from gui.compare.comparison import Comparison
-from gui.plots.plot_grid import PlotGrid
-from gui.plots.x_scale import XKind
-from gui.theme import DARK
+from gui.plots.data.x_axis import XKind
+from gui.plots.panel.run_plots import PlotGrid
+from gui.run_list.selection import ChosenRuns
+from gui.style.theme import DARK
 from tests.engine.written_runs import write_run
 from tests.gui.compare.conftest import View, begin_live, curves, in_sight, zoomed_in
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from PySide6.QtGui import QGuiApplication
 
-from engine.best_figures import BestFigure
 from engine.client import look
-from engine.events import EpochEnded
-from engine.spec import RunSpec
+from engine.messages.events import EpochEnded
+from engine.runs.best_metrics import BestFigure
+from engine.spec.run_spec import RunSpec
 from gui.compare.differences import figure_rows, setting_rows
 from tests.engine.written_runs import write_run
 from tests.gui.compare.conftest import View, cells, curves

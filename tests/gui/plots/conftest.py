@@ -10,9 +10,9 @@ from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
-from gui.plots.curve_plot import CurvePlot
-from gui.plots.plot_grid import PlotGrid
-from gui.theme import DARK
+from gui.plots.panel.run_plots import PlotGrid
+from gui.plots.plot.curve_plot import CurvePlot
+from gui.style.theme import DARK
 
 Inked = Callable[[QWidget, str], int]
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import msgspec
 
-from engine.telemetry.recorder import Recording
 from tests.support.fake_nvml.cards import KIB, card, slice_of
 from tests.support.fake_nvml.library import build_library
+from tools.record_gpus import Recording
 
 INVALID_ARGUMENT = 2
 NOT_SUPPORTED = 3

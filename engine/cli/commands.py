@@ -1,0 +1,87 @@
+"""`attach`, `stop`, `checkpoint`, `pause`, `empty-cache`: what can be asked of an active run."""
+
+from __future__ import annotations
+
+import time
+
+from engine import client
+from engine.cli.follow import CtrlC, follow_other
+from engine.cli.output import Exit, NoAnswer, Refused, byte_count, err, out
+from engine.cli.summary import print_failure
+from engine.cli.watch import LONGEST_ANSWER, answer, answers, updates
+from engine.client import RunInfo
+from engine.messages import commands
+from engine.messages.commands import Command
+from engine.messages.events import CacheEmptied, CheckpointSaved, Paused
+from engine.runs.run_state import RunState
+from engine.spec import catalog
+
+
+def attach(run_id: str, *, json: bool) -> Exit:
+    """Follow an active run; Ctrl-C leaves it alone."""
+    _active(run_id)
+    with CtrlC() as ctrl_c:
+        return follow_other(run_id, ctrl_c, json=json)
+
+
+def stop(run_id: str, *, now: bool) -> Exit:
+    """Stop a run and wait until it is over. Raises NoAnswer if that takes too long."""
+    _, seq = _send(run_id, commands.Stop(now=now))
+    deadline = time.monotonic() + LONGEST_ANSWER
+    for _ in updates(run_id, after=seq, attempt=0):
+        if time.monotonic() > deadline:
+            raise NoAnswer(
+                f"Run {run_id} is still stopping after {LONGEST_ANSWER:.0f} s: "
+                f"`python main.py stop {run_id} --now` ends it at once."
+            )
+    info = client.look(run_id)
+    out().print(f"Run {run_id} is {info.state}. {info.reason}".rstrip(), soft_wrap=True)
+    print_failure(err(), info)
+    return Exit.FAILED if info.state in (RunState.FAILED, RunState.INTERRUPTED) else Exit.DONE
+
+
+def checkpoint(run_id: str) -> Exit:
+    """Have a checkpoint saved and print its folder."""
+    info, seq = _send(run_id, commands.SaveCheckpoint())
+    saved = answer(run_id, CheckpointSaved, after=seq)
+    out().print(str(info.folder / saved.path), soft_wrap=True)
+    return Exit.DONE
+
+
+def pause(run_id: str, *, free_devices: bool) -> Exit:
+    """Hold a run at its next step, and maybe move its model off the devices meanwhile."""
+    _, seq = _send(run_id, commands.Pause(free_devices=free_devices))
+    paused = answer(run_id, Paused, after=seq)
+    freed = ", its model in the host's memory" if paused.freed_devices else ""
+    out().print(f"Run {run_id} holds after step {paused.step}{freed}.", soft_wrap=True)
+    return Exit.DONE
+
+
+def empty_cache(run_id: str) -> Exit:
+    """Have every worker give unused memory back, and print how much that was."""
+    info, seq = _send(run_id, commands.EmptyCache())
+    plans = catalog.strategy(info.spec.strategy).pool(info.spec.slots)
+    waiting = {(plan.rank, device) for plan in plans for device in plan.devices}
+    for event in answers(run_id, after=seq):
+        if isinstance(event, CacheEmptied):
+            freed = byte_count(event.freed_bytes)
+            out().print(f"{event.device}  {freed} freed  (rank {event.rank})", soft_wrap=True)
+            waiting.discard((event.rank, event.device))
+            if not waiting:
+                break
+    return Exit.DONE
+
+
+def _active(run_id: str) -> RunInfo:
+    info = client.look(run_id)
+    if info.state.is_over:
+        raise Refused(
+            f"Run {run_id} is {info.state}, no longer active: `python main.py show {run_id}` "
+            "says how it went."
+        )
+    return info
+
+
+def _send(run_id: str, command: Command) -> tuple[RunInfo, int]:
+    info = _active(run_id)
+    return info, client.send(run_id, command)

@@ -1,0 +1,97 @@
+"""Devices by the names that people use on the command line."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+
+from engine.cli.output import Exit, Refused
+from engine.spec.device_names import is_logical_cpu, is_slice
+from engine.spec.strategy import Strategy
+from engine.telemetry.probe import record, snapshot_once
+from engine.telemetry.snapshot import Snapshot
+
+ALL_GPUS = "all-gpus"
+_CPU = re.compile(r"cpu(?::(\d{1,3}))?", re.ASCII)
+_GPU = re.compile(r"(?:gpu|cuda):(\d{1,3})", re.ASCII)
+
+
+def record_gpus(file: Path) -> int:
+    """Save what the NVIDIA driver of this machine answers; the exit code."""
+    done, said = record(file)
+    print(said, file=sys.stdout if done else sys.stderr)
+    return Exit.DONE if done else Exit.FAILED
+
+
+def default_devices() -> tuple[str, ...]:
+    """The first GPU, or one CPU device where no GPU answers."""
+    return (*snapshot_once().gpus_to_choose(), "cpu:0")[:1]
+
+
+def resolve_devices(text: str) -> tuple[str, ...]:
+    """The devices that `cpu:0,gpu:1,GPU-...` or `all-gpus` stands for, as `RunSpec` names them.
+
+    `gpu:k` and `cuda:k` are the k-th GPU in PCI order. Raises Refused.
+    """
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise Refused(f"--devices {text!r} has an empty entry: say, for example, cpu:0,cpu:1.")
+    look = cache(snapshot_once)  # at most once, and not at all for names that need no driver
+    return tuple(device for name in names for device in _resolve(name, look))
+
+
+def _resolve(name: str, look: Callable[[], Snapshot]) -> Sequence[str]:
+    if cpu := _CPU.fullmatch(name):
+        device = f"cpu:{int(cpu[1] or 0)}"
+        if not is_logical_cpu(device):
+            raise Refused(
+                f"There is no device {name}: the logical CPU devices are cpu:0 to cpu:63."
+            )
+        return [device]
+    if name.startswith("GPU-") or is_slice(name):
+        return [name]
+    if name == ALL_GPUS:
+        gpus = look().gpus_to_choose()
+        if not gpus:
+            raise Refused(f"{name} is not there: {look().gpu_note or 'no GPU answers.'}")
+        return gpus
+    if gpu := _GPU.fullmatch(name):
+        return [_numbered(name, int(gpu[1]), look())]
+    raise Refused(
+        f"{name!r} names no device: say cpu:0, gpu:0, all-gpus or a GPU's UUID "
+        "(`python main.py devices` lists them)."
+    )
+
+
+def _numbered(name: str, number: int, snapshot: Snapshot) -> str:
+    """The UUID of GPU `number` in PCI order."""
+    rows = [row for row in snapshot.devices if row.kind == "gpu"]
+    if not rows:
+        raise Refused(f"{name} is not there: {snapshot.gpu_note}")
+    if number >= len(rows):
+        raise Refused(f"There is no {name}: this machine has {len(rows)} GPUs, counted from 0.")
+    if rows[number].lost:
+        raise Refused(f"{name} ({rows[number].name}) is lost. {rows[number].lost}")
+    if rows[number].slices:
+        raise Refused(
+            f"{name} ({rows[number].name}) is divided into slices (MIG): name one of them by its "
+            "UUID, such as " + rows[number].slices[0].uuid + "."
+        )
+    return rows[number].id
+
+
+def why_not_here(strategy: Strategy, snapshot: Snapshot) -> str:
+    """Why a strategy cannot run on any devices of this machine; empty when it can."""
+    gpus = snapshot.gpus_to_choose()
+    candidates = [("cpu:0",), ("cpu:0", "cpu:1"), tuple(gpus[:1]), tuple(gpus[:2]), tuple(gpus)]
+    reasons: list[list[str]] = []
+    for devices in dict.fromkeys(filter(None, candidates)):
+        problems = strategy.problems(devices)
+        if not problems:
+            return ""
+        reasons.append(problems)
+    fewest = min(reasons, key=len)
+    return " ".join(fewest)

@@ -1,0 +1,89 @@
+"""The command line that does the same as a form: starts a run, or lets one go on."""
+
+from __future__ import annotations
+
+import shlex
+
+from engine.cli.options import RECIPES_OWN
+from engine.spec import catalog
+from engine.spec.field_info import Setting
+from engine.spec.run_spec import FIELDS, RunSpec
+
+DEFAULT_RECIPE = "digits"
+DEFAULT_STRATEGY = "single"
+
+
+def train_command(spec: RunSpec) -> str:
+    """`python main.py train ...` with what differs from the defaults, quoted for a shell.
+
+    The devices are always named: their default depends on the machine. Raises UnknownName.
+    """
+    return shlex.join(["python", "main.py", "train", *train_arguments(spec)])
+
+
+def resume_command(
+    run_id: str, checkpoint: str, before: RunSpec, after: RunSpec, *, as_new: bool = False
+) -> str:
+    """`python main.py resume ...` that lets the run `run_id`, which was `before`, go on from
+    `checkpoint` as `after`, or a new run in its place; quoted for a shell. Raises UnknownName."""
+    arguments = [run_id, *_flag("checkpoint", checkpoint)]
+    if as_new:
+        arguments.append("--as-new-run")
+    if after.strategy != before.strategy:
+        arguments += _flag("strategy", after.strategy)
+    if after.devices != before.devices:
+        arguments += _flag("devices", ",".join(after.devices))
+    if after.name != before.name:
+        arguments += _flag("name", after.name)
+    for name in FIELDS:
+        if getattr(after, name) != getattr(before, name):
+            arguments += _option(name, getattr(after, name))
+    for field in catalog.recipe(after.recipe).fields:
+        value = after.settings.get(field.name, field.default)
+        if value != before.settings.get(field.name, field.default):
+            arguments += ["--set", f"{field.name}={_text(value)}"]
+    return shlex.join(["python", "main.py", "resume", *arguments])
+
+
+def train_arguments(spec: RunSpec) -> list[str]:
+    """The arguments after `train`, one per entry. Raises UnknownName."""
+    recipe = catalog.recipe(spec.recipe)
+    arguments = [] if spec.recipe == DEFAULT_RECIPE else _flag("recipe", spec.recipe)
+    if spec.strategy != _default_strategy(spec):
+        arguments += _flag("strategy", spec.strategy)
+    arguments += _flag("devices", ",".join(spec.devices))
+    if spec.name:
+        arguments += _flag("name", spec.name)
+    for name, info in FIELDS.items():
+        value = getattr(spec, name)
+        default = getattr(recipe, name) if name in RECIPES_OWN else info.default
+        if value != default:
+            arguments += _option(name, value)
+    own = {field.name: field.default for field in recipe.fields}
+    for name, value in spec.settings.items():
+        if name not in own or value != own[name]:
+            arguments += ["--set", f"{name}={_text(value)}"]
+    return arguments
+
+
+def _default_strategy(spec: RunSpec) -> str:
+    """What the command line makes of its default; empty where that is not unique."""
+    try:
+        return catalog.strategy(DEFAULT_STRATEGY, catalog.recipe(spec.recipe)).name
+    except catalog.UnknownName:
+        return ""
+
+
+def _option(name: str, value: Setting) -> list[str]:
+    if isinstance(value, bool):
+        return [("--" if value else "--no-") + name.replace("_", "-")]
+    return _flag(name.replace("_", "-"), _text(value))
+
+
+def _flag(name: str, text: str) -> list[str]:
+    """Joined by `=` where the text would be taken for a flag itself."""
+    return [f"--{name}={text}"] if text.startswith("-") else [f"--{name}", text]
+
+
+def _text(value: Setting) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,70 @@
+"""The options of a run as flags of the command line, made from the table of a spec's fields."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from engine.spec.field_info import FieldInfo, Setting
+from engine.spec.run_spec import FIELDS
+from engine.spec.training_fields import GROUPS
+
+RECIPES_OWN = ("batch_size", "epochs", "learning_rate")
+"""Options whose default is the recipe's."""
+
+_METAVARS = {"int": "N", "float": "X", "str": "NAME"}
+
+
+def add_options(parser: argparse.ArgumentParser, default: str = "") -> None:
+    """Give `parser` a flag for every field in the table, under its group's heading.
+
+    `default` says in words what a flag stands for that is not given; empty: the field's default.
+    """
+    groups = {name: parser.add_argument_group(name) for name in GROUPS}
+    for info in FIELDS.values():
+        _add(groups[info.group], info, default or _default(info))
+
+
+def chosen(options: argparse.Namespace) -> dict[str, Setting]:
+    """The values of the flags that were given, by the names of their fields."""
+    return {name: value for name in FIELDS if (value := getattr(options, name)) is not None}
+
+
+def _add(group: Any, info: FieldInfo, default: str) -> None:
+    flag = "--" + info.name.replace("_", "-")
+    about = f"{info.doc} (default: {default})".replace("%", "%%")
+    if info.type == "bool":
+        group.add_argument(
+            flag, action=argparse.BooleanOptionalAction, default=None, dest=info.name, help=about
+        )
+        return
+    metavar = "|".join(map(str, info.choices)) or _METAVARS[info.type]
+    group.add_argument(flag, type=_reader(flag, info), metavar=metavar, dest=info.name, help=about)
+
+
+def _reader(flag: str, info: FieldInfo) -> Callable[[str], Setting]:
+    """What reads the flag's value. Its limits are checked later, together with all others."""
+    named = msgspec.structs.replace(info, name=flag, label="")
+
+    def read(text: str) -> Setting:
+        try:
+            return named.parse(text)
+        except ValueError as error:
+            raise argparse.ArgumentError(None, str(error)) from None
+
+    return read
+
+
+def _default(info: FieldInfo) -> str:
+    return "the recipe's own" if info.name in RECIPES_OWN else _written(info.default)
+
+
+def _written(value: Setting) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:g}"
+    return str(value) or "none"

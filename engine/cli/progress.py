@@ -1,0 +1,114 @@
+"""A run's progress as a bar on standard error, and its events as lines above it."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+from engine.cli.output import duration, err, number
+from engine.cli.watch import Update
+from engine.messages.events import (
+    Alarm,
+    CheckpointFailed,
+    CheckpointSaved,
+    EpochEnded,
+    Event,
+    Notice,
+    Paused,
+    Queued,
+    Restarting,
+    Resumed,
+    StopStage,
+    Trouble,
+)
+from engine.runs.run_state import RunState, RunStatus
+
+
+class ProgressView:
+    """Shows updates of one run. Without a terminal there is no bar, only the lines."""
+
+    def __init__(self, title: str) -> None:
+        self._console: Console = err()
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=None),
+            TextColumn("{task.fields[numbers]}"),
+            console=self._console,
+            auto_refresh=False,
+            transient=True,
+            expand=True,
+            disable=not self._console.is_terminal,
+        )
+        self._task = self._progress.add_task(title, total=None, numbers="starting")
+        self._epochs = 0
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._progress.stop()
+
+    def say(self, text: str) -> None:
+        """Print one line above the bar."""
+        self._console.print(text, soft_wrap=True)
+
+    def show(self, update: Update) -> None:
+        """Show where the run stands and what has happened."""
+        status = update.status
+        self._epochs = status.epochs
+        for stored in update.events:
+            line = self._line(stored.event)
+            if line:
+                self.say(line)
+        self._progress.update(
+            self._task,
+            completed=status.step,
+            total=status.total_steps or None,
+            numbers=_numbers(status, update.state),
+        )
+        self._progress.refresh()
+
+    def _line(self, event: Event) -> str:
+        match event:
+            case EpochEnded():
+                values = "  ".join(f"{name} {number(x)}" for name, x in event.metrics.items())
+                return f"epoch {event.epoch}/{self._epochs}  step {event.step}  {values}"
+            case CheckpointSaved():
+                return f"checkpoint saved: {event.path}"
+            case Notice() | Alarm() | Trouble() | CheckpointFailed():
+                return event.text
+            case Restarting(failure, count, most):
+                return f"restart {count} of {most}: {failure.message}"
+            case Queued():
+                return event.reason or "its turn in the queue has come"
+            case Paused():
+                return f"paused after step {event.step}"
+            case Resumed():
+                return f"going on after step {event.step}"
+            case StopStage(stage="terminate" | "kill"):
+                return "The workers do not leave: ending them."
+            case _:
+                return ""
+
+
+def _numbers(status: RunStatus, state: RunState) -> str:
+    if state in (RunState.STARTING, RunState.QUEUED):
+        return str(state)
+    parts = [] if state is RunState.RUNNING else [str(state)]
+    parts.append(f"epoch {status.epoch}/{status.epochs}")
+    parts.append(f"step {status.step}/{status.total_steps}")
+    if "train/loss" in status.metrics:
+        parts.append(f"loss {number(status.metrics['train/loss'])}")
+    if state is RunState.RUNNING and status.samples_per_second > 0:
+        parts.append(f"{status.samples_per_second:,.0f} samples/s")
+        parts.append(f"{duration(status.seconds_left)} left")
+    return "  ".join(parts)

@@ -1,0 +1,65 @@
+"""`queue`: who uses the devices, who waits for them in what order, and changing that order."""
+
+from __future__ import annotations
+
+from rich.table import Table
+
+from engine import client
+from engine.cli.output import Exit, Refused, out, print_json
+from engine.client import NoSuchRun
+from engine.runs import device_queue
+from engine.runs.device_queue import CannotMove, Ticket
+from engine.spec.device_names import is_logical_cpu
+from engine.telemetry.probe import snapshot_once
+
+
+def show(*, json: bool) -> Exit:
+    """Every active run: first those that use their devices, then those that wait, in order."""
+    line = sorted(device_queue.read(), key=lambda ticket: ticket.place == "waiting")
+    if json:
+        print_json([_described(ticket) for ticket in line])
+        return Exit.DONE
+    if not line:
+        out().print("No run is active: nobody waits.")
+        return Exit.DONE
+    gpus = any(not is_logical_cpu(device) for ticket in line for device in ticket.devices)
+    names = snapshot_once().spoken_names() if gpus else {}
+    table = Table("run", "devices", "place", box=None, pad_edge=False, header_style="bold")
+    for ticket in line:
+        ahead = device_queue.ahead_of(ticket, line)
+        waits = device_queue.describe(ticket, ahead, names) if ahead else "Its turn has come."
+        devices = ", ".join(names.get(device, device) for device in ticket.devices)
+        place = {
+            "inside": "Uses them.",
+            "aside": "Paused, with its devices freed for others.",
+            "waiting": waits,
+        }
+        table.add_row(_title(ticket.run), devices, place[ticket.place])
+    out().print(table)
+    return Exit.DONE
+
+
+def move(run_id: str, where: str, *, json: bool) -> Exit:
+    """Move a waiting run `up`, `down` or `first`, and show the queue. Raises Refused, NoSuchRun."""
+    for way in device_queue.WAYS:
+        if way == where:
+            client.look(run_id)
+            try:
+                device_queue.move(run_id, way)
+            except CannotMove as error:
+                raise Refused(str(error)) from None
+            return show(json=json)
+    raise Refused(
+        f"A run can be moved {', '.join(device_queue.WAYS[:-1])} or {device_queue.WAYS[-1]}."
+    )
+
+
+def _title(run_id: str) -> str:
+    try:
+        return client.look(run_id).title
+    except NoSuchRun:
+        return f"#{run_id}"  # its folder was removed under it
+
+
+def _described(ticket: Ticket) -> dict[str, object]:
+    return {"id": ticket.run, "place": ticket.place, "devices": ticket.devices}

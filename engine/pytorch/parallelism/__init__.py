@@ -1,0 +1,4 @@
+"""How a model is spread over ranks under PyTorch: DDP, FSDP, pipeline, stages, Keras replicas.
+
+Imports `pytorch` and what is below it.
+"""

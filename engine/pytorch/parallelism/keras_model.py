@@ -1,0 +1,158 @@
+"""Keras models on the PyTorch backend: as modules, as replicas, and what recipes leave out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import torch
+from keras.src.random.seed_generator import global_seed_generator
+from torch import distributed, nn
+
+from engine.pytorch.parallel import Parallel, Rank
+from engine.pytorch.parallelism.ddp import Replicated
+from engine.pytorch.parallelism.keras_optimizer import KerasOptimizer
+
+
+def default_loss(outputs: Any, targets: Any) -> Any:
+    """Cross-entropy from logits for integer targets, mean squared error otherwise; by sample."""
+    if targets.is_floating_point():
+        return keras.losses.mean_squared_error(targets, outputs)
+    return keras.losses.sparse_categorical_crossentropy(targets, outputs, from_logits=True)
+
+
+def default_optimizer(variables: Any, learning_rate: float) -> Any:
+    """AdamW."""
+    return keras.optimizers.AdamW(learning_rate)
+
+
+def build(model: Any, inputs: Any) -> None:
+    """Have `model` make its variables, from one sample. Raises ValueError with a sentence."""
+    if keras.backend.backend() != "torch":
+        raise ValueError(
+            f"Keras uses {keras.backend.backend()} here: "
+            "a worker of torch/keras_ddp must be started with KERAS_BACKEND=torch."
+        )
+    if not model.built:
+        with torch.no_grad():
+            model(inputs, training=False)
+
+
+class KerasModule(nn.Module):
+    """A Keras model as other modules are: train() and eval() work, a weight has one name.
+
+    The states of its seed generators are no parameters here: every replica has its own.
+    """
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        # In a tuple, so that it is no submodule: Keras lists a weight once per layer around it.
+        self._unlisted = (model,)
+        self.torch_modules = nn.ModuleList(
+            layer.module
+            for layer in model._flatten_layers()
+            if isinstance(layer, keras.layers.TorchModuleWrapper)
+        )
+        listed = set(self.torch_modules.parameters())
+        self.weights = nn.ParameterDict()
+        for variable in model.weights:
+            if variable.value not in listed:
+                name = variable.path
+                while name in self.weights:
+                    name += "_"  # Keras allows two layers of one name
+                self.weights[name] = variable.value
+
+    @property
+    def model(self) -> Any:
+        """The Keras model itself."""
+        return self._unlisted[0]
+
+    def forward(self, inputs: Any) -> Any:
+        return self.model(inputs, training=self.training)
+
+
+class KerasReplica(Replicated):
+    """One replica of a Keras model in a DDP training."""
+
+    module: KerasModule
+
+    def __init__(self, model: Any, rank: Rank) -> None:
+        super().__init__(KerasModule(model).to(rank.device), rank)
+        weights = {id(variable) for variable in model.weights}
+        self._seeds = [v for v in model.variables if id(v) not in weights]
+        self._seeds.append(global_seed_generator().state)
+        for seed in self._seeds:
+            seed.assign(_seed_for(rank.number, seed.value.tolist()))
+
+    def penalties(self) -> Sequence[torch.Tensor]:
+        """The regularisation of the layers."""
+        losses: Sequence[torch.Tensor] = self.module.model.losses
+        return losses
+
+    def statistics(self) -> list[torch.Tensor]:
+        """In Keras they are weights that are not trained."""
+        return [*super().statistics(), *self._untrained()]
+
+    def align(self) -> None:
+        super().align()
+        if self.replicas > 1:
+            for weight in self._untrained():
+                distributed.broadcast(weight, 0)
+
+    def local_state(self) -> dict[str, torch.Tensor]:
+        return {
+            f"seed_generator_{place}": seed.value.detach().cpu().clone()
+            for place, seed in enumerate(self._seeds)
+        }
+
+    def load_local_state(self, state: dict[str, torch.Tensor]) -> None:
+        for place, seed in enumerate(self._seeds):
+            seed.assign(state[f"seed_generator_{place}"])
+
+    def _untrained(self) -> list[torch.Tensor]:
+        return [p.detach() for p in self.module.parameters() if not p.requires_grad]
+
+
+def as_torch_optimizer(made: Any, parallel: Parallel) -> torch.optim.Optimizer:
+    """An optimizer of Keras or PyTorch, as one of PyTorch that keeps Keras' constraints.
+
+    Raises TypeError or ValueError with a sentence when it is none, or none that works here.
+    """
+    variables = trainable_variables(parallel)
+    if isinstance(made, keras.optimizers.Optimizer):
+        return KerasOptimizer(made, variables)
+    if not isinstance(made, torch.optim.Optimizer):
+        raise TypeError(
+            f"optimizer() gave a {type(made).__name__}: it must be an optimizer of Keras."
+        )
+    constrained = [variable for variable in variables if variable.constraint is not None]
+
+    def constrain(*_: Any) -> None:
+        with torch.no_grad():
+            for variable in constrained:
+                variable.assign(variable.constraint(variable))
+
+    made.register_step_post_hook(constrain)
+    return made
+
+
+def trainable_variables(parallel: Parallel) -> list[Any]:
+    """Those of the Keras model that `parallel` trains."""
+    module = parallel.module
+    assert isinstance(module, KerasModule)
+    return list(module.model.trainable_variables)
+
+
+def _seed_for(rank: int, state: list[int]) -> list[int]:
+    """A seed generator's state for a replica: rank 0 keeps what the recipe asked for.
+
+    Keras adds seed and count of draws up, so a neighbouring seed would give the draws of the
+    neighbouring step.
+    """
+    seed, drawn = state
+    if rank == 0:
+        return state
+    mixed = np.random.SeedSequence((seed % 2**32, rank)).generate_state(1)[0]
+    return [int(mixed >> 1), drawn]

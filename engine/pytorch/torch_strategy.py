@@ -1,0 +1,111 @@
+"""What every PyTorch strategy says about itself, and what it does in its workers."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from engine.spec.device_names import is_logical_cpu
+from engine.spec.run_spec import RunSpec
+from engine.spec.strategy import Strategy, WorkerPlan, one_process, one_process_per_device
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+    from engine.pytorch.parallel import Parallel, Rank
+
+Cut = Callable[[Any, int], Sequence[Any]]
+"""A recipe's `stages(model, count)`."""
+
+
+class TorchStrategy(Strategy):
+    """A strategy whose workers run PyTorch."""
+
+    recipe_frameworks: ClassVar[frozenset[str]] = frozenset({"torch"})
+    can_free_devices = True
+
+    @abstractmethod
+    def arrange(self, model: nn.Module, rank: Rank, cut: Cut | None) -> Parallel:
+        """This rank's part of `model`, moved to its devices; called in workers only.
+
+        `model` is on the CPU, alike on all ranks. `cut` is the recipe's `stages`, if it has that.
+        """
+
+    def prepare(self, recipe: Path) -> None:
+        """Import what the recipe in that file would import, the way it is wanted here."""
+        return
+
+    def build(self, model: nn.Module, inputs: Any) -> None:
+        """Have `model` make the parameters that depend on its `inputs`, one sample on the CPU."""
+        from engine.pytorch.defaults import build_lazy
+
+        build_lazy(model, inputs)
+
+    def default_loss(self) -> Callable[[Any, Any], Any]:
+        """The loss of a recipe that has none."""
+        from engine.pytorch.defaults import loss
+
+        return loss
+
+    def default_optimizer(self) -> Callable[[Any, float], Any]:
+        """What makes the optimizer of a recipe that has none."""
+        from engine.pytorch.defaults import optimizer
+
+        return optimizer
+
+    def optimizer_inputs(self, parallel: Parallel) -> Any:
+        """What the recipe's `optimizer(parameters, learning_rate)` gets as parameters."""
+        return parallel.parameters()
+
+    def as_torch_optimizer(self, made: Any, parallel: Parallel) -> torch.optim.Optimizer:
+        """What the recipe's `optimizer` made, as the trainer uses it."""
+        optimizer: torch.optim.Optimizer = made
+        return optimizer
+
+    def refusal(self, field: str, spec: RunSpec) -> str:
+        match field:
+            case "microbatches":
+                return "Only torch/pipeline divides a batch into micro-batches."
+            case "cross_device":
+                return "It is TensorFlow's: PyTorch's ranks have the option backend."
+            case "memory_limit_mib":
+                return "Only TensorFlow's workers can be held to a part of a GPU."
+            case _:
+                return super().refusal(field, spec)
+
+
+class OneProcess(TorchStrategy):
+    """A PyTorch strategy with one worker for all devices."""
+
+    refusals = {
+        "backend": "There is one process: no ranks exchange anything.",
+        "workers_per_device": "There is one process: choose a strategy with one per device, "
+        "such as torch/ddp.",
+    }
+
+    def pool(self, devices: Sequence[str]) -> tuple[WorkerPlan, ...]:
+        return one_process(devices)
+
+
+class ProcessPerDevice(TorchStrategy):
+    """A PyTorch strategy whose ranks exchange gradients or activations."""
+
+    needs = "1 or more devices of one kind"
+
+    def problems(self, devices: Sequence[str]) -> list[str]:
+        return []
+
+    def pool(self, devices: Sequence[str]) -> tuple[WorkerPlan, ...]:
+        return one_process_per_device(devices)
+
+    def refusal(self, field: str, spec: RunSpec) -> str:
+        on_cpu = all(is_logical_cpu(device) for device in spec.devices)
+        if field == "backend" and spec.backend == "nccl":
+            if on_cpu:
+                return "nccl connects NVIDIA GPUs: on CPUs choose gloo or auto."
+            if spec.workers_per_device > 1:
+                return "nccl allows one rank per GPU: choose gloo or auto to split a GPU."
+        return super().refusal(field, spec)

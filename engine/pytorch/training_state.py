@@ -1,0 +1,181 @@
+"""What a PyTorch checkpoint holds: tensors once, in any number of shards; random state per rank.
+
+The tensors are safetensors files, written and read by torch.distributed.checkpoint: whichever
+strategy and number of ranks wrote them, any other takes its own part back. Nothing that is read
+can run code.
+"""
+
+from __future__ import annotations
+
+import io
+import random
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from torch import distributed, nn
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.hf_storage import (
+    HuggingFaceStorageReader,
+    HuggingFaceStorageWriter,
+)
+from torch.distributed.checkpoint.state_dict import (
+    StateDictOptions,
+    get_state_dict,
+    set_state_dict,
+)
+from torch.distributed.checkpoint.state_dict_loader import load as load_tensors
+from torch.distributed.checkpoint.state_dict_saver import save as save_tensors
+
+from engine.training.errors import TrainingFailed
+
+TENSORS = "tensors"
+"""Folder of the safetensors files."""
+
+_BY_NAME = StateDictOptions(flatten_optimizer_state_dict=True, strict=False)
+_MODEL, _OPTIMIZER = "model.", "optimizer."
+
+State = dict[str, Any]
+
+
+class CheckpointMisfit(TrainingFailed):
+    """A checkpoint that this model and optimizer cannot take."""
+
+
+def save(
+    folder: Path,
+    module: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    group: distributed.ProcessGroup | None,
+) -> None:
+    """Write the tensors of model and optimizer; all ranks together. `group` exchanges the plan."""
+    tensors, _ = _tensors(module, optimizer)
+    writer = HuggingFaceStorageWriter(str(folder / TENSORS), save_distributed=True)
+    with _knowingly_alone():
+        save_tensors(tensors, storage_writer=writer, process_group=group, no_dist=group is None)
+
+
+def restore(
+    folder: Path,
+    module: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    group: distributed.ProcessGroup | None,
+) -> None:
+    """Take back what `save` wrote, from whatever number of ranks; all ranks together.
+
+    Raises CheckpointMisfit when model or optimizer do not fit, or when the files are not what
+    `save` wrote.
+    """
+    tensors, plain = _tensors(module, optimizer)
+    try:
+        reader = HuggingFaceStorageReader(str(folder / TENSORS))
+        with _knowingly_alone():
+            load_tensors(tensors, storage_reader=reader, process_group=group, no_dist=group is None)
+    except (CheckpointException, SafetensorError, RuntimeError, ValueError) as error:
+        raise CheckpointMisfit(
+            f"The checkpoint {folder.name} does not fit this model and optimizer: "
+            f"{_cause(error)}. Resume with the recipe and settings that it was saved with."
+        ) from error
+    set_state_dict(
+        module,
+        optimizer,
+        model_state_dict=_under(_MODEL, tensors),
+        optim_state_dict=plain | _under(_OPTIMIZER, tensors),
+        options=_BY_NAME,
+    )
+
+
+def save_own(path: Path, own: State, devices: Sequence[torch.device]) -> None:
+    """Write what belongs to this rank alone: its random state on its `devices`, and `own`."""
+    memory = io.BytesIO()
+    torch.save({"random": _random_state(devices), "own": own}, memory)
+    path.write_bytes(memory.getbuffer())  # torch itself does not say that a disk is full
+
+
+def restore_own(path: Path, devices: Sequence[torch.device]) -> State:
+    """Take the random state back; returns what else `save_own` was given. Code is never run.
+
+    Raises CheckpointMisfit when the file is not what `save_own` wrote.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Detected pickle protocol")
+            state: State = torch.load(path, map_location="cpu", weights_only=True)
+        _set_random_state(state["random"], devices)
+        own: State = state["own"]
+    except Exception as error:  # among them pickle's own, and nothing here imports pickle
+        raise CheckpointMisfit(
+            f"{path.name} in the checkpoint {path.parent.name} is not what Traindeck saves: it is "
+            "damaged, or it holds code, which is never run. Resume from another checkpoint."
+        ) from error
+    return own
+
+
+@contextmanager
+def _knowingly_alone() -> Iterator[None]:
+    """No warning that there is one process only."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="torch.distributed is disabled, unavailable")
+        yield
+
+
+def _cause(error: BaseException) -> str:
+    """The first line of what the first rank says that failed."""
+    if isinstance(error, CheckpointException):
+        error = next(iter(error.failures.values()))[0]
+    return str(error).strip().split("\n")[0].rstrip(".")
+
+
+def _tensors(module: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[State, State]:
+    """The tensors of model and optimizer by name, and the optimizer's other entries.
+
+    Those others come from the spec and the recipe: they need not be saved.
+    """
+    model, optim = get_state_dict(module, optimizer, options=_BY_NAME)
+    tensors = {_MODEL + name: value for name, value in model.items()}
+    plain: State = {}
+    for name, value in optim.items():
+        if isinstance(value, torch.Tensor):
+            tensors[_OPTIMIZER + name] = value
+        else:
+            plain[name] = value
+    return tensors, plain
+
+
+def _under(prefix: str, tensors: State) -> State:
+    return {
+        name.removeprefix(prefix): value
+        for name, value in tensors.items()
+        if name.startswith(prefix)
+    }
+
+
+def _random_state(devices: Sequence[torch.device]) -> State:
+    version, python_state, gauss = random.getstate()
+    numpy_state: tuple[Any, ...] = np.random.get_state(legacy=True)  # type: ignore[assignment]
+    name, keys, position, has_gauss, cached = numpy_state
+    return {
+        "torch": torch.get_rng_state(),
+        "cuda": [torch.cuda.get_rng_state(device) for device in _gpus(devices)],
+        "python": [version, list(python_state), gauss],
+        "numpy": [name, torch.from_numpy(keys.astype(np.int64)), position, has_gauss, cached],
+    }
+
+
+def _set_random_state(state: State, devices: Sequence[torch.device]) -> None:
+    torch.set_rng_state(state["torch"])
+    for device, own in zip(_gpus(devices), state["cuda"], strict=False):  # others stay fresh
+        torch.cuda.set_rng_state(own, device)
+    version, python_state, gauss = state["python"]
+    random.setstate((version, tuple(python_state), gauss))
+    name, keys, position, has_gauss, cached = state["numpy"]
+    np.random.set_state((name, keys.numpy().astype(np.uint32), position, has_gauss, cached))
+
+
+def _gpus(devices: Sequence[torch.device]) -> list[torch.device]:
+    return [device for device in devices if device.type == "cuda"]

@@ -1,0 +1,100 @@
+"""A second run that begins as a copy of another one up to one of its checkpoints."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+
+from engine.messages.events import CheckpointSaved
+from engine.runs import checkpoint_files, store
+from engine.runs.run_state import RunState
+from engine.runs.store import RunStore
+from engine.runs.store_reader import RunReader
+from engine.spec import spec_file
+from engine.system import paths, process
+
+
+def copy_run(folder: Path, saved: Path) -> Path:
+    """A new run folder with the curves, the events and the settings that the run in `folder`, which
+    is over, had at its checkpoint `saved`, and with that; not with what its workers printed. It is
+    about to start.
+
+    Raises OSError or sqlite3.Error, and then leaves nothing behind.
+    """
+    new = paths.create_run_folder()
+    try:
+        shutil.copytree(
+            saved, new / checkpoint_files.FOLDER / saved.name, copy_function=_link_or_copy
+        )
+        attempt = _copy_store(folder, new, checkpoint_files.read_manifest(saved).position)
+        shutil.copyfile(folder / "recipe.py", new / "recipe.py")
+        _copy_specs(folder, new, attempt)
+    except BaseException:
+        shutil.rmtree(new, ignore_errors=True)
+        raise
+    return new
+
+
+def _link_or_copy(source: str, target: str) -> None:
+    """Files of a checkpoint never change, so two may share one: weights are large."""
+    try:
+        os.link(source, target)
+    except OSError:  # not on every disk
+        shutil.copyfile(source, target)
+
+
+def _copy_store(folder: Path, new: Path, position: checkpoint_files.Position) -> int:
+    """Copy what was stored up to `position`; the number of the attempt that came there."""
+    source = f"{(folder / store.FILE_NAME).as_uri()}?mode=ro"
+    with (
+        closing(sqlite3.connect(source, uri=True)) as read,
+        closing(sqlite3.connect(new / store.FILE_NAME)) as written,
+    ):
+        read.backup(written)
+    with closing(RunStore(new)) as copy:
+        if seq := _saved_at(new, position.step):
+            copy.forget_after(seq)
+        copy.rewind(position.step, validates_again=position.batch > 0)
+        status, pid = copy.status, os.getpid()
+        copy.set_status(
+            msgspec.structs.replace(
+                status,
+                state=RunState.STARTING,
+                reason="",
+                started=0.0,  # a run of its own: its time alone begins with the other's
+                supervisor_pid=pid,  # until its supervisor is there
+                supervisor_created=process.created(pid),
+            )
+        )
+        return status.attempt
+
+
+def _saved_at(folder: Path, step: int) -> int:
+    """Number of the event that says that the checkpoint after `step` is saved; 0: its word was
+    lost."""
+    with RunReader(folder) as reader:
+        return max(
+            (
+                stored.seq
+                for stored in reader.events_after(0)
+                if isinstance(stored.event, CheckpointSaved) and stored.event.step == step
+            ),
+            default=0,
+        )
+
+
+def _copy_specs(folder: Path, new: Path, attempt: int) -> None:
+    """Copy the settings of the attempts up to number `attempt`; the last become `spec.toml`."""
+    older = spec_file.older_specs(folder)
+    last = folder / spec_file.FILE_NAME
+    for number in sorted(older, reverse=True):
+        if number > attempt:
+            last = older[number]
+        else:
+            shutil.copyfile(older[number], new / older[number].name)
+    shutil.copyfile(last, new / spec_file.FILE_NAME)

@@ -1,0 +1,177 @@
+"""What a run is now, read from its folder and from whether its supervisor lives."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+import msgspec
+
+from engine.runs import checkpoint_files
+from engine.runs.best_metrics import BestFigure
+from engine.runs.checkpoint_files import CheckpointInfo
+from engine.runs.run_notes import RunNotes, UnreadableNotes, read_notes
+from engine.runs.run_state import RunState, RunStatus
+from engine.runs.store_reader import RunReader
+from engine.spec.run_spec import RunSpec
+from engine.spec.spec_file import FILE_NAME as SPEC
+from engine.spec.spec_file import UnreadableSpec, read_spec
+from engine.system import paths
+from engine.system.process import is_alive
+
+LONGEST_START = 20.0
+"""Seconds within which a supervisor must have taken its run."""
+
+
+class NoSuchRun(Exception):
+    """There is no such run, or nothing of it can be read; the text is a sentence."""
+
+
+class RunUnreadable(NoSuchRun):
+    """The run is there, but its files are damaged; the text is a sentence."""
+
+
+class RunInfo(NamedTuple):
+    """One run as it is now."""
+
+    id: str
+    folder: Path
+    spec: RunSpec
+    status: RunStatus
+    state: RunState
+    """The truth, with the operating system asked whether the supervisor lives."""
+
+    reason: str
+    notes: RunNotes = RunNotes()
+    best: Mapping[str, BestFigure] = MappingProxyType({})
+    """By validation metric; only filled in by `engine.runs.run_index`, which remembers it."""
+
+    @property
+    def name(self) -> str:
+        """What people call it; several runs may have the same name."""
+        return self.notes.name or self.spec.name or Path(self.spec.recipe).stem
+
+    @property
+    def title(self) -> str:
+        """`digits · ddp × 2 · #7`."""
+        strategy = self.spec.strategy.rpartition("/")[2]
+        count = f" × {len(self.spec.devices)}" if len(self.spec.devices) > 1 else ""
+        return f"{self.name} · {strategy}{count} · #{self.id}"
+
+
+class UnreadableRun(NamedTuple):
+    """A run of which nothing can be shown: its files are damaged."""
+
+    id: str
+    folder: Path
+    reason: str
+    """A sentence: which file, and what is wrong with it."""
+
+
+def look(run_id: str) -> RunInfo:
+    """The run `run_id` as it is now. Raises NoSuchRun."""
+    folder = paths.run_folder(run_id)
+    if not paths.is_run(run_id):
+        raise NoSuchRun(
+            f"There is no run {run_id}: `python main.py runs` lists the runs there are."
+        )
+    try:
+        spec = read_spec(folder)
+        status = _read_status(folder)
+        state = state_of(status)
+        if state is RunState.INTERRUPTED:
+            # Its last word may have come between reading the store and asking for the process.
+            status = _read_status(folder)
+            state = _state_in(folder, status)
+    except (UnreadableSpec, sqlite3.Error, msgspec.DecodeError) as error:
+        raise RunUnreadable(f"Run {run_id} cannot be read: {error}") from error
+    reason = status.reason
+    if state is RunState.INTERRUPTED:
+        reason = (
+            "Its supervisor is gone without a word: the machine was restarted or it was killed."
+        )
+        status = _with_newest_checkpoint(folder, status)
+    return RunInfo(run_id, folder, spec, status, state, reason, _notes(folder))
+
+
+def _notes(folder: Path) -> RunNotes:
+    """The notes on a run; where they are damaged, what is wrong with them."""
+    try:
+        return read_notes(folder)
+    except UnreadableNotes as error:
+        return RunNotes(note=str(error))
+
+
+def _with_newest_checkpoint(folder: Path, status: RunStatus) -> RunStatus:
+    """A checkpoint may be complete while the word of it, as the last word of all, was lost."""
+    found = checkpoint_files.folders(folder)
+    step = max(found, default=-1)
+    if step <= status.checkpoint_step:
+        return status
+    return msgspec.structs.replace(status, checkpoint=str(found[step]), checkpoint_step=step)
+
+
+def runs() -> list[RunInfo]:
+    """Every run that can be read, newest first; `engine.runs.run_index` does the same faster."""
+    return [found for found in all_runs() if isinstance(found, RunInfo)]
+
+
+def all_runs() -> list[RunInfo | UnreadableRun]:
+    """Every run, newest first."""
+    found = map(look_anyway, paths.run_ids())
+    return [run for run in found if run is not None]
+
+
+def look_anyway(run_id: str) -> RunInfo | UnreadableRun | None:
+    """The run `run_id` as it is now, or what is wrong with it; None when there is none yet, or
+    not any more."""
+    folder = paths.run_folder(run_id)
+    try:
+        return look(run_id)
+    except RunUnreadable as error:
+        if not (folder / SPEC).exists() and _is_new(folder):
+            return None
+        return UnreadableRun(run_id, folder, str(error))
+    except NoSuchRun:
+        return None
+
+
+def run_checkpoints(run_id: str) -> list[CheckpointInfo]:
+    """The complete checkpoints of a run, oldest first."""
+    return checkpoint_files.checkpoints(paths.run_folder(run_id))
+
+
+def state_of(status: RunStatus) -> RunState:
+    """The state of a run, by its last event and by whether its supervisor's process lives."""
+    if status.state.is_over or is_alive(status.supervisor_pid, status.supervisor_created):
+        return status.state
+    return RunState.INTERRUPTED
+
+
+def _state_in(folder: Path, status: RunStatus) -> RunState:
+    """Like `state_of`, for a run whose supervisor may not have written its first word yet."""
+    return RunState.STARTING if status.attempt == 0 and _is_new(folder) else state_of(status)
+
+
+def _is_new(folder: Path) -> bool:
+    """Whether the run in `folder` may be just beginning."""
+    try:
+        return time.time() - folder.stat().st_mtime < LONGEST_START
+    except OSError:
+        return True  # it was given up at once
+
+
+def _read_status(folder: Path) -> RunStatus:
+    if not (folder / "run.sqlite").exists():
+        return RunStatus()
+    try:
+        with RunReader(folder) as reader:
+            return reader.status()
+    except sqlite3.OperationalError as error:
+        if "no such table" in str(error):
+            return RunStatus()  # the supervisor is just making it
+        raise

@@ -1,0 +1,271 @@
+"""Where a run stands: its state machine, and the fold from events to the status people see."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import assert_never
+
+import msgspec
+
+from engine.messages.events import (
+    Alarm,
+    AttemptStarted,
+    CacheEmptied,
+    CheckpointFailed,
+    CheckpointSaved,
+    CommandReceived,
+    CommandRefused,
+    EpochEnded,
+    Event,
+    Metrics,
+    Notice,
+    Paused,
+    Progress,
+    Queued,
+    Restarting,
+    Resumed,
+    Rewound,
+    RunEnded,
+    StopStage,
+    TrainingEnded,
+    TrainingStarted,
+    Trouble,
+    WorkerFailed,
+    WorkerReady,
+    WorkerStarted,
+)
+from engine.runs.checkpoint_files import FOLDER
+
+
+class RunState(StrEnum):
+    """The state machine of a run.
+
+    ```
+    starting <-> queued --> stopped           (other runs use its devices)
+    starting -> running <-> paused
+        |          |           |
+        +----------+-----------+--> stopping --> stopped | finished | failed
+        +----------+-----------+-------------------------> finished | failed
+    any state but the last three, with its supervisor gone --> interrupted
+    stopped | failed | interrupted -- resume --> starting   (a new attempt)
+    ```
+
+    `interrupted` is never written down: whoever reads finds that the supervisor's process is gone.
+    """
+
+    QUEUED = "queued"
+    STARTING = "starting"
+    RUNNING = "running"
+    PAUSED = "paused"
+    STOPPING = "stopping"
+    FINISHED = "finished"
+    STOPPED = "stopped"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no process of the run is left."""
+        return self in _OVER
+
+    @property
+    def can_resume(self) -> bool:
+        """Whether a run in this state may go on from a checkpoint."""
+        return self in _OVER and self is not RunState.FINISHED
+
+
+_BEFORE = frozenset({RunState.QUEUED, RunState.STARTING})
+_OVER = frozenset({RunState.FINISHED, RunState.STOPPED, RunState.FAILED, RunState.INTERRUPTED})
+
+
+class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest word on a run, kept in its store beside the events that it was folded from."""
+
+    state: RunState = RunState.STARTING
+    reason: str = ""
+    attempt: int = 0
+    supervisor_pid: int = 0
+    supervisor_created: float = 0.0
+    worker_pids: tuple[int, ...] = ()
+    """By rank."""
+
+    workers_ready: int = 0
+    replicas: int = 0
+    parameters: int = 0
+    started: float = 0.0
+    """When the first attempt began, after the queue (seconds since the epoch)."""
+
+    attempt_started: float = 0.0
+    """When the newest attempt began, after the queue; 0 in a store from before this was noted."""
+
+    seconds_before: float = 0.0
+    """What the attempts before that have taken."""
+
+    updated: float = 0.0
+    """When the last event came in (seconds since the epoch)."""
+
+    epoch: int = 0
+    """The epoch being trained, from 1; 0 before the first step."""
+
+    epochs: int = 0
+    step: int = 0
+    steps_per_epoch: int = 0
+    planned_steps: int = 0
+    """What `TrainingStarted.total_steps` said."""
+
+    samples_per_second: float = 0.0
+    step_seconds: float = 0.0
+    seconds_left: float = 0.0
+    metrics: dict[str, float] = {}
+    """Last value of every validation metric and of `train/loss`."""
+
+    checkpoint: str = ""
+    """Folder of the newest checkpoint; maybe relative to the run's."""
+
+    checkpoint_step: int = -1
+    freed_devices: bool = False
+    """While paused: model and optimizer lie in the host's memory."""
+
+    failure_rank: int = -1
+    troubles: dict[str, str] = {}
+    """What somebody should look after now, in sentences, by kind of `Trouble`; or `checkpoint`: the
+    last one could not be saved."""
+
+    @property
+    def total_steps(self) -> int:
+        """Steps of the whole run; 0 until the first worker has counted its data."""
+        return self.planned_steps or self.steps_per_epoch * self.epochs
+
+    def seconds(self, now: float) -> float:
+        """Time that the run has taken until `now` (seconds since the epoch): pauses with it, but
+        neither queues nor the time between two attempts."""
+        begin = self.attempt_started or self.started
+        return self.seconds_before + max(0.0, now - begin) if begin else 0.0
+
+
+def fold(status: RunStatus, event: Event, time: float) -> RunStatus:
+    """`status` after `event`, which came in at `time` (seconds since the epoch)."""
+    change = msgspec.structs.replace
+    before, status = status, change(status, updated=time)
+    match event:
+        case AttemptStarted():
+            return change(
+                status,
+                state=RunState.STARTING,
+                reason="",
+                attempt=event.attempt,
+                supervisor_pid=event.supervisor_pid,
+                supervisor_created=event.supervisor_created,
+                worker_pids=(),
+                workers_ready=0,
+                started=status.started or time,
+                attempt_started=time,
+                seconds_before=before.seconds(before.updated),
+                freed_devices=False,
+                failure_rank=-1,
+                troubles={},
+            )
+        case Queued():
+            return change(
+                status,
+                state=RunState.QUEUED if event.ahead else RunState.STARTING,
+                reason=event.reason,
+                started=status.started if event.ahead or status.attempt > 1 else time,
+                attempt_started=status.attempt_started if event.ahead else time,
+            )
+        case WorkerStarted():
+            return change(status, worker_pids=(*status.worker_pids, event.pid))
+        case WorkerReady():
+            return change(status, workers_ready=status.workers_ready + 1)
+        case TrainingStarted():
+            return change(
+                status,
+                state=RunState.RUNNING if status.state in _BEFORE else status.state,
+                step=event.step,
+                steps_per_epoch=event.steps_per_epoch,
+                epochs=event.epochs,
+                planned_steps=event.total_steps,
+                replicas=event.replicas,
+                parameters=event.parameters,
+            )
+        case Metrics():
+            return change(status, metrics=status.metrics | _newest_metrics(event))
+        case Progress():
+            return change(
+                status,
+                epoch=event.epoch,
+                step=event.step,
+                samples_per_second=event.samples_per_second,
+                step_seconds=event.step_seconds,
+                seconds_left=event.seconds_left,
+            )
+        case EpochEnded():
+            return change(
+                status,
+                epoch=event.epoch,
+                step=event.step,
+                metrics=status.metrics | event.metrics,
+            )
+        case CheckpointSaved():
+            return change(
+                status,
+                checkpoint=event.path,
+                checkpoint_step=event.step,
+                troubles=_other_troubles(status, "checkpoint"),
+            )
+        case CheckpointFailed():
+            return change(status, troubles=status.troubles | {"checkpoint": event.text})
+        case Paused():
+            return change(status, state=RunState.PAUSED, freed_devices=event.freed_devices)
+        case Resumed():
+            return change(status, state=RunState.RUNNING, freed_devices=False)
+        case StopStage():
+            return change(status, state=RunState.STOPPING)
+        case TrainingEnded():
+            return change(status, step=event.step, seconds_left=0.0)
+        case Rewound():
+            return change(
+                status,
+                step=event.step,
+                epoch=event.epoch,
+                seconds_left=0.0,
+                metrics=event.metrics,
+                checkpoint=f"{FOLDER}/{event.checkpoint}" if event.checkpoint else "",
+                checkpoint_step=event.step if event.checkpoint else -1,
+            )
+        case RunEnded():
+            return change(
+                status,
+                state=RunState(event.state),
+                reason=event.reason,
+                attempt_started=time if status.state is RunState.QUEUED else status.attempt_started,
+                seconds_left=0.0,
+                workers_ready=0,
+                freed_devices=False,
+                failure_rank=event.failure.rank if event.failure else -1,
+                troubles={},
+            )
+        case Trouble():
+            added = {event.kind: event.text} if event.raised else {}
+            return change(status, troubles=_other_troubles(status, event.kind) | added)
+        case CacheEmptied() | Notice() | Alarm():
+            return status
+        case WorkerFailed() | Restarting():
+            return status
+        case CommandReceived() | CommandRefused():
+            return status
+        case _:
+            assert_never(event)
+
+
+def _other_troubles(status: RunStatus, kind: str) -> dict[str, str]:
+    return {other: text for other, text in status.troubles.items() if other != kind}
+
+
+def _newest_metrics(event: Metrics) -> dict[str, float]:
+    """`train/loss`, so that a run shows a figure before its first validation."""
+    return {
+        points.series: points.values[-1]
+        for points in event.points
+        if points.values and points.series == "train/loss"
+    }

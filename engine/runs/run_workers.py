@@ -1,0 +1,78 @@
+"""The workers of the active runs, read from the runs' stores."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+
+import msgspec
+
+from engine.messages.events import AttemptStarted, WorkerStarted
+from engine.runs.run_info import RunInfo
+from engine.runs.store_reader import RunReader, StoredEvent
+from engine.telemetry.memory_attribution import Worker
+
+
+class RunWorkers:
+    """Remembers how far each store was read, so that a long run costs no more than a short one."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Known] = {}
+
+    def read(self, runs: Sequence[RunInfo]) -> list[Worker]:
+        """The workers of those of `runs` that are not over; a store that cannot be read has none.
+
+        May be called on any one thread at a time.
+        """
+        active = [info for info in runs if not info.state.is_over]
+        self._known = {info.id: self._known.get(info.id, _Known()) for info in active}
+        found: list[Worker] = []
+        for info in active:
+            try:
+                with RunReader(info.folder) as reader:
+                    found += self._known[info.id].read(info, reader)
+            except (sqlite3.Error, msgspec.DecodeError):
+                continue  # it has only just begun, or opening it says what is wrong with it
+        return found
+
+
+class _Known:
+    """The workers of the newest attempt of one run."""
+
+    def __init__(self) -> None:
+        self._seq = 0
+        self._workers: dict[int, Worker] = {}
+
+    def read(self, info: RunInfo, reader: RunReader) -> list[Worker]:
+        """Take what is new; every worker with its newest report. Raises sqlite3.Error."""
+        for stored in reader.events_after(self._seq):
+            self._seq = stored.seq
+            self._take(stored, info.title)
+        counts = reader.counts()
+        freed = reader.status().freed_devices  # then the last report is from before the pause
+
+        def newest(worker: Worker, name: str) -> float | None:
+            series = f"rank/{worker.rank}/{name}"
+            if freed or not counts.get(series):
+                return None
+            last = reader.points_after(series, counts[series] - 1)
+            if not len(last.value) or last.time[-1] < worker.noted:
+                return None  # the last word is of the attempt before
+            return float(last.value[-1])
+
+        return [
+            worker._replace(
+                allocated=newest(worker, "memory_allocated"),
+                reserved=newest(worker, "memory_reserved"),
+            )
+            for worker in self._workers.values()
+        ]
+
+    def _take(self, stored: StoredEvent, title: str) -> None:
+        match stored.event:
+            case AttemptStarted():
+                self._workers = {}
+            case WorkerStarted(rank, pid, devices):
+                self._workers[rank] = Worker(title, rank, pid, stored.time, devices)
+            case _:
+                pass

@@ -1,0 +1,289 @@
+"""Reads a run's store, live or finished, from any process; `engine.runs.store` writes it."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+import sys
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import wraps
+from pathlib import Path
+from typing import NamedTuple, ParamSpec, Self, TypeVar
+
+import msgspec
+import numpy as np
+
+from engine.messages.events import Event
+from engine.runs.downsampling import FACTOR, Array, Blocks, Rough, concatenate, zigzag
+from engine.runs.run_state import RunStatus
+from engine.runs.store import FILE_NAME, read_blocks
+
+MOST_GAPS = 1000
+"""Points without a finite value that a curve of blocks shows one by one."""
+
+_decode_event = msgspec.msgpack.Decoder(Event).decode
+_decode_status = msgspec.msgpack.Decoder(RunStatus).decode
+
+
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+
+def _reading(method: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+    """`method`, with what it meets in a damaged file told as SQLite tells the rest of it: a column
+    holds whatever the damage made, such as a text where a number was, and what SQLite says of a
+    broken schema may be no text at all."""
+
+    @wraps(method)
+    def read(*args: _Arguments.args, **options: _Arguments.kwargs) -> _Result:
+        try:
+            return method(*args, **options)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise sqlite3.DatabaseError(f"it holds what nobody wrote ({error})") from error
+
+    return read
+
+
+class StoredEvent(NamedTuple):
+    """An event with its place in the run."""
+
+    seq: int
+    time: float
+    """When the supervisor took it (seconds since the epoch)."""
+
+    event: Event
+
+
+@dataclass(frozen=True)
+class StoredPoints:
+    """Points of one series in ascending order; equally long arrays, NaN where the value was NaN."""
+
+    step: Array
+    time: Array
+    value: Array
+    count: int
+    """How many points of the series this covers, counted from its beginning: pass it to
+    `points_after` for what comes next."""
+
+    rough: Rough | None = None
+    """What the points stand for where they are not all single ones: lowest and highest values have
+    no average worth drawing, because a spike counts as much there as all the rest of its block."""
+
+    def scaled(self, factor: float) -> StoredPoints:
+        """The same with values that are `factor` times as large."""
+        rough = self.rough and self.rough.scaled(factor)
+        return replace(self, value=self.value * factor, rough=rough)
+
+
+class RunReader:
+    """Read-only view of one run's store. Every method raises sqlite3.Error on a damaged file."""
+
+    @_reading
+    def __init__(self, folder: Path) -> None:
+        """Raises sqlite3.OperationalError where there is no store (yet)."""
+        uri = f"{(folder / FILE_NAME).as_uri()}?mode=ro"
+        self._connection = sqlite3.connect(uri, uri=True, isolation_level=None)
+        try:
+            self._connection.execute("SELECT generation FROM status").fetchone()
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+    @_reading
+    def status(self) -> RunStatus:
+        """The newest status that the supervisor wrote. Whether it still lives is another question:
+        `engine.runs.run_info.state_of` asks the operating system."""
+        row = self._connection.execute("SELECT body FROM status").fetchone()
+        return _decode_status(row[0]) if row else RunStatus()
+
+    @_reading
+    def generation(self) -> int:
+        """Goes up whenever points were taken away: then read every curve anew."""
+        row = self._connection.execute("SELECT generation FROM status").fetchone()
+        return int(row[0]) if row else 0
+
+    @_reading
+    def events_after(self, seq: int) -> list[StoredEvent]:
+        """The events after number `seq` (0 for all), oldest first."""
+        rows = self._connection.execute(
+            "SELECT seq, time, body FROM event WHERE seq > ? ORDER BY seq", (seq,)
+        )
+        return [StoredEvent(int(n), float(time), _decode_event(body)) for n, time, body in rows]
+
+    @_reading
+    def last_seq(self) -> int:
+        """Number of the newest event; 0 before the first."""
+        row = self._connection.execute("SELECT coalesce(max(seq), 0) FROM event").fetchone()
+        return int(row[0])
+
+    @_reading
+    def counts(self) -> dict[str, int]:
+        """How many points every series has by now."""
+        rows = self._connection.execute("SELECT name, count FROM series")
+        return {str(name): int(count) for name, count in rows}
+
+    @_reading
+    def best(self, series: str, *, lowest: bool) -> tuple[float, int] | None:
+        """The lowest or the highest finite value of a series and its first step; None without
+        any. Looks at every point: meant for what is measured once an epoch."""
+        id, _ = self._find(series)
+        order = "value" if lowest else "value DESC"
+        row = self._connection.execute(
+            "SELECT value, step FROM point WHERE series = ? AND value BETWEEN ? AND ? "
+            f"ORDER BY {order}, i LIMIT 1",
+            (id, -LARGEST, LARGEST),
+        ).fetchone()
+        return (float(row[0]), int(row[1])) if row else None
+
+    @_reading
+    def history(self, series: str, most: int = 20_000) -> StoredPoints:
+        """A whole series in about `most` points at the most: exact if it is no longer than that,
+        else the lowest and highest value of each block, and where single values are no numbers.
+        Empty for an unknown series."""
+        id, count = self._find(series)
+        if count <= most:
+            return self._exact(id, 0)
+        level = _level(count, most)
+        found, covered = [], 0
+        for finer in range(level, -1, -1):
+            size = FACTOR**finer
+            rest = read_blocks(self._connection, id, finer, covered // size)
+            if finer:  # all but the last block: the newest points are shown as they are
+                rest = Blocks(*(column[:-1] for column in rest))
+            found.append((rest, size))
+            covered += len(rest.step) * size
+        return self._with_gaps(id, _zigzag(found, covered))
+
+    @_reading
+    def window(
+        self, series: str, first_step: float, last_step: float, most: int = 20_000
+    ) -> StoredPoints:
+        """The points between two steps and one to each side, as `history` gives the whole series:
+        exact where nothing is rough."""
+        id, count = self._find(series)
+
+        def step(place: int) -> float:
+            row = self._connection.execute(
+                "SELECT step FROM point WHERE series = ? AND i = ?", (id, place)
+            ).fetchone()
+            return float(row[0]) if row else math.inf
+
+        covered = max(0, bisect_left(range(count), first_step, key=step) - 1)
+        end = min(count, bisect_right(range(count), last_step, key=step) + 1)
+        level = _level(end - covered, most)
+        begin = covered = covered - covered % FACTOR**level
+        found = []
+        for finer in range(level, -1, -1):
+            size = FACTOR**finer
+            blocks = read_blocks(self._connection, id, finer, covered // size, end // size)
+            found.append((blocks, size))
+            covered += len(blocks.step) * size
+        if not level:
+            return _curve(blocks, covered)
+        return self._with_gaps(id, _zigzag(found, covered), begin)
+
+    def batches(self, series: str, size: int = 50_000) -> Iterator[StoredPoints]:
+        """Every point of a series, some at a time."""
+        id, count = self._find(series)
+        for first in range(0, count, size):
+            blocks = read_blocks(self._connection, id, 0, first, first + size)
+            yield _curve(blocks, first + len(blocks.step))
+
+    @_reading
+    def points_after(self, series: str, count: int) -> StoredPoints:
+        """The points of a series after its first `count`."""
+        id, _ = self._find(series)
+        return self._exact(id, count)
+
+    @_reading
+    def overview_after(self, series: str, count: int) -> StoredPoints:
+        """The same for whoever cannot keep up: the lowest and highest value of each block of 16.
+
+        What comes after the last whole block is left for the next time.
+        """
+        id, _ = self._find(series)
+        first = -(-count // FACTOR)
+        single = read_blocks(self._connection, id, 0, count, first * FACTOR)
+        whole = read_blocks(self._connection, id, 1, first)
+        covered = count + len(single.step) + len(whole.step) * FACTOR
+        return self._with_gaps(id, _zigzag([(single, 1), (whole, FACTOR)], covered), count)
+
+    def _exact(self, id: int, first: int) -> StoredPoints:
+        blocks: Blocks = read_blocks(self._connection, id, 0, first)
+        return _curve(blocks, first + len(blocks.step))
+
+    def _with_gaps(self, id: int, curve: StoredPoints, first: int = 0) -> StoredPoints:
+        """`curve`, which begins with point number `first`, with the first MOST_GAPS of its points
+        that are NaN or infinite: blocks with other values do not show them. The condition is that
+        of an index, which the plus has SQLite choose."""
+        rows = self._connection.execute(
+            "SELECT step, time FROM point "
+            "WHERE series = ? AND value - value IS NULL AND +i >= ? AND +i < ? "
+            "ORDER BY step LIMIT ?",
+            (id, first, curve.count, MOST_GAPS),
+        ).fetchall()
+        if not rows:
+            return curve
+        steps, times = np.array(rows, dtype=np.float64).T
+        places = np.searchsorted(curve.step, steps, "right")
+        rough = curve.rough
+        return StoredPoints(
+            np.insert(curve.step, places, steps),
+            np.insert(curve.time, places, times),
+            np.insert(curve.value, places, np.nan),
+            curve.count,
+            rough
+            and Rough(np.insert(rough.mean, places, np.nan), np.insert(rough.size, places, 1.0)),
+        )
+
+    def _find(self, series: str) -> tuple[int, int]:
+        row = self._connection.execute(
+            "SELECT id, count FROM series WHERE name = ?", (series,)
+        ).fetchone()
+        return row or (-1, 0)
+
+
+def _curve(points: Blocks, count: int) -> StoredPoints:
+    return StoredPoints(points.step, points.time, points.low, count)
+
+
+def _zigzag(found: Sequence[tuple[Blocks, int]], count: int) -> StoredPoints:
+    """A curve of blocks that stand for so many points each."""
+    blocks = NO_BLOCKS
+    for each, _ in found:
+        blocks = concatenate(blocks, each)
+    sizes = np.concatenate([np.full(len(each.step), size / 2) for each, size in found])
+    return StoredPoints(
+        *zigzag(blocks), count, Rough(np.repeat(blocks.mean, 2), np.repeat(sizes, 2))
+    )
+
+
+def _level(count: int, most: int) -> int:
+    """The finest level that shows `count` points in at most `most`; 0 for the points themselves."""
+    if count <= most:
+        return 0
+    level = 1
+    while 2 * (count // FACTOR**level) > most:
+        level += 1
+    return level
+
+
+LARGEST = sys.float_info.max
+"""Beyond it is infinity."""
+
+NO_BLOCKS = Blocks(*[np.empty(0)] * 5)
+
+EMPTY = StoredPoints(np.empty(0), np.empty(0), np.empty(0), 0)
+"""A curve without points."""

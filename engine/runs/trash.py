@@ -1,0 +1,75 @@
+"""The trash: runs that a person has deleted, whole, until it is emptied."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from engine.runs import run_info
+from engine.system import paths
+
+
+class CannotDelete(Exception):
+    """A run that cannot be deleted or brought back; the text is a sentence."""
+
+
+def delete(run_id: str) -> None:
+    """Move the folder of a run that is over to the trash. Raises CannotDelete."""
+    folder = paths.run_folder(run_id)
+    if not paths.is_run(run_id):
+        raise CannotDelete(f"There is no run {run_id}: somebody else may have deleted it.")
+    _refuse_active(run_id)
+    lock = FileLock(folder / "supervisor.lock", mode=0o600)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise CannotDelete(f"Run {run_id} is just being started: stop it first.") from None
+    except OSError as error:
+        raise CannotDelete(f"Run {run_id} cannot be deleted: {error}.") from error
+    lock.release()  # no system moves a folder in which a file is locked, and some refuse to
+    _move(folder, paths.trash_folder() / run_id, "deleted")
+
+
+def restore(run_id: str) -> None:
+    """Bring a run back from the trash. Raises CannotDelete."""
+    source = paths.trash_folder() / run_id
+    if not source.is_dir():
+        raise CannotDelete(f"Run {run_id} is not in the trash any more.")
+    if paths.run_folder(run_id).exists():
+        raise CannotDelete(f"Run {run_id} cannot come back: there is another run {run_id} now.")
+    _move(source, paths.run_folder(run_id), "brought back")
+
+
+def trashed() -> list[str]:
+    """Ids of the runs in the trash, newest first."""
+    return paths.trashed_ids()
+
+
+def empty() -> int:
+    """Delete what is in the trash for good; how many runs that were. Raises CannotDelete."""
+    found = trashed()
+    for run_id in found:
+        try:
+            shutil.rmtree(paths.trash_folder() / run_id)
+        except OSError as error:
+            raise CannotDelete(f"The trash cannot be emptied: {error}.") from error
+    return len(found)
+
+
+def _refuse_active(run_id: str) -> None:
+    try:
+        state = run_info.look(run_id).state
+    except run_info.NoSuchRun:
+        return  # damaged files: who wants it gone may have that, unless its lock is held
+    if not state.is_over:
+        raise CannotDelete(f"Run {run_id} is {state}: stop it before you delete it.")
+
+
+def _move(source: Path, target: Path, what: str) -> None:
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        source.rename(target)
+    except OSError as error:
+        raise CannotDelete(f"Run {source.name} cannot be {what}: {error}.") from error

@@ -1,0 +1,106 @@
+"""Presets: settings of a run under a name of the user's, as TOML files that can be passed on."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import msgspec
+import tomli_w
+
+from engine.spec.run_spec import RunSpec
+from engine.spec.spec_file import todays
+from engine.system import paths
+
+SUFFIX = ".toml"
+LONGEST_NAME = 80
+_FORBIDDEN = re.compile(r'[<>:"/\\|?*\x00-\x1f\x7f]')
+_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
+
+
+class UnreadablePreset(Exception):
+    """A preset that is missing, damaged or of another version; the text is a sentence."""
+
+
+def folder() -> Path:
+    """Where the presets lie that have a name; whether it exists or not."""
+    return paths.home() / "presets"
+
+
+def names() -> list[str]:
+    """The presets there are, readable or not, in alphabetical order."""
+    return sorted((file.stem for file in folder().glob("*" + SUFFIX)), key=str.casefold)
+
+
+def path_of(name: str) -> Path:
+    """The file of the preset `name`, whether it exists or not."""
+    return folder() / (name + SUFFIX)
+
+
+def name_problem(name: str) -> str:
+    """Why no preset can have this name, in a sentence; empty when one can."""
+    if not name.strip() or name != name.strip():
+        return "A preset needs a name without spaces around it."
+    if len(name) > LONGEST_NAME:
+        return f"The name of a preset has at most {LONGEST_NAME} characters, not {len(name)}."
+    if found := _FORBIDDEN.search(name):
+        return f"The name of a preset becomes a file name and cannot hold {found[0]!r}."
+    if name.startswith(".") or name.endswith(".") or _RESERVED.fullmatch(name):
+        return f"{name!r} cannot be a file name: choose another one."
+    return ""
+
+
+def save(name: str, spec: RunSpec) -> None:
+    """Keep `spec` as the preset `name`, in place of one that has this name already.
+
+    Raises ValueError with a sentence for a name that cannot be one, OSError.
+    """
+    if problem := name_problem(name):
+        raise ValueError(problem)
+    folder().mkdir(parents=True, exist_ok=True, mode=0o700)
+    write(path_of(name), spec)
+
+
+def write(file: Path, spec: RunSpec) -> None:
+    """Write `spec` to `file`, whole or not at all. Raises OSError."""
+    text = tomli_w.dumps({"run": msgspec.to_builtins(spec)})
+    aside = file.with_name(file.name + ".tmp")
+    try:
+        aside.write_text(text, encoding="utf-8")
+        aside.replace(file)
+    except OSError:
+        aside.unlink(missing_ok=True)
+        raise
+
+
+def read(file: Path) -> RunSpec:
+    """The settings in `file`: a preset, or the `spec.toml` of any run. Raises UnreadablePreset."""
+    try:
+        document = tomllib.loads(file.read_text(encoding="utf-8"))
+        if "run" not in document:
+            raise UnreadablePreset(f"{file} is no preset: it has no table [run].")
+        run = todays(document["run"])
+        if unknown := _unknown(run):
+            raise UnreadablePreset(
+                f"The preset {file} holds {unknown}, which this version of Traindeck does not "
+                "know. Update Traindeck, or take those lines out of the file."
+            )
+        return msgspec.convert(run, RunSpec)
+    except OSError as error:
+        why = f"{error.strerror or error}"
+    except (ValueError, RecursionError) as error:  # not UTF-8, not TOML, or not settings
+        why = str(error)
+    raise UnreadablePreset(f"The preset {file} cannot be read: {why}.")
+
+
+def _unknown(run: object) -> str:
+    """The fields in `run` that no spec of this version has, in words; or empty."""
+    known = RunSpec.__struct_fields__
+    names = [name for name in run if name not in known] if isinstance(run, dict) else []
+    return ", ".join(names)
+
+
+def delete(name: str) -> None:
+    """Delete the preset `name`, if there is one. Raises OSError."""
+    path_of(name).unlink(missing_ok=True)

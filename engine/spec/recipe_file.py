@@ -1,0 +1,207 @@
+"""A recipe file, read with `ast` and never imported: its framework, settings and defaults."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from engine.spec.field_info import FieldInfo, Setting
+
+FUNCTIONS = ("model", "datasets", "loss", "metrics", "optimizer", "stages")
+"""The functions of a recipe; the first two are required."""
+
+_GIVEN = {"outputs", "targets", "parameters", "learning_rate", "model", "count"}
+"""Arguments that the engine passes; they are no settings."""
+
+_FRAMEWORKS = ("keras", "torch")
+_SETTABLE = frozenset({"bool", "int", "float", "str"})
+
+
+class RecipeInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a recipe without running it."""
+
+    name: str
+    path: str
+    """Absolute path of its file."""
+
+    builtin: bool
+    framework: str = ""
+    """`torch` or `keras`."""
+
+    doc: str = ""
+    fields: tuple[FieldInfo, ...] = ()
+    can_be_cut: bool = False
+    """Whether its model may be cut into stages: it has `stages()` or mentions a Sequential."""
+
+    epochs: int = 5
+    batch_size: int = 128
+    learning_rate: float = 1e-3
+    problem: str = ""
+    """Why it cannot be used, in a sentence; empty when it can."""
+
+    @property
+    def reference(self) -> str:
+        """What `RunSpec.recipe` holds for this recipe."""
+        return self.name if self.builtin else self.path
+
+
+def read_recipe(path: Path, *, builtin: bool = False) -> RecipeInfo:
+    """Read the recipe in `path`; what is wrong with it stands in `problem`, nothing is raised."""
+    info = RecipeInfo(name=path.stem, path=str(path), builtin=builtin)
+    try:
+        source = path.read_text(encoding="utf-8")
+        tree = ast.parse(source, filename=str(path))
+        return _describe(tree, info)
+    except FileNotFoundError:
+        problem = f"There is no recipe file {path}: check the path."
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        problem = f"The recipe {path} cannot be read: {error}."
+    except SyntaxError as error:
+        problem = f"The recipe {path} has a syntax error in line {error.lineno}: {error.msg}."
+    except (RecursionError, MemoryError):  # which is how the parser says it
+        problem = f"The recipe {path} cannot be read: it is nested too deeply."
+    except _Unusable as error:
+        problem = str(error)
+    return msgspec.structs.replace(info, problem=problem)
+
+
+class _Unusable(Exception):
+    """The file is Python, but no recipe."""
+
+
+def _describe(tree: ast.Module, info: RecipeInfo) -> RecipeInfo:
+    functions = {
+        node.name: node
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef) and node.name in FUNCTIONS
+    }
+    for required in ("model", "datasets"):
+        if required not in functions:
+            raise _Unusable(
+                f"The recipe {info.path} has no function {required}(): "
+                "a recipe defines model() and datasets()."
+            )
+    fields: dict[str, FieldInfo] = {}
+    for function in functions.values():
+        for field in _fields_of(function):
+            first = fields.setdefault(field.name, field)
+            if (first.type, first.default) != (field.type, field.default):
+                raise _Unusable(
+                    f"In the recipe {info.path} two functions have a setting {field.name!r} with "
+                    "different types or defaults: one name is one setting, so make them equal."
+                )
+    defaults = _defaults(tree, info.path)
+    return msgspec.structs.replace(
+        info,
+        framework=_framework(tree, info.path),
+        doc=(ast.get_docstring(tree) or "").partition("\n\n")[0].replace("\n", " "),
+        fields=tuple(fields.values()),
+        can_be_cut="stages" in functions or _mentions_sequential(tree),
+        **defaults,
+    )
+
+
+def _framework(tree: ast.Module, path: str) -> str:
+    imported = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            imported.add(node.module.partition(".")[0])
+    found = [framework for framework in _FRAMEWORKS if framework in imported]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise _Unusable(f"The recipe {path} imports both keras and torch: import one of them.")
+    raise _Unusable(f"The recipe {path} imports neither torch nor keras: its model needs one.")
+
+
+def _mentions_sequential(tree: ast.Module) -> bool:
+    return any(
+        (isinstance(node, ast.Attribute) and node.attr == "Sequential")
+        or (isinstance(node, ast.Name) and node.id == "Sequential")
+        for node in ast.walk(tree)
+    )
+
+
+def _fields_of(function: ast.FunctionDef) -> list[FieldInfo]:
+    arguments = function.args
+    positional = arguments.posonlyargs + arguments.args
+    pairs = list(
+        zip(
+            positional[len(positional) - len(arguments.defaults) :], arguments.defaults, strict=True
+        )
+    )
+    pairs += [
+        (argument, default)
+        for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+        if default is not None
+    ]
+    doc = (ast.get_docstring(function) or "").strip()
+    found = []
+    for argument, default in pairs:
+        if argument.arg in _GIVEN:
+            continue
+        field = _field(argument, default, doc)
+        if field is not None:
+            found.append(field)
+    return found
+
+
+def _field(argument: ast.arg, default: ast.expr, doc: str) -> FieldInfo | None:
+    try:
+        value: Any = ast.literal_eval(default)
+    except (ValueError, TypeError):
+        return None  # computed defaults stay the recipe's own business
+    choices = _literal_choices(argument.annotation)
+    if choices:
+        if value not in choices:
+            return None
+        return FieldInfo(argument.arg, "choice", value, choices, doc)
+    annotation = ast.unparse(argument.annotation) if argument.annotation else ""
+    kind = annotation if annotation in _SETTABLE else type(value).__name__
+    if kind not in _SETTABLE:
+        return None
+    return FieldInfo(argument.arg, kind, value, (), doc)
+
+
+def _literal_choices(annotation: ast.expr | None) -> tuple[Setting, ...]:
+    if not isinstance(annotation, ast.Subscript):
+        return ()
+    if ast.unparse(annotation.value).rpartition(".")[2] != "Literal":
+        return ()
+    try:
+        value = ast.literal_eval(annotation.slice)
+    except (ValueError, TypeError):
+        return ()
+    choices = value if isinstance(value, tuple) else (value,)
+    return choices if all(isinstance(choice, Setting) for choice in choices) else ()
+
+
+def _defaults(tree: ast.Module, path: str) -> dict[str, int | float]:
+    """The literal `DEFAULTS = {"epochs": ..., "batch_size": ..., "learning_rate": ...}`."""
+    for node in tree.body:
+        match node:
+            case (
+                ast.Assign(targets=[ast.Name(id="DEFAULTS")], value=written)
+                | ast.AnnAssign(target=ast.Name(id="DEFAULTS"), value=ast.expr() as written)
+            ):
+                pass
+            case _:
+                continue
+        try:
+            value = ast.literal_eval(written)
+            return {
+                key: kind(value[key])
+                for key, kind in (("epochs", int), ("batch_size", int), ("learning_rate", float))
+                if key in value
+            }
+        except (ValueError, TypeError, OverflowError):
+            raise _Unusable(
+                f"DEFAULTS in the recipe {path} must be a literal dictionary of numbers with the "
+                "keys epochs, batch_size and learning_rate."
+            ) from None
+    return {}

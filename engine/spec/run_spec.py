@@ -1,0 +1,99 @@
+"""What a run was asked to be: `RunSpec`, and what is known about each of its fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from engine.spec import machine_fields, safety_fields, training_fields
+from engine.spec.field_info import FieldInfo, Setting, fields_of
+
+
+class RunSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything that decides what a run computes. Stored as `spec.toml` in the run folder.
+
+    A field whose type is in `engine.spec.training_fields` or `engine.spec.machine_fields` can be
+    set in the form and on the command line.
+    """
+
+    recipe: str
+    """Name of a built-in recipe, or the absolute path of a recipe file."""
+
+    strategy: str
+    """Full name of a strategy, such as `torch/ddp`."""
+
+    devices: tuple[str, ...]
+    """One entry per device: `cpu:0`, `cpu:1`, ... (logical CPU devices) or full GPU UUIDs."""
+
+    settings: dict[str, Setting] = {}
+    """Values for keyword arguments of the recipe's functions."""
+
+    name: str = ""
+    """What the user calls the run; empty means: named after the recipe."""
+
+    batch_size: training_fields.BatchSize = 128
+    epochs: training_fields.Epochs = 5
+    learning_rate: training_fields.LearningRate = 1e-3
+    seed: training_fields.Seed = 0
+
+    optimizer: training_fields.Optimizer = "recipe"
+    momentum: training_fields.Momentum = 0.0
+    weight_decay: training_fields.WeightDecay = 0.0
+    schedule: training_fields.Schedule = "constant"
+    warmup_steps: training_fields.WarmupSteps = 0
+    accumulation: training_fields.Accumulation = 1
+    clip_norm: training_fields.ClipNorm = 0.0
+
+    precision: training_fields.Precision = "fp32"
+    compile: training_fields.Compile = False
+    loader_workers: training_fields.LoaderWorkers = 0
+    backend: training_fields.Backend = "auto"
+    workers_per_device: training_fields.WorkersPerDevice = 1
+    cross_device: training_fields.CrossDevice = "auto"
+    memory_limit_mib: training_fields.MemoryLimitMib = 0
+    microbatches: training_fields.Microbatches = 0
+
+    checkpoint_minutes: training_fields.CheckpointMinutes = 10.0
+    checkpoint_steps: training_fields.CheckpointSteps = 0
+    checkpoint_epochs: training_fields.CheckpointEpochs = 0
+    checkpoint_best: training_fields.CheckpointBest = ""
+    keep_checkpoints: training_fields.KeepCheckpoints = 3
+
+    on_nan: training_fields.OnNan = "continue"
+    gradient_norm: training_fields.GradientNorm = False
+    deterministic: training_fields.Deterministic = False
+    max_restarts: safety_fields.MaxRestarts = 0
+    hang_minutes: safety_fields.HangMinutes = 2.0
+    on_disk_full: safety_fields.OnDiskFull = "pause"
+
+    queue: machine_fields.Queue = "gpus"
+    keep_awake: machine_fields.KeepAwake = True
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        """The devices, each as often as workers share it; as often as they may, where the field
+        says more than that."""
+        each = min(max(1, self.workers_per_device), training_fields.MOST_WORKERS_PER_DEVICE)
+        return tuple(device for device in self.devices for _ in range(each))
+
+
+def batch_arithmetic(batch_size: int, replicas: int, accumulation: int = 1) -> str:
+    """The sentence that shows how a global batch is shared, such as `128 = 64 per replica × 2`."""
+    parts = replicas * accumulation
+    if parts < 1 or batch_size < 1:
+        return ""
+    share, rest = divmod(batch_size, parts)
+    steps = f" × {accumulation} accumulation steps" if accumulation > 1 else ""
+    if rest:
+        sizes = f"{rest} × {share + 1} + {parts - rest} × {share}"
+        return f"{batch_size} = {sizes} over {replicas} replica{_s(replicas)}{steps}"
+    return f"{batch_size} = {share} per replica × {replicas} replica{_s(replicas)}{steps}"
+
+
+def _s(count: int) -> str:
+    return "s" if count > 1 else ""
+
+
+FIELDS: Mapping[str, FieldInfo] = fields_of(RunSpec)
+"""Every field of `RunSpec` that a form or a command line shows, by its name, in its order."""

@@ -1,0 +1,137 @@
+"""`spec.toml` in a run folder: what was asked, and the environment in which it was asked."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import shutil
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import tomli_w
+
+from engine.spec.recipe_file import RecipeInfo
+from engine.spec.run_spec import RunSpec
+from engine.system.process import run_and_read
+
+FILE_NAME = "spec.toml"
+_PACKAGES = ("torch", "tensorflow", "keras", "numpy", "scikit-learn")
+
+
+class UnreadableSpec(Exception):
+    """A spec.toml that is missing or damaged; the text is a sentence."""
+
+
+def write_spec(folder: Path, spec: RunSpec, recipe: RecipeInfo) -> None:
+    """Write `spec.toml`, and keep a copy of the recipe beside it. Raises OSError."""
+    document = {"run": msgspec.to_builtins(spec), "environment": _environment(recipe)}
+    _write(folder, document)
+    shutil.copyfile(recipe.path, folder / "recipe.py")
+
+
+@contextmanager
+def replaced_spec(folder: Path, spec: RunSpec, attempt: int) -> Iterator[None]:
+    """Let the run in `folder` continue as `spec`; undone when attempt number `attempt`, which is
+    started in this context, does not start.
+
+    The spec of the attempts before stays as `spec.before-<attempt>.toml`. Raises OSError,
+    UnreadableSpec.
+    """
+    path, before = folder / FILE_NAME, _before(folder, attempt)
+    document = _read(folder) | {"run": msgspec.to_builtins(spec)}
+    shutil.copyfile(path, before)
+    try:
+        _write(folder, document)
+        yield
+    except BaseException:
+        take_back(folder, attempt)
+        raise
+
+
+def take_back(folder: Path, attempt: int) -> bool:
+    """Let the run in `folder` be what it was before attempt number `attempt`; whether that was
+    something else. Raises OSError."""
+    try:
+        _before(folder, attempt).replace(folder / FILE_NAME)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def older_specs(folder: Path) -> dict[int, Path]:
+    """The specs that the run in `folder` had before; by the attempt that began with another one, in
+    the order of those."""
+    found = {
+        int(number): path
+        for path in folder.glob("spec.before-*.toml")
+        if (number := path.stem.rpartition("-")[2]).isdecimal()
+    }
+    return dict(sorted(found.items()))
+
+
+def read_spec(folder: Path) -> RunSpec:
+    """The spec of the run in `folder`. Raises UnreadableSpec."""
+    try:
+        document = _read(folder)
+        document["environment"]  # stands last: without it the file was cut off
+        return msgspec.convert(todays(document["run"]), RunSpec)
+    except (KeyError, ValueError, OverflowError, RecursionError) as error:
+        raise _unreadable(folder, error) from error
+
+
+def todays(run: Any) -> Any:
+    """What `run`, read from a spec of before some field was another one, says today."""
+    if isinstance(run, dict) and "stop_on_nan" in run:
+        rest = {name: value for name, value in run.items() if name != "stop_on_nan"}
+        return {"on_nan": "stop" if run["stop_on_nan"] is True else "continue"} | rest
+    return run
+
+
+def _before(folder: Path, attempt: int) -> Path:
+    return folder / f"spec.before-{attempt}.toml"
+
+
+def _write(folder: Path, document: dict[str, Any]) -> None:
+    """At any moment the old one or the new one is there, whole."""
+    aside = folder / f"{FILE_NAME}.tmp"
+    aside.write_text(tomli_w.dumps(document), encoding="utf-8")
+    aside.replace(folder / FILE_NAME)
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads((folder / FILE_NAME).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise _unreadable(folder, error) from error
+
+
+def _unreadable(folder: Path, error: Exception) -> UnreadableSpec:
+    what = f"it has no {error}" if isinstance(error, KeyError) else error
+    return UnreadableSpec(f"The settings of {folder.name} cannot be read: {what}.")
+
+
+def _environment(recipe: RecipeInfo) -> dict[str, Any]:
+    """Package versions, without importing the packages, and the recipe's git commit."""
+    versions = {}
+    for package in _PACKAGES:
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    where = Path(recipe.path).parent
+    environment: dict[str, Any] = {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "packages": versions,
+        "recipe_path": recipe.path,
+    }
+    commit = run_and_read(["git", "rev-parse", "HEAD"], where)
+    if commit:
+        environment["recipe_commit"] = commit
+        changed = run_and_read(["git", "status", "--porcelain", "--", recipe.path], where)
+        environment["recipe_changed_since_commit"] = bool(changed)
+    return environment

@@ -1,0 +1,105 @@
+"""Why a spec cannot run: every reason as a sentence, beside the field that it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from engine.spec.device_names import is_logical_cpu, is_slice
+from engine.spec.field_info import Setting
+from engine.spec.run_spec import FIELDS, RunSpec
+
+if TYPE_CHECKING:
+    from engine.spec.recipe_file import RecipeInfo
+    from engine.spec.strategy import Strategy
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """One reason why a spec cannot be started."""
+
+    field: str
+    """Name of a `RunSpec` field, or `settings.<name>`."""
+
+    text: str
+
+
+def problems(
+    spec: RunSpec, recipe: RecipeInfo, strategy: Strategy, known_devices: Collection[str]
+) -> list[Problem]:
+    """Every reason why `spec` cannot run, empty when it can. Reads nothing, imports nothing.
+
+    `known_devices` holds the GPU UUIDs that this machine has now; logical CPU devices are always
+    known.
+    """
+    found = [Problem("recipe", recipe.problem)] if recipe.problem else []
+    if not recipe.problem and (unfit := strategy.recipe_problem(recipe)):
+        found.append(Problem("strategy", unfit))
+    found += [Problem("devices", text) for text in _device_problems(spec.devices, known_devices)]
+    if spec.devices:
+        found += [Problem("devices", text) for text in strategy.problems(spec.devices)]
+    out_of_range = [
+        Problem(name, text)
+        for name, info in FIELDS.items()
+        if (text := info.problem(getattr(spec, name)))
+    ]
+    found += out_of_range
+    if not out_of_range:
+        found += _batch_problems(spec, strategy)
+        found += [
+            Problem(name, text)
+            for name, info in FIELDS.items()
+            if getattr(spec, name) != info.default and (text := strategy.refusal(name, spec))
+        ]
+    found += _setting_problems(spec.settings, recipe)
+    return found
+
+
+def _device_problems(devices: Sequence[str], known: Collection[str]) -> list[str]:
+    if not devices:
+        return ["No device is chosen: choose at least one."]
+    found = []
+    for device in dict.fromkeys(devices):
+        if devices.count(device) > 1:
+            found.append(f"{device} is chosen {devices.count(device)} times: choose it once.")
+        if not is_logical_cpu(device) and device not in known:
+            found.append(
+                f"{device} is not on this machine (any more): choose one that "
+                "`python main.py devices` lists."
+            )
+    if len(devices) > 1 and any(map(is_slice, devices)):
+        found.append(
+            "A program can use only one slice of a divided GPU (MIG): choose one slice alone, or "
+            "GPUs that are not divided."
+        )
+    if len({is_logical_cpu(device) for device in devices}) > 1:
+        found.append("CPU and GPU devices cannot train together: choose one kind.")
+    return found
+
+
+def _batch_problems(spec: RunSpec, strategy: Strategy) -> list[Problem]:
+    replicas = strategy.replicas(spec.slots) if spec.devices else 1
+    parts = replicas * spec.accumulation
+    if spec.batch_size >= parts:
+        return []
+    if spec.accumulation == 1:
+        who = f"{replicas} replicas"
+    else:
+        who = f"{replicas} replica{'s' if replicas > 1 else ''} × {spec.accumulation} steps"
+    text = f"A global batch of {spec.batch_size} cannot be shared by {who}: "
+    return [Problem("batch_size", f"{text}choose at least {parts}.")]
+
+
+def _setting_problems(settings: dict[str, Setting], recipe: RecipeInfo) -> list[Problem]:
+    fields = {field.name: field for field in recipe.fields}
+    found = []
+    for name, value in settings.items():
+        if name not in fields:
+            known = ", ".join(sorted(fields)) or "none"
+            text = f"{recipe.name} has no setting {name!r}. Its settings: {known}."
+        else:
+            text = fields[name].problem(value)
+        if text:
+            found.append(Problem(f"settings.{name}", text))
+    return found

@@ -1,0 +1,4 @@
+"""The helper process that owns NVML and prints a snapshot of all devices each second.
+
+Imports `telemetry` and `system`.
+"""

@@ -1,0 +1,85 @@
+"""The telemetry helper: a process of its own that prints one snapshot a line, as JSON.
+
+It stands between a driver that may crash or never answer and everybody who wants to know.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from engine.telemetry.helper.requests import Requests
+from engine.telemetry.helper.sampler import Sampler
+from tools.record_gpus import record
+
+
+def main() -> None:
+    """Print snapshots until standard input ends or nobody reads them any more."""
+    parser = argparse.ArgumentParser(prog="python -m engine.telemetry.helper", description=__doc__)
+    parser.add_argument("--once", action="store_true", help="print one snapshot and end")
+    parser.add_argument("--interval", type=float, default=1.0, help="seconds between snapshots")
+    parser.add_argument(
+        "--record",
+        type=Path,
+        metavar="FILE",
+        help="save what this machine's driver answers and end",
+    )
+    options = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a traceback
+    if options.record:
+        try:
+            print(record(options.record))
+        except OSError as error:
+            sys.exit(f"The recording cannot be written: {error}.")
+    elif options.once:
+        _print(Sampler().sample())
+    else:
+        _print_until_nobody_listens(options.interval)
+
+
+def _print_until_nobody_listens(interval: float) -> None:
+    requests = Requests()
+    threading.Thread(target=_follow_input, args=[requests], daemon=True).start()
+    sampler = Sampler()
+    while True:
+        begin = time.monotonic()
+        _print(sampler.sample(requests.detail))
+        requests.wait(begin, interval)
+
+
+def _print(snapshot: msgspec.Struct) -> None:
+    try:
+        sys.stdout.buffer.write(msgspec.json.encode(snapshot) + b"\n")
+        sys.stdout.buffer.flush()
+    except OSError:
+        _leave()
+
+
+def _follow_input(requests: Requests) -> None:
+    requests.follow(_lines_of_input())
+    _leave()
+
+
+def _lines_of_input() -> Iterator[bytes]:
+    """Lines as they come; without Python's buffer, whose lock would be held while waiting."""
+    rest = b""
+    while chunk := os.read(sys.stdin.fileno(), 4096):
+        *lines, rest = (rest + chunk).split(b"\n")
+        yield from lines
+
+
+def _leave() -> None:
+    """Nobody listens any more: go at once, the sampling thread may be stuck in the driver."""
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

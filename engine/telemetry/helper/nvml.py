@@ -1,0 +1,255 @@
+"""The connection to the NVIDIA driver: finding GPUs, losing them and getting them back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import pynvml
+
+from engine.telemetry.helper.nvml_errors import GONE, GONE_FOR_SURE, why_no_driver
+from engine.telemetry.helper.nvml_fields import (
+    EVERY_SECOND,
+    NOW_AND_THEN,
+    ONCE,
+    Answers,
+    ask_all,
+    ask_fast,
+)
+from engine.telemetry.helper.nvml_links import links
+from engine.telemetry.helper.nvml_rates import RATES, Rates
+from engine.telemetry.helper.runtime_suspend import is_suspended
+from engine.telemetry.snapshot import DeviceSnapshot, Link
+
+PROBE_INTERVAL = 30.0
+"""Seconds between attempts to connect to the driver anew, because something did not answer."""
+
+RETURN_INTERVAL = 5.0
+"""Seconds between looks for a lost GPU within the connection that there is."""
+
+SLOW_INTERVAL = 5.0
+"""Seconds between two looks at what changes slowly."""
+
+_TOLERANCE = 0.5
+"""A slow look may come this many seconds early, rather than a whole sample late."""
+
+
+@dataclass
+class _Gpu:
+    """One GPU that was seen at least once."""
+
+    uuid: str
+    name: str
+    pci_bus: str
+    handle: Any
+    lost: str | None = None
+    lost_since: float | None = None
+    """Stays until the GPU has answered again."""
+
+    memory_total: int | None = None
+    answers: Answers = field(default_factory=Answers)
+    slow_due: float | None = None
+    """When to look again at what changes slowly; None: nothing slow is known yet."""
+
+
+class GpuSample(NamedTuple):
+    """What Nvml.sample gives."""
+
+    devices: tuple[DeviceSnapshot, ...]
+    note: str
+    """Why there is no GPU, or fewer than there should be; empty: all is well."""
+
+    links: tuple[Link, ...]
+
+
+class Nvml:
+    """The GPUs of this machine. Not thread-safe; a call may block for ever if the driver is wedged.
+
+    A GPU that was seen once keeps its row, with the reason why it does not answer.
+    """
+
+    def __init__(self, driver: Any = pynvml, clock: Callable[[], float] = time.monotonic) -> None:
+        """`driver` has the functions of pynvml; `clock` gives seconds from any beginning."""
+        self._driver = driver
+        self._clock = clock
+        self._gpus: dict[str, _Gpu] = {}
+        self._links: dict[tuple[str, str], Link] = {}
+        self._links_due = False
+        self._rates = Rates(driver)
+        self._note = ""
+        self._initialised = False
+        self._next_probe = self._next_return = float("-inf")
+
+    def sample(self, detail: str = "") -> GpuSample:
+        """Every GPU in PCI order; what goes in and out only of the one with the UUID `detail`."""
+        now = self._clock()
+        self._look_for_missing(now)
+        gpus = sorted(self._gpus.values(), key=lambda gpu: gpu.pci_bus)
+        rows = tuple(
+            self._row(gpu, str(number), now, gpu.uuid == detail) for number, gpu in enumerate(gpus)
+        )
+        if self._links_due:
+            self._find_links(gpus)
+        return GpuSample(rows, self._note, tuple(self._links.values()))
+
+    def _look_for_missing(self, now: float) -> None:
+        lost = [gpu for gpu in self._gpus.values() if gpu.lost]
+        if self._initialised and not self._note and not lost:
+            return
+        if now >= self._next_probe and not self._would_wake_one():
+            self._next_probe = now + PROBE_INTERVAL
+            self._probe()
+        elif self._initialised and now >= self._next_return:
+            self._next_return = now + RETURN_INTERVAL
+            for gpu in lost:
+                self._reopen(gpu)
+
+    def _would_wake_one(self) -> bool:
+        """Whether to leave the connection alone, because a new one touches every card."""
+        return any(not gpu.lost and is_suspended(gpu.pci_bus) for gpu in self._gpus.values())
+
+    def _probe(self) -> None:
+        """Connect to the driver anew and look for GPUs, because something did not answer."""
+        try:
+            self._shut_down()
+            self._driver.nvmlInit()
+            self._initialised = True
+            count = self._driver.nvmlDeviceGetCount()
+        except pynvml.NVMLError as error:
+            self._note = why_no_driver(error)
+            for gpu in self._gpus.values():
+                _lose(gpu, self._note)
+            return
+        self._find_gpus(count)
+        self._links_due = True
+
+    def _shut_down(self) -> None:
+        for gpu in self._gpus.values():
+            _lose(gpu, gpu.lost or "The NVIDIA driver does not list it any more.")
+        if self._initialised:
+            self._initialised = False
+            try:
+                self._driver.nvmlShutdown()
+            except GONE:
+                return  # the connection is already gone
+
+    def _find_gpus(self, count: int) -> None:
+        silent = []
+        for index in range(count):
+            try:
+                gpu = self._open(index)
+            except pynvml.NVMLError as error:
+                silent.append(str(error))
+            else:
+                if before := self._gpus.get(gpu.uuid):
+                    gpu.lost_since, gpu.memory_total = before.lost_since, before.memory_total
+                self._gpus[gpu.uuid] = gpu
+        # A silent GPU does not say which one it is: it may be one that has a row already.
+        strangers = len(silent) - sum(gpu.lost is not None for gpu in self._gpus.values())
+        if strangers > 0:
+            self._note = f"{strangers} of {count} GPUs cannot be reached: {silent[-1]}."
+        else:
+            self._note = "" if self._gpus else "The NVIDIA driver finds no GPU."
+
+    def _open(self, index: int) -> _Gpu:
+        """Raises NVMLError where the GPU does not answer."""
+        handle = self._driver.nvmlDeviceGetHandleByIndex(index)
+        return _Gpu(
+            uuid=self._driver.nvmlDeviceGetUUID(handle),
+            name=self._driver.nvmlDeviceGetName(handle),
+            pci_bus=_text(self._driver.nvmlDeviceGetPciInfo_v3(handle).busId),
+            handle=handle,
+        )
+
+    def _reopen(self, gpu: _Gpu) -> None:
+        """Look whether a lost GPU is back, touching no other one."""
+        try:
+            handle = self._driver.nvmlDeviceGetHandleByPciBusId(gpu.pci_bus)
+            if self._driver.nvmlDeviceGetUUID(handle) != gpu.uuid:
+                return  # another card in its place: a new connection will list it
+        except pynvml.NVMLError:
+            return
+        gpu.handle, gpu.lost = handle, None
+        self._links_due = True
+
+    def _row(self, gpu: _Gpu, label: str, now: float, in_detail: bool) -> DeviceSnapshot:
+        asleep = gpu.handle is not None and is_suspended(gpu.pci_bus)
+        if asleep:
+            _forget_figures(gpu)
+        elif gpu.handle is not None:
+            self._ask(gpu, now, in_detail)
+        return DeviceSnapshot(
+            id=gpu.uuid,
+            kind="gpu",
+            label=label,
+            name=gpu.name,
+            pci_bus=gpu.pci_bus,
+            asleep=asleep,
+            lost=gpu.lost,
+            lost_since=gpu.lost_since if gpu.lost else None,
+            silent=dict(gpu.answers.silent),
+            **{"memory_total": gpu.memory_total} | gpu.answers.values,
+        )
+
+    def _ask(self, gpu: _Gpu, now: float, in_detail: bool) -> None:
+        try:
+            failures = ask_fast(self._driver, gpu.handle, gpu.answers)
+            known = gpu.answers.values
+            if failures and not any(name in known for q in EVERY_SECOND for name in q.fields):
+                # A container that lost its access to the device answers "Unknown Error" to all.
+                self._lose_now(gpu, failures[0], now)
+                return
+            gpu.lost_since, gpu.memory_total = None, known.get("memory_total")
+            self._ask_slowly(gpu, now)
+            if in_detail:
+                self._rates.sample(gpu.uuid, gpu.handle, now, gpu.answers)
+            else:
+                gpu.answers.forget(*RATES)
+        except GONE as error:
+            self._lose_now(gpu, str(error), now)
+
+    def _ask_slowly(self, gpu: _Gpu, now: float) -> None:
+        if gpu.slow_due is None:
+            ask_all(ONCE, self._driver, gpu.handle, gpu.answers)
+        elif now < gpu.slow_due - _TOLERANCE:
+            return
+        gpu.slow_due = now + SLOW_INTERVAL
+        ask_all(NOW_AND_THEN, self._driver, gpu.handle, gpu.answers)
+
+    def _lose_now(self, gpu: _Gpu, error: str, now: float) -> None:
+        if gpu.lost_since is None:
+            # First a look within the connection: a new one would interrupt the other GPUs.
+            self._next_return = now + RETURN_INTERVAL
+            self._next_probe = max(self._next_probe, now + PROBE_INTERVAL)
+        _lose(gpu, f"The GPU does not answer: {error}.")
+
+    def _find_links(self, gpus: list[_Gpu]) -> None:
+        self._links_due = False
+        handles = {
+            gpu.uuid: gpu.handle
+            for gpu in gpus
+            if gpu.handle is not None and not is_suspended(gpu.pci_bus)
+        }
+        try:
+            found = links(self._driver, handles)
+        except GONE_FOR_SURE:
+            return  # the next sample notices which one it is
+        self._links |= {(link.first, link.second): link for link in found}
+
+
+def _lose(gpu: _Gpu, why: str) -> None:
+    gpu.handle = None
+    gpu.lost = why
+    gpu.lost_since = gpu.lost_since or time.time()
+    _forget_figures(gpu)
+
+
+def _forget_figures(gpu: _Gpu) -> None:
+    gpu.answers, gpu.slow_due = Answers(), None
+
+
+def _text(value: str | bytes) -> str:
+    """pynvml gives strings inside structures as bytes in some versions."""
+    return value.decode() if isinstance(value, bytes) else value

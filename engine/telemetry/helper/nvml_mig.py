@@ -1,0 +1,54 @@
+"""The slices of a GPU that is divided by MIG (multi-instance GPU)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pynvml
+
+from engine.telemetry.helper.nvml_errors import GONE_FOR_SURE, UNSAID
+from engine.telemetry.snapshot import MigSlice
+
+
+def is_divided(driver: Any, handle: Any) -> bool:
+    """Whether the GPU is divided now; a GPU that cannot be is not."""
+    try:
+        current, _ = driver.nvmlDeviceGetMigMode(handle)
+    except UNSAID:
+        return False
+    return bool(current)
+
+
+def slices(driver: Any, handle: Any) -> tuple[MigSlice, ...]:
+    """The slices in the driver's order; none where the GPU is not divided."""
+    if not is_divided(driver, handle):
+        return ()
+    found = []
+    for index in range(driver.nvmlDeviceGetMaxMigDeviceCount(handle)):
+        try:
+            part = driver.nvmlDeviceGetMigDeviceHandleByIndex(handle, index)
+        except pynvml.NVMLError_NotFound:
+            continue  # so many there could be
+        found.append(_slice(driver, part))
+    return tuple(found)
+
+
+def _slice(driver: Any, part: Any) -> MigSlice:
+    total, used = _memory(driver, part)
+    return MigSlice(
+        uuid=driver.nvmlDeviceGetUUID(part),
+        # `NVIDIA H100 80GB HBM3 MIG 1g.10gb`: the card stands in the row above.
+        name=driver.nvmlDeviceGetName(part).rpartition(" MIG ")[2],
+        memory_total=total,
+        memory_used=used,
+    )
+
+
+def _memory(driver: Any, part: Any) -> tuple[int | None, int | None]:
+    try:
+        memory = driver.nvmlDeviceGetMemoryInfo(part, pynvml.nvmlMemory_v2)
+    except GONE_FOR_SURE:
+        raise
+    except (*UNSAID, pynvml.NVMLError):
+        return None, None  # another program may dissolve a slice at any time
+    return int(memory.total), int(memory.used)

@@ -1,0 +1,76 @@
+"""Who uses a GPU: the driver's list of process numbers, with what the system knows of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import psutil
+import pynvml
+
+from engine.telemetry.helper.nvml_errors import UNSAID, NoValue
+from engine.telemetry.snapshot import GpuProcess
+
+_List = Callable[[Any], Sequence[Any]]
+
+_MIXED_UP = (535,), (535, 104, 5)
+"""Drivers from the first to before the second number fill in a list that nobody else can read."""
+
+
+def processes(driver: Any, handle: Any) -> tuple[GpuProcess, ...]:
+    """The processes that compute or draw on a GPU, by pid. Raises NoValue or NVMLError."""
+    if _MIXED_UP[0] <= _driver_version(driver) < _MIXED_UP[1]:
+        raise NoValue("this driver mixes up the process numbers: update it to 535.104.05 or later")
+    memory = _compute(driver, handle)
+    for pid, drawing in _graphics(driver, handle).items():
+        # A process that does both stands in both lists with the same figure.
+        memory[pid] = max((m for m in (memory.get(pid), drawing) if m is not None), default=None)
+    return tuple(_describe(pid, used) for pid, used in sorted(memory.items()))
+
+
+def _driver_version(driver: Any) -> tuple[int, ...]:
+    try:
+        text = driver.nvmlSystemGetDriverVersion()
+    except UNSAID:
+        return ()
+    return tuple(int(part) for part in text.split(".") if part.isdecimal())
+
+
+def _compute(driver: Any, handle: Any) -> dict[int, int | None]:
+    newest = driver.nvmlDeviceGetComputeRunningProcesses_v3
+    older = driver.nvmlDeviceGetComputeRunningProcesses_v2
+    return _by_pid(newest, older, handle)
+
+
+def _graphics(driver: Any, handle: Any) -> dict[int, int | None]:
+    newest = driver.nvmlDeviceGetGraphicsRunningProcesses_v3
+    older = driver.nvmlDeviceGetGraphicsRunningProcesses_v2
+    try:
+        return _by_pid(newest, older, handle)
+    except UNSAID:
+        return {}  # a GPU that only computes
+
+
+def _by_pid(newest: _List, older: _List, handle: Any) -> dict[int, int | None]:
+    """Bytes by pid; a process that uses several slices of a GPU is listed several times."""
+    try:
+        found = newest(handle)
+    except pynvml.NVMLError_FunctionNotFound:
+        found = older(handle)  # a driver before R510
+    memory: dict[int, int | None] = {}
+    for entry in found:
+        known = [m for m in (memory.get(entry.pid), entry.usedGpuMemory) if m is not None]
+        memory[entry.pid] = sum(known) if known else None
+    return memory
+
+
+def _describe(pid: int, memory: int | None) -> GpuProcess:
+    try:
+        process = psutil.Process(pid)
+        with process.oneshot():
+            started = process.create_time()
+            name, user = process.name(), process.username()
+    except psutil.Error:
+        # It has ended meanwhile, is another user's on Windows, or lives outside this container.
+        return GpuProcess(pid=pid, memory=memory)
+    return GpuProcess(pid=pid, name=name, user=user, memory=memory, started=started)

@@ -1,0 +1,28 @@
+"""Puts all devices of this machine in one snapshot."""
+
+from __future__ import annotations
+
+import time
+
+from engine.telemetry.helper.cpu import Cpu
+from engine.telemetry.helper.nvml import Nvml
+from engine.telemetry.snapshot import Snapshot
+
+
+class Sampler:
+    """Asks every source in turn. Runs in a telemetry process only: a wedged driver blocks it."""
+
+    def __init__(self) -> None:
+        self._cpu = Cpu()
+        self._nvml = Nvml()
+
+    def sample(self, detail: str = "") -> Snapshot:
+        """The CPU, then the GPUs in PCI order; what goes in and out only of the GPU `detail`."""
+        cpu = self._cpu.sample()
+        gpus = self._nvml.sample(detail)
+        return Snapshot(
+            time=time.time(),
+            devices=(cpu, *gpus.devices),
+            gpu_note=gpus.note,
+            links=gpus.links,
+        )

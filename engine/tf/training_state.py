@@ -1,0 +1,97 @@
+"""What a TensorFlow checkpoint holds: variables once, random state for every rank.
+
+The variables are written by `tf.train.Checkpoint` and read by any strategy. Nothing that is read
+can run code.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import keras
+import msgspec
+import numpy as np
+import tensorflow as tf
+
+from engine.tf.random_streams import States, Streams
+from engine.training.errors import TrainingFailed
+
+VARIABLES = "state"
+"""Prefix of TensorFlow's files."""
+
+
+class CheckpointMisfit(TrainingFailed):
+    """A checkpoint that this model and optimizer cannot take."""
+
+
+class RandomState(msgspec.Struct, frozen=True):
+    """The state of every generator that one rank draws from."""
+
+    python: tuple[int, tuple[int, ...], float | None]
+    numpy: tuple[str, tuple[int, ...], int, int, float]
+    keras: States
+
+
+def save(folder: Path, model: keras.Model, optimizer: keras.optimizers.Optimizer) -> None:
+    """Write the variables of model and optimizer into `folder`, which exists; by one rank."""
+    _variables(model, optimizer).write(str(folder / VARIABLES))
+
+
+def restore(folder: Path, model: keras.Model, optimizer: keras.optimizers.Optimizer) -> None:
+    """Take back what `save` wrote, under any strategy; by all ranks. `optimizer` is built.
+
+    Raises CheckpointMisfit when model or optimizer do not fit.
+    """
+    try:
+        _variables(model, optimizer).read(str(folder / VARIABLES)).assert_consumed()
+    except (AssertionError, ValueError, tf.errors.OpError) as error:
+        cause = str(error).strip().split("\n")[0].rstrip(".")
+        raise CheckpointMisfit(
+            f"The checkpoint {folder.name} does not fit this model and optimizer: {cause}. "
+            "Resume with the recipe and settings that it was saved with."
+        ) from error
+
+
+def save_own(folder: Path, rank: int, streams: Streams) -> None:
+    """Write the random state of this rank."""
+    version, words, gauss = random.getstate()
+    numpy_state: tuple[Any, ...] = np.random.get_state(legacy=True)  # type: ignore[assignment]
+    name, keys, position, has_gauss, cached = numpy_state
+    state = RandomState(
+        python=(version, words, gauss),
+        numpy=(str(name), tuple(keys.tolist()), int(position), int(has_gauss), float(cached)),
+        keras=streams.states(),
+    )
+    _own(folder, rank).write_bytes(msgspec.json.encode(state))
+
+
+def restore_own(folder: Path, rank: int, streams: Streams) -> None:
+    """Take the random state of this rank back; one that was not there then draws anew.
+
+    Raises CheckpointMisfit when the file is not what `save_own` wrote.
+    """
+    streams.start_anew()
+    path = _own(folder, rank)
+    if not path.exists():
+        return
+    try:
+        state = msgspec.json.decode(path.read_bytes(), type=RandomState)
+    except ValueError as error:
+        raise CheckpointMisfit(
+            f"{path.name} in the checkpoint {folder.name} is not what Traindeck saves: {error}. "
+            "Resume from another checkpoint."
+        ) from error
+    random.setstate(state.python)
+    name, keys, position, has_gauss, cached = state.numpy
+    np.random.set_state((name, np.array(keys, np.uint32), position, has_gauss, cached))
+    streams.go_to(state.keras)
+
+
+def _own(folder: Path, rank: int) -> Path:
+    return folder / f"rank{rank}.json"
+
+
+def _variables(model: keras.Model, optimizer: keras.optimizers.Optimizer) -> tf.train.Checkpoint:
+    return tf.train.Checkpoint(variables=list(model.variables), optimizer=list(optimizer.variables))

@@ -1,0 +1,113 @@
+"""The training loop, one for both frameworks: chunks of steps, with commands between them.
+
+```
+for every epoch:
+    for every chunk of K steps (about 100 ms):    <- all ranks agree here on K and on the commands
+        run the steps, fetch their figures once
+    for every chunk of validation batches:        <- and here
+        add up loss and metrics
+```
+"""
+
+from __future__ import annotations
+
+import time
+
+from engine.messages.channel import Alive
+from engine.messages.events import TrainingEnded, TrainingStarted, WorkerEvent
+from engine.runs.checkpoint_files import Position
+from engine.training.checkpoint_saver import Saver
+from engine.training.checkpoint_schedule import VALIDATION
+from engine.training.pace import Pace
+from engine.training.protocols import Session, Trainer
+from engine.training.reporter import Reporter
+from engine.training.step_boundary import Boundary
+
+
+class Loop:
+    """One worker's training, from `position` to the end or to a Stop."""
+
+    def __init__(self, trainer: Trainer, session: Session, position: Position) -> None:
+        self._trainer = trainer
+        self._session = session
+        self._position = position
+        self._leads = session.rank == 0
+        self._pace = Pace(session.spec.batch_size)
+        self._reporter = Reporter(trainer, session, self._pace)
+        self._saver = Saver(trainer, session, position)
+        self._boundary = Boundary(trainer, session, self._saver)
+
+    def run(self) -> None:
+        """Train; returns after `TrainingEnded`, with a last checkpoint saved if the disk takes it.
+
+        Raises LossNotFinite on every rank, if the spec wants that.
+        """
+        trainer, spec = self._trainer, self._session.spec
+        self._lead(
+            TrainingStarted(
+                step=self._position.step,
+                steps_per_epoch=trainer.steps_per_epoch,
+                epochs=spec.epochs,
+                total_steps=self._position.total_steps(trainer.steps_per_epoch, spec.epochs),
+                replicas=trainer.replicas,
+                parameters=trainer.parameters,
+            )
+        )
+        completed = True
+        while self._position.epoch < spec.epochs:
+            if not (self._train_epoch() and self._validate()):
+                completed = False
+                break
+        self._saver.want_what_is_due(self._position)
+        self._saver.want(["last"])
+        while not self._saver.save(self._position):
+            if not (completed and self._boundary.hold_for_disk(self._position)):
+                break
+        self._lead(TrainingEnded(self._position.step, completed))
+
+    def _train_epoch(self) -> bool:
+        """Do the rest of the epoch's steps; False when stopped."""
+        while (left := self._trainer.steps_per_epoch - self._position.batch) > 0:
+            position = self._position
+            # What is due after an epoch's last step is saved after its validation, not before:
+            # whoever resumes there need not validate again.
+            due = self._leads and self._saver.want_what_is_due(position)
+            wanted = min(left, self._pace.chunk, self._saver.steps_left(position.step))
+            ask, count = self._boundary.agree(wanted, due=due)
+            if not self._boundary.act(ask, position):
+                return False
+            self._session.alive = Alive("training", position.step)
+            begin, clock = time.time(), time.perf_counter()
+            figures = self._trainer.run_steps(position, count)
+            self._pace.trained(count, time.perf_counter() - clock)
+            self._position = Position(position.epoch, position.batch + count, position.step + count)
+            self._reporter.trained(self._position, figures, begin, time.time())
+        return True
+
+    def _validate(self) -> bool:
+        """Validate and close the epoch; False when stopped, and then the epoch is still open."""
+        trainer = self._trainer
+        self._session.alive = Alive("validation", self._position.step)
+        trainer.begin_validation()
+        done = 0
+        while done < trainer.validation_batches:
+            wanted = min(trainer.validation_batches - done, self._pace.validation_chunk)
+            ask, count = self._boundary.agree(wanted, due=False)
+            if not self._boundary.act(ask, self._position):
+                return False
+            self._session.alive = Alive("validation", self._position.step + done)
+            clock = time.perf_counter()
+            trainer.validate(done, count)
+            self._pace.validated(count, time.perf_counter() - clock)
+            done += count
+            self._reporter.progress(self._position, done)
+        metrics = {VALIDATION + name: value for name, value in trainer.end_validation().items()}
+        self._position = Position(self._position.epoch + 1, 0, self._position.step)
+        self._reporter.validated(self._position, metrics)
+        self._saver.validated(self._position.epoch, metrics)
+        return True
+
+    def _lead(self, event: WorkerEvent) -> None:
+        """Say something that all ranks know, once."""
+        if self._leads:
+            self._session.emit(event)

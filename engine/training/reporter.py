@@ -1,0 +1,107 @@
+"""What a worker says of its training while it trains: curves, progress, its own figures."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+
+from engine.messages.events import EpochEnded, Metrics, Notice, Points, Progress
+from engine.runs.checkpoint_files import Position
+from engine.training.errors import LossNotFinite
+from engine.training.pace import Pace
+from engine.training.protocols import Session, Trainer
+
+RANK_SECONDS = 1.0
+"""Least time between two reports of a rank's own figures."""
+
+CALM_STEPS = 100
+"""So many finite losses in a row end an episode of those that are not."""
+
+
+class Reporter:
+    """Rank 0 speaks of what all ranks share; every rank of its own figures."""
+
+    def __init__(self, trainer: Trainer, session: Session, pace: Pace) -> None:
+        self._trainer = trainer
+        self._session = session
+        self._pace = pace
+        self._leads = session.rank == 0
+        self._own_figures_due = 0.0
+        self._last_bad: int | None = None
+
+    def trained(
+        self, position: Position, figures: Mapping[str, list[float]], begin: float, end: float
+    ) -> None:
+        """Report the steps up to `position`, done between two times (seconds since the epoch).
+
+        `figures` are those of `Trainer.run_steps`. Raises LossNotFinite on every rank, if that is
+        to end the run.
+        """
+        step = position.step
+        points = []
+        if self._leads:
+            for name, values in figures.items():
+                steps = list(range(step - len(values) + 1, step + 1))
+                points.append(Points(f"train/{name}", steps, values))
+            speed = self._pace.samples_per_second
+            points.append(Points("train/samples_per_second", [step], [speed]))
+        now = time.monotonic()
+        if now >= self._own_figures_due:
+            self._own_figures_due = now + RANK_SECONDS
+            for name, value in self._trainer.rank_figures().items():
+                points.append(Points(f"rank/{self._session.rank}/{name}", [step], [value]))
+        if points:
+            self._session.emit(Metrics(begin, end, points))
+        self.progress(position)
+        self._look_at(figures, step)
+
+    def validated(self, position: Position, metrics: Mapping[str, float]) -> None:
+        """Report the end of an epoch and its validation; `position` is the one after it."""
+        if not self._leads:
+            return
+        step, now = position.step, time.time()
+        points = [Points(name, [step], [value]) for name, value in metrics.items()]
+        self._session.emit(Metrics(now, now, points))
+        self._session.emit(EpochEnded(position.epoch, step, dict(metrics)))
+
+    def progress(self, position: Position, validated: int = 0) -> None:
+        """Report where the training stands, `validated` batches into its epoch's validation."""
+        if not self._leads:
+            return
+        trainer, epochs = self._trainer, self._session.spec.epochs
+        steps = position.total_steps(trainer.steps_per_epoch, epochs) - position.step
+        batches = trainer.validation_batches * (epochs - position.epoch) - validated
+        self._session.emit(
+            Progress(
+                epoch=position.epoch + 1,
+                step=position.step,
+                samples_per_second=self._pace.samples_per_second,
+                step_seconds=self._pace.step_seconds,
+                seconds_left=self._pace.seconds_left(steps, batches),
+            )
+        )
+
+    def _look_at(self, figures: Mapping[str, list[float]], step: int) -> None:
+        """Say what is no number in the steps up to `step`, once per episode."""
+        spec, losses = self._session.spec, figures["loss"]
+        looked_at = [losses]
+        # Where gradients count, too; those of fp16 overflow now and then, by design.
+        if spec.on_nan == "skip" and spec.precision != "fp16":
+            looked_at.append(figures.get("gradient_norm", losses))
+        begin = step - len(losses) + 1
+        for place, values in enumerate(zip(*looked_at, strict=True)):
+            if all(map(math.isfinite, values)):
+                continue
+            if spec.on_nan == "stop":
+                raise LossNotFinite(losses[place], begin + place)
+            last, self._last_bad = self._last_bad, begin + place
+            if self._leads and (last is None or begin + place - last > CALM_STEPS):
+                self._session.emit(Notice(_NOTICES[spec.on_nan].format(begin + place), rank=0))
+
+
+_NOTICES = {
+    "continue": "The loss is not a finite number since step {}: try a smaller learning rate.",
+    "skip": "The loss or its gradients are not finite since step {}: the updates of such steps "
+    "are left out.",
+}

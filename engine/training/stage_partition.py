@@ -1,0 +1,119 @@
+"""Cutting a model into stages, for both frameworks: which layers go together, and what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from itertools import accumulate
+from typing import TypeVar
+
+from engine.training.errors import TrainingFailed
+
+Layer = TypeVar("Layer")
+Stage = TypeVar("Stage")
+
+
+class UncuttableModel(TrainingFailed):
+    """A model that does not come apart into as many stages as there are devices."""
+
+
+def in_stages(
+    layers: Sequence[Layer],
+    count: int,
+    trains: Callable[[Layer], bool],
+    size: Callable[[Layer], int],
+) -> list[list[Layer]]:
+    """The `layers` of a chain in `count` runs, whose largest has as few parameters as possible.
+
+    `trains(layer)`: whether it has a trainable parameter, as every stage must; `size(layer)`: its
+    number of parameters. Raises UncuttableModel.
+    """
+    blocks = _blocks(layers, trains)
+    if len(blocks) < count:
+        raise UncuttableModel(
+            f"The model cannot be cut into {count} stages: only {len(blocks)} of its layers have "
+            f"trainable parameters, and every stage needs one. Choose {max(1, len(blocks))} "
+            "devices or fewer, or define stages(model, count) in the recipe."
+        )
+    stages, begin = [], 0
+    for length in _balanced([sum(map(size, block)) for block in blocks], count):
+        stages.append([layer for block in blocks[begin : begin + length] for layer in block])
+        begin += length
+    return stages
+
+
+def check_stages(
+    stages: Sequence[Stage],
+    names: Mapping[int, str],
+    held: Callable[[Stage], Iterable[tuple[int, str]]],
+    trains: Callable[[Stage], bool],
+    instead: str,
+) -> None:
+    """Raise UncuttableModel unless every tensor of the model is in exactly one of `stages`.
+
+    `names`: of the model's tensors by their identity; `held(stage)`: identities and names of the
+    tensors of a stage; `instead`: the strategy that needs no stages.
+    """
+    owners: dict[int, int] = {}
+    for number, stage in enumerate(stages):
+        for key, name in held(stage):
+            owner = owners.setdefault(key, number)
+            if key not in names:
+                raise UncuttableModel(
+                    f"Stage {number} of the model has {name}, which is not in the model: "
+                    "stages(model, count) must return the model's own layers, not copies."
+                )
+            if owner != number:
+                raise UncuttableModel(
+                    f"Stages {owner} and {number} of the model share {names[key]}: stages are on "
+                    "different devices, so what is shared must lie in one of them. Define "
+                    f"stages(model, count) in the recipe so that it does, or choose {instead}."
+                )
+        if not trains(stage):
+            raise UncuttableModel(
+                f"Stage {number} of the model has no trainable parameter: let stages(model, "
+                "count) in the recipe give it one, or choose fewer devices."
+            )
+    for key, name in names.items():
+        if key not in owners:
+            raise UncuttableModel(
+                f"No stage of the model holds {name}: the stages that stages(model, count) in "
+                "the recipe returns must hold the whole model together."
+            )
+
+
+def _blocks(layers: Sequence[Layer], trains: Callable[[Layer], bool]) -> list[list[Layer]]:
+    """The layers in groups that belong together: each has one layer with trainable parameters.
+
+    Layers without any go with the one before them: what an activation or a pooling gives is
+    smaller, or no larger, than what it gets, and the former is what travels to the next stage.
+    """
+    blocks: list[list[Layer]] = [[]]
+    begun = False
+    for layer in layers:
+        if trains(layer):
+            if begun:
+                blocks.append([])
+            begun = True
+        blocks[-1].append(layer)
+    return blocks if begun else []
+
+
+def _balanced(sizes: Sequence[int], count: int) -> tuple[int, ...]:
+    """Lengths of `count` runs of `sizes`, none empty, whose largest sum is as small as possible."""
+    sums = list(accumulate(sizes, initial=0))
+
+    @cache
+    def best(begin: int, runs: int) -> tuple[int, tuple[int, ...]]:
+        """The largest sum, and the lengths, for `sizes[begin:]`."""
+        left = len(sizes) - begin
+        if runs == 1:
+            return sums[-1] - sums[begin], (left,)
+        options = []
+        for length in range(1, left - runs + 2):
+            largest, lengths = best(begin + length, runs - 1)
+            first = sums[begin + length] - sums[begin]
+            options.append((max(first, largest), (length, *lengths)))
+        return min(options)
+
+    return best(0, count)[1]

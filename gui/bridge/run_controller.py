@@ -1,0 +1,222 @@
+"""The one object of the window that talks to the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from PySide6.QtCore import QObject, Signal
+
+from engine import client
+from engine.client import CannotStart, CommandFailed, NoSuchRun, RunInfo
+from engine.messages.commands import Command, EmptyCache, Pause, Resume, SaveCheckpoint, Stop
+from engine.runs import device_queue
+from engine.runs.checkpoint_files import CheckpointInfo
+from engine.runs.device_queue import CannotMove, Where
+from engine.runs.run_index import RunIndex, newest_active
+from engine.runs.run_state import RunState
+from engine.spec.run_spec import RunSpec
+from gui.bridge.background import Background
+
+
+class ResumeRequest(NamedTuple):
+    """How a run that is over should go on."""
+
+    run_id: str
+    checkpoint: Path | None = None
+    """None: from its newest."""
+
+    spec: RunSpec | None = None
+    """Its settings from then on; None: as before."""
+
+    as_new: bool = False
+    """Whether a new run goes on, and this one stays as it is."""
+
+
+class RunController(QObject):
+    """Starts runs and asks things of the watched one; nothing here blocks the window."""
+
+    started = Signal(str)
+    """Id of a run that now has a supervisor: newly started or resumed."""
+
+    problems = Signal(list)
+    """list[engine.spec.run_spec.Problem]: why a run could not be started."""
+
+    resume_refused = Signal(str, str)
+    """Id of a run, and the sentences why it cannot go on."""
+
+    checkpoint_unusable = Signal(object, str, object)
+    """The ResumeRequest that met a damaged checkpoint, the name of that, and the Path of the intact
+    one before it."""
+
+    checkpoints_listed = Signal(object, list)
+    """RunInfo and list[CheckpointInfo], oldest first: the answer to `list_checkpoints`."""
+
+    failed = Signal(str)
+    """A sentence about something asked for that did not happen."""
+
+    first_found = Signal(object)
+    """Id of the run that the window should show when it opens, or None: the answer to
+    `find_first`."""
+
+    runs_listed = Signal(list)
+    """list[RunInfo], newest first: the answer to `refresh_runs`."""
+
+    unreadable_listed = Signal(list)
+    """list[UnreadableRun], newest first: those that were met and are not in `runs_listed`."""
+
+    def __init__(self, background: Background, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._background = background
+        self._index = RunIndex()
+        self._listing = self._list_again = False
+        self._starting = False
+        self._run_id: str | None = None
+        self._stop_asked = False
+
+    def watch(self, run_id: str | None) -> None:
+        """Make `run_id` the run that the commands below go to."""
+        self._run_id = run_id
+        self._stop_asked = False
+
+    def show_status(self, info: RunInfo) -> None:
+        """Take the newest state of the watched run; decides what the next Stop means."""
+        if info.id == self._run_id:
+            self._stop_asked = info.state is RunState.STOPPING or (
+                self._stop_asked and not info.state.is_over
+            )
+
+    def start(self, spec: RunSpec) -> None:
+        """Start a run: answered by `started`, or by `problems`."""
+        self._take_off(lambda: client.start(spec), self._fail)
+
+    def resume(self, request: ResumeRequest) -> None:
+        """Let a run that is over go on: answered by `started`, by `checkpoint_unusable`, or by
+        `resume_refused` (with settings of its own: by `problems`)."""
+
+        def work() -> str:
+            run_id, checkpoint, spec, as_new = request
+            if as_new:
+                return client.resume_as_new(run_id, checkpoint, spec)
+            client.resume(run_id, checkpoint, spec)
+            return run_id
+
+        self._take_off(work, partial(self._resume_failed, request))
+
+    def list_checkpoints(self, run_id: str) -> None:
+        """Look for the checkpoints of a run: answered by `checkpoints_listed`."""
+
+        def work() -> tuple[RunInfo, list[CheckpointInfo]]:
+            return client.look(run_id), client.run_checkpoints(run_id)
+
+        self._background.run(work, lambda both: self.checkpoints_listed.emit(*both), self._fail)
+
+    def pause(self) -> None:
+        """Ask the watched run to hold at the next step."""
+        self._send(Pause())
+
+    def pause_and_free(self) -> None:
+        """Ask the watched run to hold, with its model off the GPUs meanwhile."""
+        self._send(Pause(free_devices=True))
+
+    def resume_paused(self) -> None:
+        """Ask the watched run to go on after a pause."""
+        self._send(Resume())
+
+    def stop(self) -> None:
+        """Ask the watched run to save and leave; asked a second time, end it at once."""
+        self._send(Stop(now=self._stop_asked))
+        self._stop_asked = True
+
+    def save_checkpoint(self) -> None:
+        """Ask the watched run for a checkpoint now."""
+        self._send(SaveCheckpoint())
+
+    def empty_cache(self) -> None:
+        """Ask every worker of the watched run to give unused memory back."""
+        self._send(EmptyCache())
+
+    def move(self, run_id: str, where: Where) -> None:
+        """Change the place of a queued run: answered by `runs_listed`."""
+        work = partial(device_queue.move, run_id, where)
+        self._background.run(work, lambda _: self.refresh_runs(), self._fail)
+
+    def find_first(self) -> None:
+        """Find the run to begin with, before all are listed: answered by `first_found`."""
+        self._background.run(newest_active, self.first_found.emit, self._fail)
+
+    def refresh_runs(self) -> None:
+        """Look at every run: answered by `runs_listed`. While a look is under way, one more
+        follows it."""
+        if self._listing:
+            self._list_again = True
+        else:
+            self._list(self._index.runs)
+
+    def glance_at_runs(self) -> None:
+        """Look at the runs that may have changed: answered like `refresh_runs`. A second call
+        meanwhile changes nothing."""
+        if not self._listing:
+            self._list(self._index.glance)
+
+    def _list(self, look: Callable[[], list[RunInfo]]) -> None:
+        self._listing = True
+        self._background.run(look, self._runs_are, self._runs_failed)
+
+    def _take_off(self, work: Callable[[], str], failure: Callable[[Exception], None]) -> None:
+        if self._starting:
+            return  # the second click of a double click
+        self._starting = True
+
+        def failed(error: Exception) -> None:
+            self._starting = False
+            failure(error)
+
+        self._background.run(work, self._took_off, failed)
+
+    def _took_off(self, run_id: str) -> None:
+        self._starting = False
+        self._stop_asked = False
+        self.started.emit(run_id)
+
+    def _resume_failed(self, request: ResumeRequest, error: Exception) -> None:
+        match error:
+            case client.CheckpointUnusable(damaged=damaged, previous=Path() as previous):
+                self.checkpoint_unusable.emit(request, damaged, previous)
+            case CannotStart() | NoSuchRun() if request.spec is None:
+                self.resume_refused.emit(request.run_id, str(error))
+            case _:
+                self._fail(error)
+
+    def _send(self, command: Command) -> None:
+        if self._run_id is None:
+            return
+        work = partial(client.send, self._run_id, command)
+        self._background.run(work, lambda _: None, self._command_failed)
+
+    def _command_failed(self, error: Exception) -> None:
+        self._stop_asked = False
+        self._fail(error)
+
+    def _runs_are(self, infos: list[RunInfo]) -> None:
+        self._listing = False
+        self.runs_listed.emit(infos)
+        self.unreadable_listed.emit(self._index.unreadable)
+        if self._list_again:
+            self._list_again = False
+            self.refresh_runs()
+
+    def _runs_failed(self, error: Exception) -> None:
+        self._listing = False
+        self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        match error:
+            case CannotStart(problems=problems):
+                self.problems.emit(problems)
+            case CommandFailed() | NoSuchRun() | CannotMove() | OSError():
+                self.failed.emit(str(error))
+            case _:
+                raise error

@@ -1,0 +1,252 @@
+"""Tails one run's store and logs on a timer: the only bridge from the engine to the widgets."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import time
+from bisect import bisect_right
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from engine import client
+from engine.client import NoSuchRun, RunInfo
+from engine.runs.downsampling import FACTOR
+from engine.runs.run_state import RunStatus
+from engine.runs.store import FILE_NAME
+from engine.runs.store_reader import RunReader, StoredEvent
+from engine.system import paths
+from gui.bridge.log_tail import LogTail
+
+LIVE_MS = 100
+OVER_MS = 1000
+"""A run that is over may be resumed from elsewhere, so it is still looked at, seldom."""
+
+MOST_AT_ONCE = 2000
+"""New points of all series together that are read one by one; more are read as blocks, so that a
+frame of the window does not wait for them."""
+
+SERIES_AT_ONCE = 4
+"""Series that are read at a look while so many points come in: each has its turn. The first look at
+a run reads all of them: half a run is no picture of it."""
+
+LONGEST_ADDITION = 50_000
+"""With more new points than this, the whole curve is read anew as one of coarser blocks."""
+
+MOST_SHOWN = 50_000
+"""Points of a series that were added one by one; then it is read as a curve of blocks once more, so
+that a window that watches for days holds no more than that of each: some 2 to 4 MiB. One series at
+a look, because reading takes milliseconds."""
+
+ALIVE_EVERY = 1.0
+"""Seconds between two questions to the operating system whether the supervisor lives."""
+
+_LOG_NAME = re.compile(r"rank(\d+)\.log")
+
+
+class _Output(NamedTuple):
+    time: float
+    """When the file was last written, in seconds since the epoch."""
+
+    rank: int
+    lines: list[str]
+    has_gaps: bool
+    """Some lines before these were passed over."""
+
+
+class StoreReader(QObject):
+    """Follows the watched run, live, re-attached or over, by one code path."""
+
+    status_changed = Signal(object)
+    """RunInfo, whenever something in it changed."""
+
+    events = Signal(object)
+    """list[StoredEvent], oldest first."""
+
+    points = Signal(str, object)
+    """Series, and the StoredPoints to append."""
+
+    curve = Signal(str, object)
+    """The same, to replace what there was."""
+
+    log_lines = Signal(int, list)
+    """Rank, and list[str]: new lines of its output."""
+
+    log_cut = Signal()
+    """Not all that was printed is among `log_lines`; said before the lines that follow."""
+
+    trouble = Signal(str)
+    """A sentence: the run cannot be read."""
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._timer = QTimer(self)
+        self._timer.timeout.connect(self.poll)
+        self._reader: RunReader | None = None
+        self.watch(None)
+
+    def watch(self, run_id: str | None) -> None:
+        """Follow `run_id` from its beginning, or nothing."""
+        self._close()
+        self._run_id = run_id
+        self._info: RunInfo | None = None
+        self._status: RunStatus | None = None
+        self._looked = 0.0
+        self._seq = 0
+        self._generation = -1
+        self._counts: dict[str, int] = {}
+        self._shown: dict[str, int] = {}
+        self._tails: dict[int, LogTail] = {}
+        self._said = ""
+        if run_id is None:
+            self._timer.stop()
+        else:
+            self._timer.start(LIVE_MS)
+            self.poll()
+
+    def interval(self) -> int:
+        """Milliseconds from one look to the next."""
+        return self._timer.interval()
+
+    def poll(self) -> None:
+        """Read what is new now; the timer calls this."""
+        if self._run_id is None:
+            return
+        folder, changed = paths.run_folder(self._run_id), False
+        events: list[StoredEvent] = []
+        try:
+            # The state is read first and said last: who hears that a run is over has heard all.
+            changed = self._poll_store(self._run_id, folder)
+            events = self._new_events()
+        except (sqlite3.Error, msgspec.DecodeError, msgspec.ValidationError) as error:
+            self._close()
+            text = self.tr("The store of run {run} cannot be read: {error}. See {folder}.")
+            self._say(text.format(run=self._run_id, error=error, folder=folder))
+        except NoSuchRun as error:
+            self._say(str(error))
+        else:
+            self._said = ""
+        self._tell(events, self._new_output(folder))
+        if changed:
+            self.status_changed.emit(self._info)
+        over = self._said or (self._info is not None and self._info.state.is_over)
+        interval = OVER_MS if over else LIVE_MS
+        if self._run_id is not None and self._timer.interval() != interval:
+            self._timer.start(interval)
+
+    def _poll_store(self, run_id: str, folder: Path) -> bool:
+        """Read the curves; whether something changed about the run."""
+        if self._reader is None and (folder / FILE_NAME).exists():
+            self._reader = RunReader(folder)
+        changed = self._look(run_id, self._reader.status() if self._reader else None)
+        if self._reader is not None:
+            self._read_curves(self._reader)
+        return changed
+
+    def _new_events(self) -> list[StoredEvent]:
+        events = self._reader.events_after(self._seq) if self._reader else []
+        self._seq = events[-1].seq if events else self._seq
+        return events
+
+    def _tell(self, events: list[StoredEvent], output: list[_Output]) -> None:
+        """Tell both in their order, as far as it is known: lines have no times, but none of a file
+        is younger than the file. So what was printed before the window came stands behind all that
+        had happened when its rank last printed, and before what happened after that."""
+        told = 0
+        for printed in sorted(output, key=lambda each: each.time):
+            first = told
+            told = bisect_right(events, printed.time, lo=first, key=lambda each: each.time)
+            if told > first:
+                self.events.emit(events[first:told])
+            if printed.has_gaps:
+                self.log_cut.emit()
+            self.log_lines.emit(printed.rank, printed.lines)
+        if events[told:]:
+            self.events.emit(events[told:])
+
+    def _read_curves(self, reader: RunReader) -> None:
+        generation = reader.generation()
+        if generation != self._generation:
+            self._counts.clear()
+        self._generation = generation
+        counts = reader.counts()
+        unread = sum(counts.values()) - sum(self._counts.values())
+        # Who hears that a run is over has seen every point of it.
+        over = self._info is not None and self._info.state.is_over
+        floods, shortened = unread > MOST_AT_ONCE and not over, False
+        turns = SERIES_AT_ONCE if floods and self._counts else len(counts)
+        for series in [*(name for name in counts if name not in self._counts), *self._counts]:
+            if not turns:
+                break
+            known = self._counts.get(series, 0)
+            new, shown = counts.get(series, 0) - known, self._shown.get(series, 0)
+            is_new = series not in self._counts or new > LONGEST_ADDITION
+            if is_new or (new and shown + new > MOST_SHOWN and not shortened):
+                shortened = shortened or not is_new
+                curve, shown = reader.history(series), 0
+                self.curve.emit(series, curve)
+            elif new:
+                hurries = floods and new > FACTOR
+                read = reader.overview_after if hurries else reader.points_after
+                curve = read(series, known)
+                self.points.emit(series, curve)
+            else:
+                continue
+            turns -= 1
+            self._counts.pop(series, None)
+            self._counts[series] = curve.count
+            self._shown[series] = shown + len(curve.step)
+
+    def _look(self, run_id: str, status: RunStatus | None) -> bool:
+        """Look at the run again if its status changed or it may have died; whether it changed."""
+        now, before = time.monotonic(), self._info
+        if before is not None and now - self._looked < ALIVE_EVERY:
+            if status == self._status:
+                return False
+            if status is not None and _goes_on(before, status):
+                # Its spec is the same and need not be read ten times a second.
+                self._status = status
+                self._info = before._replace(status=status)
+                return True
+        self._status, self._looked = status, now
+        self._info = client.look(run_id)
+        return self._info != before
+
+    def _new_output(self, folder: Path) -> list[_Output]:
+        found = []
+        over = self._info is not None and self._info.state.is_over
+        for path in sorted((folder / "logs").glob("rank*.log")):
+            match = _LOG_NAME.fullmatch(path.name)
+            if match is None:
+                continue
+            rank = int(match[1])
+            try:
+                tail = self._tails.setdefault(rank, LogTail(path))
+                lines = tail.read(whole=over)
+                written = path.stat().st_mtime
+            except OSError as error:
+                text = self.tr("The log {path} cannot be read: {error}.")
+                self._say(text.format(path=path, error=error))
+                continue
+            if lines:
+                found.append(_Output(written, rank, lines, tail.has_gaps))
+        return found
+
+    def _say(self, sentence: str) -> None:
+        if sentence != self._said:
+            self._said = sentence
+            self.trouble.emit(sentence)
+
+    def _close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+
+def _goes_on(info: RunInfo, status: RunStatus) -> bool:
+    """Whether it is the same attempt, only further."""
+    same = (status.attempt, status.state) == (info.status.attempt, info.state)
+    return same and not info.state.is_over

@@ -1,0 +1,215 @@
+"""The strip of alarms above the devices: one line that opens; what is wrong, until it is over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from PySide6.QtCore import QEvent, QSize, Qt
+from PySide6.QtGui import QPixmap
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QSizePolicy,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from engine.client import RunInfo
+from engine.messages.events import Alarm, AttemptStarted, RunEnded
+from engine.runs.store_reader import StoredEvent
+from engine.telemetry.alarms import AlarmKind, Alarms, DeviceAlarm
+from engine.telemetry.snapshot import Snapshot
+from gui.style.theme import Theme, icon
+from gui.widgets.elided_label import ElidedLabel
+from gui.widgets.entry_fields import wrapped
+from gui.widgets.fitting_scroll import FittingScroll
+
+_LEAST_HEIGHT = 60
+"""Logical pixels of the sentences, when they are opened where there is little room."""
+
+_ICON = QSize(14, 14)
+
+
+class AlarmBar(QFrame):
+    """Shows the alarms of every device, and of the watched run those that only it can raise."""
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("card")
+        self.setAccessibleName(self.tr("Alarms"))
+        self._theme = theme
+        self._alarms = Alarms()
+        self._of_run: dict[str, DeviceAlarm] = {}
+        self._run_is_over = False
+        self._dismissed: set[tuple[str, float]] = set()
+        self._shown: list[DeviceAlarm] = []
+        self.lines: list[AlarmLine] = []
+        self._sign = QLabel()
+        self.heading = ElidedLabel()
+        self.heading.setObjectName("note")
+        self.open_button = QToolButton()
+        self.open_button.setObjectName("quiet")
+        self.open_button.setCheckable(True)
+        self.open_button.setAccessibleName(self.tr("Show the alarms in full"))
+        self.open_button.setToolTip(self.tr("Show the alarms in full"))
+        top = QHBoxLayout()
+        top.setSpacing(6)
+        top.addWidget(self._sign)
+        top.addWidget(self.heading, 1)
+        top.addWidget(self.open_button)
+        content = QWidget()
+        self._column = QVBoxLayout(content)
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.setSpacing(4)
+        self._scroll = FittingScroll(content, _LEAST_HEIGHT)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(10, 4, 6, 4)
+        layout.setSpacing(4)
+        layout.addLayout(top)
+        layout.addWidget(self._scroll)
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
+        self.open_button.toggled.connect(self._fold)
+        self._fold(False)
+        self.hide()
+
+    def take_snapshot(self, snapshot: Snapshot) -> None:
+        """Raise and end alarms by the newest figures of all devices."""
+        self._alarms.take(snapshot)
+        self._show()
+
+    def take_events(self, events: list[StoredEvent]) -> None:
+        """Take from the watched run what snapshots do not tell: that its device stands idle."""
+        for stored in events:
+            match stored.event:
+                case Alarm(device, AlarmKind.IDLE, text, raised):
+                    alarm = DeviceAlarm(device, AlarmKind.IDLE, text, stored.time)
+                    self._of_run.pop(alarm.id, None)
+                    if raised:
+                        self._of_run[alarm.id] = alarm
+                case AttemptStarted() | RunEnded():
+                    self._of_run.clear()
+                case _:
+                    pass
+        self._show()
+
+    def show_info(self, info: RunInfo) -> None:
+        """A run that is over, or was interrupted, wants nothing from its devices."""
+        self._run_is_over = info.state.is_over
+        self._show()
+
+    def clear_run(self) -> None:
+        """Another run is shown."""
+        self._of_run.clear()
+        self._run_is_over = False
+        self._show()
+
+    def set_theme(self, theme: Theme) -> None:
+        """Take the colours of `theme`."""
+        self._theme = theme
+        for line in self.lines:
+            line.set_theme(theme)
+        self._show_heading()
+
+    def event(self, event: QEvent) -> bool:
+        """Draw the signs for the screen that the window has been moved to."""
+        if event.type() is QEvent.Type.DevicePixelRatioChange:
+            self.set_theme(self._theme)
+        return super().event(event)
+
+    def _dismiss(self, alarm: DeviceAlarm) -> None:
+        self._dismissed.add((alarm.id, alarm.since))
+        self._show()
+
+    def _show(self) -> None:
+        """Make the lines, the worst first and then the oldest, if they are not as they should."""
+        active = [*self._alarms.active, *([] if self._run_is_over else self._of_run.values())]
+        self._dismissed &= {(alarm.id, alarm.since) for alarm in active}
+        wanted = sorted(
+            (alarm for alarm in active if (alarm.id, alarm.since) not in self._dismissed),
+            key=lambda alarm: (alarm.kind.severity != "error", alarm.since),
+        )
+        if wanted == self._shown:
+            return
+        self._shown = wanted
+        for line in self.lines:
+            self._column.removeWidget(line)
+            line.hide()
+            line.deleteLater()
+        self.lines = [
+            AlarmLine(alarm, self._theme, partial(self._dismiss, alarm)) for alarm in wanted
+        ]
+        for line in self.lines:
+            self._column.addWidget(line)
+        self._show_heading()
+        self.setVisible(bool(wanted))
+
+    def _show_heading(self) -> None:
+        """The worst alarm as far as it fits, and how many there are."""
+        if not self._shown:
+            return
+        worst, count = self._shown[0], len(self._shown)
+        text = self.tr("{count} alarms").format(count=count) if count > 1 else worst.text
+        is_open = self.open_button.isChecked()
+        if count > 1 and not is_open:
+            text = f"{text} · {worst.text}"
+        self.heading.setText(text)
+        self.heading.setToolTip(wrapped("\n".join(alarm.text for alarm in self._shown)))
+        self.heading.setProperty("tone", _tone(worst))
+        self.heading.style().polish(self.heading)
+        self._sign.setPixmap(_sign(worst, self._theme, self.devicePixelRatioF()))
+
+    def _fold(self, is_open: bool) -> None:
+        arrow = Qt.ArrowType.UpArrow if is_open else Qt.ArrowType.DownArrow
+        self.open_button.setArrowType(arrow)
+        self._scroll.setVisible(is_open)
+        self._show_heading()
+
+
+class AlarmLine(QWidget):
+    """One alarm: a sign, its sentence, and a button that puts it out of sight if it may go."""
+
+    def __init__(self, alarm: DeviceAlarm, theme: Theme, dismiss: Callable[[], None]) -> None:
+        super().__init__()
+        self.alarm = alarm
+        spoken = self.tr("Warning: {text}")
+        if alarm.kind.severity == "error":
+            spoken = self.tr("Error: {text}")
+        self.setAccessibleName(spoken.format(text=alarm.text))
+        self._sign = QLabel()
+        self.sentence = QLabel(alarm.text)
+        self.sentence.setObjectName("note")
+        self.sentence.setProperty("tone", _tone(alarm))
+        self.sentence.setTextFormat(Qt.TextFormat.PlainText)
+        self.sentence.setWordWrap(True)
+        self.sentence.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.sentence.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.dismiss = QToolButton()
+        self.dismiss.setText("×")
+        self.dismiss.setToolTip(self.tr("Dismiss: it comes back when it happens again"))
+        self.dismiss.setAccessibleName(self.tr("Dismiss this alarm"))
+        self.dismiss.setVisible(not alarm.kind.is_sticky)
+        self.dismiss.clicked.connect(dismiss)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(6)
+        top = Qt.AlignmentFlag.AlignTop
+        row.addWidget(self._sign, 0, top)
+        row.addWidget(self.sentence, 1)
+        row.addWidget(self.dismiss, 0, top)
+        self.set_theme(theme)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Colour the sign; the sentence takes its colour from the style sheet."""
+        self._sign.setPixmap(_sign(self.alarm, theme, self.devicePixelRatioF()))
+
+
+def _tone(alarm: DeviceAlarm) -> str:
+    return "bad" if alarm.kind.severity == "error" else "warning"
+
+
+def _sign(alarm: DeviceAlarm, theme: Theme, ratio: float) -> QPixmap:
+    colour = theme.bad if alarm.kind.severity == "error" else theme.warn
+    return icon("warning", colour).pixmap(_ICON, ratio)

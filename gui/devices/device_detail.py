@@ -1,0 +1,180 @@
+"""The window that shows all that is known of one device, while it is open."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import (
+    QDialog,
+    QDialogButtonBox,
+    QFrame,
+    QGridLayout,
+    QLabel,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
+
+from engine.telemetry.memory_attribution import MemoryUse
+from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
+from gui.devices import device_text as words
+from gui.devices.device_facts import Fact, facts
+from gui.devices.device_history import DevicePast
+from gui.devices.device_tables import (
+    FactTable,
+    slice_rows,
+    slices_captions,
+    user_rows,
+    users_captions,
+)
+from gui.devices.link_matrix import LinkMatrix, gpu_labels
+
+_SIZE = (780, 720)
+_COLUMNS = 2
+
+
+class DeviceDetail(QDialog):
+    """Facts, users of the memory, slices and links of one device; it follows the snapshots."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.resize(*_SIZE)
+        self.device_id = ""
+        self._heading = QLabel()
+        self._heading.setObjectName("ttl")
+        self.address = _note()
+        self.state = _note()
+        self.stale_note = _note()
+        self.stale_note.setProperty("tone", "warning")
+        self.stale_note.hide()
+        self._grid = QGridLayout()
+        self._grid.setHorizontalSpacing(14)
+        self._grid.setVerticalSpacing(4)
+        self._values: dict[str, QLabel] = {}
+        self.users = FactTable(users_captions(), self.tr("Who uses the memory"))
+        self.slices = FactTable(slices_captions(), self.tr("Slices"))
+        self.matrix = LinkMatrix()
+        self.past = DevicePast()
+        self._sections: dict[QWidget, QLabel] = {
+            self.users: _heading(self.tr("WHO USES THE MEMORY")),
+            self.slices: _heading(self.tr("SLICES (MIG)")),
+            self.matrix: _heading(self.tr("LINKS BETWEEN THE GPUS")),
+        }
+        self._lay_out()
+
+    def watch(self, id: str) -> None:
+        """Show the device `id` from now on."""
+        if id != self.device_id:
+            self.device_id = id
+            self.past.watch(id)
+            self._clear()
+
+    def show_device(
+        self, device: DeviceSnapshot, use: MemoryUse | None, snapshot: Snapshot
+    ) -> None:
+        """Show `device` as it is now; `snapshot` tells the links between all."""
+        self.setWindowTitle(words.title(device))
+        self._heading.setText(words.title(device))
+        self.address.setText(f"{device.id}  {device.pci_bus or ''}" * (device.kind == "gpu"))
+        self.state.setText(words.state(device))
+        self.state.setVisible(bool(words.state(device)))
+        self._show_facts(facts(device))
+        rows, tips = user_rows(use) if use is not None else ([], [])
+        self._show_section(self.users, bool(rows) and device.lost is None)
+        self.users.show_rows(rows, tips)
+        self._show_section(self.slices, bool(device.slices) and device.lost is None)
+        self.slices.show_rows(slice_rows(device.slices))
+        labels = gpu_labels(snapshot)
+        self._show_section(self.matrix, device.kind == "gpu" and len(labels) > 1)
+        self.matrix.show_links(labels, snapshot.links)
+
+    def set_stale(self, since: float | None) -> None:
+        """Say that the figures are of `since` (seconds since the epoch); None: they are new."""
+        self.stale_note.setText("" if since is None else words.no_news(since))
+        self.stale_note.setVisible(since is not None)
+
+    def value(self, caption: str) -> QLabel:
+        """What stands beside `caption`."""
+        return self._values[caption]
+
+    def _show_facts(self, found: list[Fact]) -> None:
+        captions = [fact.caption for fact in found]
+        if captions != list(self._values):
+            self._clear()
+            for number, caption in enumerate(captions):
+                self._add_fact(number, caption, len(captions))
+        for fact in found:
+            label = self._values[fact.caption]
+            label.setText(fact.value)
+            label.setToolTip(fact.reason)
+            spoken = f"{fact.value}, {fact.reason}" if fact.reason else fact.value
+            label.setAccessibleName(f"{fact.caption}: {spoken}")
+            if label.property("tone") != fact.tone:
+                label.setProperty("tone", fact.tone)
+                label.style().polish(label)
+
+    def _add_fact(self, number: int, caption: str, count: int) -> None:
+        lines = -(-count // _COLUMNS)
+        column, line = divmod(number, lines)
+        name = QLabel(caption)
+        name.setObjectName("mut")
+        value = QLabel()
+        value.setObjectName("fact")
+        value.setTextFormat(Qt.TextFormat.PlainText)
+        self._values[caption] = value
+        self._grid.addWidget(name, line, 2 * column)
+        self._grid.addWidget(value, line, 2 * column + 1)
+        self._grid.setColumnStretch(2 * column + 1, 1)
+
+    def _clear(self) -> None:
+        self._values = {}
+        while (item := self._grid.takeAt(0)) is not None:
+            widget = item.widget()
+            if widget is not None:
+                widget.hide()
+                widget.deleteLater()
+
+    def _lay_out(self) -> None:
+        content = QWidget()
+        content.setObjectName("content")
+        column = QVBoxLayout(content)
+        for label in (self._heading, self.address, self.state, self.stale_note):
+            column.addWidget(label)
+        column.addLayout(self._grid)
+        column.addSpacing(6)
+        column.addWidget(self.past)
+        for table, heading in self._sections.items():
+            column.addSpacing(6)
+            column.addWidget(heading)
+            column.addWidget(table)
+        column.addStretch(1)
+        scroll = QScrollArea()
+        scroll.setWidgetResizable(True)
+        scroll.setFrameShape(QFrame.Shape.NoFrame)
+        scroll.setWidget(content)
+        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
+        buttons.rejected.connect(self.reject)
+        layout = QVBoxLayout(self)
+        layout.addWidget(scroll, 1)
+        layout.addWidget(buttons)
+
+    def _show_section(self, table: QWidget, shown: bool) -> None:
+        table.setVisible(shown)
+        self._sections[table].setVisible(shown)
+
+
+def _heading(text: str) -> QLabel:
+    label = QLabel(text)
+    label.setObjectName("h")
+    return label
+
+
+def _note() -> QLabel:
+    label = QLabel()
+    label.setObjectName("note")
+    label.setTextFormat(Qt.TextFormat.PlainText)
+    label.setWordWrap(True)
+    label.setTextInteractionFlags(
+        Qt.TextInteractionFlag.TextSelectableByMouse
+        | Qt.TextInteractionFlag.TextSelectableByKeyboard
+    )
+    return label

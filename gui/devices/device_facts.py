@@ -1,0 +1,133 @@
+"""Everything a snapshot says of one device, as captions and values."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from engine.telemetry.alarm_text import hardware_reasons
+from engine.telemetry.snapshot import DeviceSnapshot
+from gui.devices import device_text as words
+from gui.style import formatting
+from gui.style.translation import translate
+
+
+class Fact(NamedTuple):
+    """One line of the details."""
+
+    caption: str
+    value: str
+    reason: str = ""
+    """Why there is no value."""
+
+    tone: str = ""
+    """`warning` or `bad` where somebody should look; never said by the colour alone."""
+
+
+def facts(device: DeviceSnapshot) -> list[Fact]:
+    """The facts in the order of the details; none while it does not answer or sleeps.
+
+    For a CPU only those that it has.
+    """
+    if device.lost is not None or device.asleep:
+        return []
+    found = [
+        _fact(
+            device,
+            translate("Devices", "Utilisation"),
+            "utilisation",
+            words.figure(device.utilisation, "%"),
+        ),
+        _memory(device),
+        _fact(
+            device,
+            translate("Devices", "Kept by the driver"),
+            "memory_reserved",
+            words.gib(device.memory_reserved),
+        ),
+        _temperature(device),
+        _fact(device, translate("Devices", "Power / limit"), "power", words.power(device)),
+        _fact(device, translate("Devices", "Clock"), "clock", words.figure(device.clock, "MHz")),
+        _fact(
+            device,
+            translate("Devices", "Memory clock"),
+            "memory_clock",
+            words.figure(device.memory_clock, "MHz"),
+        ),
+        _fact(device, translate("Devices", "Fan"), "fan", words.figure(device.fan, "%")),
+        _fact(
+            device, translate("Devices", "Performance state"), "performance_state", _state(device)
+        ),
+        _throttle(device),
+        _fact(
+            device,
+            translate("Devices", "Memory errors, repaired"),
+            "ecc_corrected",
+            _count(device.ecc_corrected),
+        ),
+        _uncorrected(device),
+        _rates(device, translate("Devices", "PCIe, sent / received"), "pcie_sent", "pcie_received"),
+        _rates(
+            device,
+            translate("Devices", "NVLink, sent / received"),
+            "nvlink_sent",
+            "nvlink_received",
+        ),
+    ]
+    if device.kind == "cpu":
+        return [fact for fact in found if fact.value != words.UNKNOWN]
+    return found
+
+
+def _fact(device: DeviceSnapshot, caption: str, field: str, value: str, tone: str = "") -> Fact:
+    unknown = value == words.UNKNOWN
+    reason = device.silent.get(field, translate("Devices", "not asked for yet")) if unknown else ""
+    return Fact(caption, value, reason, tone)
+
+
+def _memory(device: DeviceSnapshot) -> Fact:
+    text = words.of_total(device.memory_used, device.memory_total)
+    return _fact(device, translate("Devices", "Memory in use"), "memory_used", text)
+
+
+def _temperature(device: DeviceSnapshot) -> Fact:
+    text = words.temperature(device)
+    if words.is_hot(device):
+        text, tone = f"⚠ {text}", "warning"
+    else:
+        tone = ""
+    return _fact(device, translate("Devices", "Temperature / slowdown"), "temperature", text, tone)
+
+
+def _state(device: DeviceSnapshot) -> str:
+    return words.UNKNOWN if device.performance_state is None else f"P{device.performance_state}"
+
+
+def _throttle(device: DeviceSnapshot) -> Fact:
+    reasons = device.throttle_reasons
+    if reasons is None:
+        return _fact(device, translate("Devices", "Slowed down"), "throttle_reasons", words.UNKNOWN)
+    text = ", ".join(reasons) or translate("Devices", "no")
+    if hardware_reasons(device):
+        return Fact(translate("Devices", "Slowed down"), f"⚠ {text}", tone="warning")
+    return Fact(translate("Devices", "Slowed down"), text)
+
+
+def _uncorrected(device: DeviceSnapshot) -> Fact:
+    text = _count(device.ecc_uncorrected)
+    if device.ecc_uncorrected:
+        return Fact(translate("Devices", "Memory errors, not repaired"), f"⚠ {text}", tone="bad")
+    return _fact(
+        device, translate("Devices", "Memory errors, not repaired"), "ecc_uncorrected", text
+    )
+
+
+def _count(value: int | None) -> str:
+    return words.UNKNOWN if value is None else f"{value:,}"
+
+
+def _rates(device: DeviceSnapshot, caption: str, sent: str, received: str) -> Fact:
+    values = [words.known(getattr(device, name)) for name in (sent, received)]
+    if values == [None, None]:
+        return _fact(device, caption, sent, words.UNKNOWN)
+    texts = [words.UNKNOWN if each is None else f"{formatting.size(each)}/s" for each in values]
+    return Fact(caption, " / ".join(texts))

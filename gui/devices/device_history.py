@@ -1,0 +1,176 @@
+"""What a device has been doing for minutes or hours: a small chart per figure, with its gaps."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen, QPolygonF
+from PySide6.QtWidgets import QComboBox, QGridLayout, QHBoxLayout, QLabel, QVBoxLayout, QWidget
+
+from engine.telemetry.history import Array, DeviceHistory, Field
+from engine.telemetry.snapshot import Snapshot
+from gui.style.theme import theme_of
+from gui.style.translation import translate
+
+TEN_MINUTES, HOUR, SIX_HOURS = 600.0, 3600.0, 6 * 3600.0
+"""Seconds that can be looked back."""
+
+_NO_POINTS = np.empty(0)
+_CAPTION = 16
+"""Logical pixels of the line above a chart."""
+
+
+class _Figure(NamedTuple):
+    """How a field is drawn."""
+
+    field: Field
+    title: str
+    unit: str
+    factor: float = 1.0
+    top: float | None = None
+    """The highest value in sight; None: the highest there is."""
+
+
+def _figures() -> tuple[_Figure, ...]:
+    return (
+        _Figure("utilisation", translate("Devices", "Utilisation"), "%", top=100.0),
+        _Figure("memory_used", translate("Devices", "Memory"), "GiB", 1 / 2**30),
+        _Figure("temperature", translate("Devices", "Temperature"), "°C"),
+        _Figure("power", translate("Devices", "Power"), "W"),
+        _Figure("clock", translate("Devices", "Clock"), "MHz"),
+    )
+
+
+class DevicePast(QWidget):
+    """Remembers every device that it is shown, and draws the one that is watched."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._histories: dict[str, DeviceHistory] = {}
+        self._watched = ""
+        self.span = QComboBox()
+        self.span.addItem(self.tr("10 minutes"), TEN_MINUTES)
+        self.span.addItem(self.tr("1 hour"), HOUR)
+        self.span.addItem(self.tr("6 hours"), SIX_HOURS)
+        self.span.setAccessibleName(self.tr("Time span"))
+        self.span.currentTextChanged.connect(self._draw)
+        heading = QLabel(self.tr("THE LAST"))
+        heading.setObjectName("h")
+        top = QHBoxLayout()
+        top.addWidget(heading)
+        top.addWidget(self.span)
+        top.addStretch(1)
+        self.charts = {figure.field: Chart(figure, self) for figure in _figures()}
+        self._grid = QGridLayout()
+        self._grid.setSpacing(10)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addLayout(top)
+        layout.addLayout(self._grid)
+        self._shown: list[Chart] = []
+        self._grid.setColumnStretch(0, 1)
+        self._grid.setColumnStretch(1, 1)
+
+    def take_snapshot(self, snapshot: Snapshot) -> None:
+        """Remember what every device does now."""
+        for device in snapshot.devices:
+            self._histories.setdefault(device.id, DeviceHistory()).add(snapshot.time, device)
+        if self.isVisible():
+            self._draw()
+
+    def watch(self, id: str) -> None:
+        """Draw the device `id` from now on."""
+        self._watched = id
+        self._draw()
+
+    def _draw(self) -> None:
+        history = self._histories.get(self._watched)
+        if history is None:
+            return
+        seconds = self.span.currentData()
+        number = list(self._histories).index(self._watched)
+        for field, chart in self.charts.items():
+            chart.show_curve(*history.recent(field, seconds), seconds, number)
+        self._arrange([chart for chart in self.charts.values() if not chart.isHidden()])
+
+    def _arrange(self, shown: list[Chart]) -> None:
+        """Two in a line; the last one has a line of its own where they are odd."""
+        if shown == self._shown:
+            return
+        self._shown = shown
+        for number, chart in enumerate(shown):
+            is_alone = number == len(shown) - 1 and number % 2 == 0
+            self._grid.addWidget(chart, number // 2, number % 2, 1, 2 if is_alone else 1)
+
+
+class Chart(QWidget):
+    """One figure over time; hidden while nothing is known of it."""
+
+    def __init__(self, figure: _Figure, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._figure = figure
+        self._times = self._values = _NO_POINTS
+        self._seconds = 1.0
+        self._number = 0
+        self.setMinimumHeight(64)
+        self.hide()
+
+    def sizeHint(self) -> QSize:
+        """Room for a curve under its caption."""
+        return QSize(240, 72)
+
+    def show_curve(self, times: Array, values: Array, seconds: float, number: int) -> None:
+        """Draw `values` over `times`, the newest at the right end of `seconds`; NaN is a gap.
+
+        `number` decides the colour: the same as in the list.
+        """
+        self._times, self._values = times, values * self._figure.factor
+        self._seconds, self._number = seconds, number
+        self.setVisible(bool(np.isfinite(values).any()))
+        self.setAccessibleName(self.caption)
+        self.update()
+
+    @property
+    def caption(self) -> str:
+        """Title, newest value and highest value, such as `Power 612 W, at most 640 W`."""
+        if not np.isfinite(self._values).any():
+            return self._figure.title
+        newest, unit = self._values[-1], self._figure.unit
+        now = f"{newest:.0f} {unit}" if np.isfinite(newest) else "n/a"
+        text = self.tr("{figure} {now}, at most {most} {unit}")
+        most = f"{np.nanmax(self._values):.0f}"
+        return text.format(figure=self._figure.title, now=now, most=most, unit=unit)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the caption, and below it the curve from 0 up."""
+        theme = theme_of(self.palette())
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        font = painter.font()
+        font.setPixelSize(11)
+        painter.setFont(font)
+        painter.setPen(QColor(theme.muted))
+        painter.drawText(0, 0, self.width(), _CAPTION, Qt.AlignmentFlag.AlignLeft, self.caption)
+        place = QRectF(0, _CAPTION, self.width(), self.height() - _CAPTION - 1)
+        painter.setPen(QPen(QColor(theme.line), 1))
+        painter.drawLine(place.bottomLeft(), place.bottomRight())
+        painter.setPen(QPen(QColor(theme.curve(self._number)), 1.5))
+        for run in self._runs(place):
+            painter.drawPolyline(run)
+        painter.end()
+
+    def _runs(self, place: QRectF) -> list[QPolygonF]:
+        """The curve's pieces between its gaps."""
+        known = np.isfinite(self._values)
+        if not known.any():
+            return []
+        top = self._figure.top or max(float(np.nanmax(self._values)), 1.0)
+        left = place.right() - (self._times[-1] - self._times) * place.width() / self._seconds
+        height = place.bottom() - np.clip(self._values / top, 0, 1) * (place.height() - 2)
+        edges = np.flatnonzero(np.diff(np.concatenate(([False], known, [False]))))
+        return [
+            QPolygonF([QPointF(x, y) for x, y in zip(left[a:b], height[a:b], strict=True)])
+            for a, b in edges.reshape(-1, 2)
+        ]

@@ -1,0 +1,148 @@
+"""The card DEVICES: what every GPU and the CPU of this machine is doing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
+
+from engine.telemetry.memory_attribution import MemoryUse
+from engine.telemetry.snapshot import Snapshot
+from gui.devices import device_text as words
+from gui.devices.device_detail import DeviceDetail
+from gui.devices.device_row import DeviceRow
+from gui.style.translation import translate
+from gui.widgets.fitting_scroll import FittingScroll
+
+MOST_TALL_GPUS = 4
+"""With more GPUs than these every device gets one line only; beside GPUs the CPU always does."""
+
+_LEAST_HEIGHT = 82
+"""Logical pixels of the rows in sight, however little room there is: three of one line."""
+
+_GAP = 2
+"""Logical pixels between two rows."""
+
+
+class DeviceList(QFrame):
+    """A row per device, by its id; a device that was seen once keeps its row."""
+
+    detail_wanted = Signal(str)
+    """Id of the device whose details are open, or empty when they were closed."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("card")
+        self.setAccessibleName(self.tr("Devices"))
+        self._rows: dict[str, DeviceRow] = {}
+        self._snapshot: Snapshot | None = None
+        self._uses: Mapping[str, MemoryUse] = {}
+        self.detail = DeviceDetail(self)
+        self.detail.finished.connect(self._detail_closed)
+        heading = QLabel(self.tr("DEVICES"))
+        heading.setObjectName("h")
+        self.stale_note = QLabel()
+        self.gpu_note = QLabel()
+        for label in (self.stale_note, self.gpu_note):
+            label.setObjectName("note")
+        self.stale_note.setProperty("tone", "warning")
+        self.gpu_note.setWordWrap(True)
+        self.gpu_note.hide()
+        top = QHBoxLayout()
+        top.addWidget(heading)
+        top.addStretch(1)
+        top.addWidget(self.stale_note)
+        top.setContentsMargins(4, 0, 4, 0)
+        content = QWidget()
+        inside = QVBoxLayout(content)
+        inside.setContentsMargins(0, 0, 0, 0)
+        inside.setSpacing(0)
+        self._column = QVBoxLayout()
+        self._column.setSpacing(_GAP)
+        inside.addLayout(self._column)
+        self.gpu_note.setContentsMargins(4, 0, 4, 0)
+        inside.addWidget(self.gpu_note)
+        self.rows_area = FittingScroll(content, _LEAST_HEIGHT)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(6, 6, 6, 5)  # the rows keep room for the ring of the focus
+        layout.setSpacing(2)
+        layout.addLayout(top)
+        layout.addWidget(self.rows_area, 1)
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
+
+    def row(self, id: str) -> DeviceRow:
+        """The row of the device `id`."""
+        return self._rows[id]
+
+    def show_snapshot(self, snapshot: Snapshot) -> None:
+        """Show the devices as they are now."""
+        self._snapshot = snapshot
+        self.set_stale(None)
+        for device in snapshot.devices:
+            if device.id not in self._rows:
+                self._add_row(device.id)
+            self._rows[device.id].show_device(device, snapshot.time)
+        listed = {device.id for device in snapshot.devices}
+        for id, row in self._rows.items():
+            if id not in listed and row.device is not None and row.device.lost is None:
+                gone = msgspec.structs.replace(
+                    row.device, lost=gone_text(), lost_since=snapshot.time, utilisation=None
+                )
+                row.show_device(gone, snapshot.time)
+        kinds = [row.device.kind for row in self._rows.values() if row.device is not None]
+        gpus = kinds.count("gpu")
+        for row in self._rows.values():
+            is_cpu = row.device is not None and row.device.kind == "cpu"
+            row.set_flat(gpus > MOST_TALL_GPUS or (is_cpu and gpus > 0))
+            row.set_quiet(is_cpu and gpus > 0)
+        self.gpu_note.setText(snapshot.gpu_note)
+        self.gpu_note.setVisible(bool(snapshot.gpu_note))
+        self.detail.past.take_snapshot(snapshot)
+        self._show_detail()
+
+    def show_uses(self, uses: Mapping[str, MemoryUse]) -> None:
+        """Show who uses the memory of each GPU, by UUID."""
+        self._uses = uses
+        for id, row in self._rows.items():
+            row.show_use(uses.get(id))
+        self._show_detail()
+
+    def set_stale(self, since: float | None) -> None:
+        """Grey the rows: the last figures are of `since` (seconds since the epoch). None: they are
+        new."""
+        for row in self._rows.values():
+            row.set_stale(since)
+        self.stale_note.setText("" if since is None else words.no_news(since))
+        self.detail.set_stale(since)
+
+    def open_detail(self, id: str) -> None:
+        """Show everything that is known of the device `id`, in a window of its own."""
+        self.detail.watch(id)
+        self._show_detail()
+        self.detail.show()
+        self.detail.raise_()
+        self.detail.activateWindow()
+        self.detail_wanted.emit(id)
+
+    def _add_row(self, id: str) -> None:
+        row = DeviceRow(len(self._rows))
+        row.opened.connect(self.open_detail)
+        row.show_use(self._uses.get(id))
+        self._rows[id] = row
+        self._column.addWidget(row)
+
+    def _detail_closed(self) -> None:
+        self.detail.watch("")
+        self.detail_wanted.emit("")
+
+    def _show_detail(self) -> None:
+        row = self._rows.get(self.detail.device_id)
+        if row is not None and row.device is not None and self._snapshot is not None:
+            self.detail.show_device(row.device, row.use, self._snapshot)
+
+
+def gone_text() -> str:
+    """Why a device that was seen is lost."""
+    return translate("Devices", "The system does not list this device any more.")

@@ -1,0 +1,156 @@
+"""One device in the list of devices: what it looks like, and the keys and clicks that open it."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+
+from PySide6.QtCore import QRectF, Qt, Signal
+from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from engine.telemetry.memory_attribution import MemoryUse
+from engine.telemetry.snapshot import DeviceSnapshot
+from gui.devices import device_text as words
+from gui.devices.row_brush import Brush, Sample
+from gui.devices.row_painting import (
+    FLAT_HEIGHT,
+    SHOWN_SECONDS,
+    Face,
+    paint_flat,
+    paint_tall,
+    tall_height,
+)
+from gui.style.theme import theme_of
+from gui.widgets.entry_fields import wrapped
+
+_OPEN_KEYS = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
+
+
+class DeviceRow(QWidget):
+    """Paints one device; greyed when it is lost or when the figures are old."""
+
+    opened = Signal(str)
+    """Id of the device: somebody wants to know more about it."""
+
+    def __init__(self, number: int, parent: QWidget | None = None) -> None:
+        """`number` decides the colour: the same as in the plots."""
+        super().__init__(parent)
+        self._number = number
+        self._flat = self._quiet = False
+        self._old: float | None = None
+        self._device: DeviceSnapshot | None = None
+        self._use: MemoryUse | None = None
+        self._history: deque[Sample] = deque()
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.set_flat(False)
+
+    @property
+    def device(self) -> DeviceSnapshot | None:
+        """What is on display."""
+        return self._device
+
+    @property
+    def use(self) -> MemoryUse | None:
+        """Who uses its memory, as on display."""
+        return self._use
+
+    @property
+    def greyed(self) -> bool:
+        """Whether the figures are no news."""
+        return self._old is not None or (
+            self._device is not None and (self._device.lost is not None or self._device.asleep)
+        )
+
+    def set_flat(self, flat: bool) -> None:
+        """One line, for machines with many GPUs, or three."""
+        self._flat = flat
+        self.setFixedHeight(FLAT_HEIGHT if flat else tall_height(self._device))
+        self.update()
+
+    def set_quiet(self, quiet: bool) -> None:
+        """No colour of its own: a CPU beside GPUs is no curve in the plots."""
+        self._quiet = quiet
+        self.update()
+
+    def set_stale(self, since: float | None) -> None:
+        """Grey the row: the figures are of `since` (seconds since the epoch). None: they are
+        new."""
+        self._old = since
+        self._say()
+
+    def show_device(self, device: DeviceSnapshot, time: float) -> None:
+        """Show the device as it was at `time` (seconds since the epoch)."""
+        self._device = device
+        utilisation = words.known(device.utilisation)
+        if self._history and self._history[-1][0] > time:
+            self._history.clear()  # the clock was set back
+        self._history.append((time, math.nan if utilisation is None else utilisation / 100))
+        while self._history[0][0] < time - SHOWN_SECONDS:
+            self._history.popleft()
+        self.set_flat(self._flat)
+        self._say()
+
+    def show_use(self, use: MemoryUse | None) -> None:
+        """Show who uses the memory."""
+        self._use = use
+        self._say()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the row in the colours of the palette's theme."""
+        if self._device is None:
+            return
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        number = None if self._quiet else self._number
+        brush = Brush(painter, theme_of(self.palette()), self.greyed, number)
+        paint = paint_flat if self._flat else paint_tall
+        paint(brush, self.width(), Face(self._device, self._use, self._history))
+        if self.hasFocus():
+            brush.focus_ring(QRectF(self.rect()))
+        painter.end()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Enter opens the device; the arrows go to its neighbours."""
+        if event.key() in _OPEN_KEYS:
+            self._open()
+        elif event.key() == Qt.Key.Key_Down:
+            self.focusNextChild()
+        elif event.key() == Qt.Key.Key_Up:
+            self.focusPreviousChild()
+        else:
+            super().keyPressEvent(event)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        """Keep the click: the list behind has no use for it."""
+        event.accept()
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        """A click opens the device."""
+        inside = self.rect().contains(event.position().toPoint())
+        if event.button() is Qt.MouseButton.LeftButton and inside:
+            self._open()
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        """Show the ring of the focus."""
+        super().focusInEvent(event)
+        self.update()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        """Take the ring of the focus away."""
+        super().focusOutEvent(event)
+        self.update()
+
+    def _open(self) -> None:
+        if self._device is not None:
+            self.opened.emit(self._device.id)
+
+    def _say(self) -> None:
+        if self._device is not None:
+            spoken = words.spoken(self._device, self._use, self._old)
+            if spoken != self.accessibleName():
+                self.setAccessibleName(spoken)
+            self.setToolTip(wrapped(words.tip(self._device, self._use, self._old)))
+        self.update()

@@ -1,0 +1,120 @@
+"""The tables in the details of a GPU: who uses its memory, and the slices it is divided into."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTreeWidget, QTreeWidgetItem
+
+from engine.telemetry.memory_attribution import MemoryUse
+from engine.telemetry.snapshot import MigSlice
+from gui.devices import device_text as words
+from gui.style.translation import translate
+
+Row = tuple[str, ...]
+
+
+class FactTable(QTreeWidget):
+    """Rows of text; written anew only where they changed, so that a selection stays."""
+
+    def __init__(self, captions: Sequence[str], name: str) -> None:
+        super().__init__()
+        self.setAccessibleName(name)
+        self.setRootIsDecorated(False)
+        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self.setHeaderLabels(list(captions))
+        self.header().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        self.header().setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
+        self.header().setStretchLastSection(False)
+
+    def show_rows(self, rows: Sequence[Row], tips: Sequence[str] = ()) -> None:
+        """Show `rows`, each with its tooltip in `tips` where there is one."""
+        for number, row in enumerate(rows):
+            item = self.topLevelItem(number)
+            if item is None:
+                item = QTreeWidgetItem()
+                self.addTopLevelItem(item)
+            tip = tips[number] if number < len(tips) else ""
+            for column, text in enumerate(row):
+                if item.text(column) != text:
+                    item.setText(column, text)
+                if item.toolTip(column) != tip:
+                    item.setToolTip(column, tip)
+        while self.topLevelItemCount() > len(rows):
+            self.takeTopLevelItem(self.topLevelItemCount() - 1)
+        line = max(self.sizeHintForRow(0), 20)
+        self.setFixedHeight(self.header().sizeHint().height() + line * len(rows) + 6)
+
+
+def user_rows(use: MemoryUse) -> tuple[list[Row], list[str]]:
+    """Who uses the memory, as rows under `users_captions`, and their tooltips."""
+    rows: list[Row] = []
+    tips = []
+    for each in use.ours:
+        worker = each.worker
+        parts = (each.tensors, each.cache, each.context)
+        who = translate("Devices", "{run}, rank {rank}").format(run=worker.run, rank=worker.rank)
+        amounts = [words.gib(amount) for amount in (each.total, *parts)]
+        rows.append((who, str(worker.pid), translate("Devices", "own run"), *amounts))
+        tips.append(_not_split() if each.tensors is None else "")
+    for process in sorted(use.others, key=lambda process: -(process.memory or 0)):
+        name = process.name or words.UNKNOWN
+        user, memory = process.user or words.UNKNOWN, words.gib(process.memory)
+        rows.append((name, str(process.pid), user, memory, "", "", ""))
+        tips.append(_shared() if process.memory is None else "")
+    if use.unnamed:
+        rows.append(
+            (translate("Devices", "nobody we can name"), "", "", words.gib(use.unnamed), "", "", "")
+        )
+        tips.append(
+            translate(
+                "Devices", "In use, but neither a listed process nor a run of ours accounts for it."
+            )
+        )
+    if use.reserved:
+        rows.append(
+            (translate("Devices", "the driver"), "", "", words.gib(use.reserved), "", "", "")
+        )
+        tips.append(translate("Devices", "What the driver keeps for itself."))
+    return rows, tips
+
+
+def slice_rows(slices: Sequence[MigSlice]) -> list[Row]:
+    """The slices as rows under `slices_captions`."""
+    return [
+        (each.name, words.of_total(each.memory_used, each.memory_total), each.uuid)
+        for each in slices
+    ]
+
+
+def users_captions() -> Row:
+    """Of the table of those who use the memory."""
+    return (
+        translate("Devices", "Who"),
+        translate("Devices", "pid"),
+        translate("Devices", "user"),
+        translate("Devices", "Memory"),
+        translate("Devices", "tensors"),
+        translate("Devices", "cache"),
+        translate("Devices", "context"),
+    )
+
+
+def slices_captions() -> Row:
+    """Of the table of slices."""
+    return (
+        translate("Devices", "Slice"),
+        translate("Devices", "In use"),
+        translate("Devices", "UUID"),
+    )
+
+
+def _shared() -> str:
+    return translate("Devices", "The driver does not count its memory by process.")
+
+
+def _not_split() -> str:
+    return translate(
+        "Devices",
+        "Not available: the worker has not reported yet, or reports the sum of several GPUs.",
+    )

@@ -1,0 +1,251 @@
+"""What is said of a device in words: its figures, its state, and who uses its memory."""
+
+from __future__ import annotations
+
+import math
+import time
+
+from engine.telemetry.alarm_text import hardware_reasons
+from engine.telemetry.memory_attribution import MemoryUse, RunUse, described
+from engine.telemetry.snapshot import DeviceSnapshot, GpuProcess, MigSlice
+from gui.style.translation import translate
+
+UNKNOWN = "n/a"
+NEAR_SLOWDOWN = 5.0
+"""Degrees Celsius below the slowdown threshold from which on a GPU counts as hot."""
+
+GIB = 2**30
+
+
+def known(value: float | None) -> float | None:
+    """`value`, or None where it is not a finite number."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+def figure(value: float | None, unit: str) -> str:
+    """`94 %`, or `n/a`."""
+    return UNKNOWN if known(value) is None else f"{value:.0f} {unit}"
+
+
+def gib(value: float | None) -> str:
+    """`40.0 GiB`, or `n/a`."""
+    return UNKNOWN if known(value) is None else f"{(value or 0) / GIB:.1f} GiB"
+
+
+def of_total(used: float | None, total: float | None, unit: str = "GiB") -> str:
+    """`40.0 of 80.0 GiB`; the total only where it is known."""
+    if known(used) is None:
+        return UNKNOWN
+    amount = f"{(used or 0) / GIB:.1f}"
+    if not known(total):
+        return f"{amount} {unit}"
+    text = translate("Devices", "{used} of {total} {unit}")
+    return text.format(used=amount, total=f"{(total or 0) / GIB:.1f}", unit=unit)
+
+
+def clock(seconds: float | None) -> str:
+    """Local time of day, `14:02:11`; empty where it is not known."""
+    if known(seconds) is None:
+        return ""
+    try:
+        return time.strftime("%H:%M:%S", time.localtime(seconds))
+    except (OverflowError, ValueError, OSError):
+        return ""  # no calendar has that day
+
+
+def no_news(since: float) -> str:
+    """`no news since 14:02:11`."""
+    return translate("Devices", "no news since {time}").format(time=clock(since))
+
+
+def title(device: DeviceSnapshot) -> str:
+    """`GPU 1 NVIDIA H100`."""
+    if device.kind != "gpu":
+        return device.name
+    text = translate("Devices", "GPU {label} {name}")
+    return text.format(label=device.label, name=device.name)
+
+
+def short_name(device: DeviceSnapshot) -> str:
+    """`H100 80GB`: every GPU here is of the same vendor."""
+    return device.name.removeprefix("NVIDIA ") or device.name
+
+
+def temperature(device: DeviceSnapshot) -> str:
+    """`83 / 90 °C`: now, and where it slows itself down."""
+    return _against(device.temperature, device.temperature_slowdown, "°C")
+
+
+def power(device: DeviceSnapshot) -> str:
+    """`612 / 700 W`: now, and what it may take."""
+    return _against(device.power, device.power_limit, "W")
+
+
+def is_hot(device: DeviceSnapshot) -> bool:
+    """Whether it is near the temperature at which it slows itself down."""
+    now, limit = known(device.temperature), known(device.temperature_slowdown)
+    return now is not None and limit is not None and now >= limit - NEAR_SLOWDOWN
+
+
+def needs_a_look(device: DeviceSnapshot) -> bool:
+    """Whether it is hot, or slowed down by more than its settings."""
+    return is_hot(device) or bool(hardware_reasons(device))
+
+
+def lost_since(device: DeviceSnapshot) -> str:
+    """`lost since 14:02:11`."""
+    since = clock(device.lost_since)
+    if not since:
+        return translate("Devices", "lost")
+    return translate("Devices", "lost since {time}").format(time=since)
+
+
+def state(device: DeviceSnapshot) -> str:
+    """Why there are no figures of it, in a sentence; empty while it answers."""
+    if device.lost is not None:
+        return f"✕ {lost_since(device).capitalize()}: {device.lost}"
+    why = translate("Devices", "Powered down. It is left alone, because asking would wake it.")
+    return f"☾ {why}" if device.asleep else ""
+
+
+def divided(device: DeviceSnapshot) -> str:
+    """`MIG ×3`: how many devices the GPU is divided into."""
+    return f"MIG ×{len(device.slices)}"
+
+
+def slice_line(slice: MigSlice) -> str:
+    """`1g.10gb: 3.2 of 9.8 GiB`."""
+    return f"{slice.name or slice.uuid}: {of_total(slice.memory_used, slice.memory_total)}"
+
+
+def busy(use: MemoryUse | None) -> str:
+    """`python of guest, 12.3 GiB`: who else works there; empty if nobody does."""
+    if use is None or not use.is_busy:
+        return ""
+    if not use.others:
+        return translate("Devices", "somebody, {amount}").format(amount=gib(use.unnamed))
+    first = max(use.others, key=lambda process: process.memory or 0)
+    text = translate("Devices", "{process}, {amount}")
+    if len(use.others) > 1:
+        text = translate("Devices", "{process} and {count} more, {amount}")
+    amount = gib(use.of_others or use.unnamed or 0)
+    return text.format(process=described(first), count=len(use.others) - 1, amount=amount)
+
+
+def spoken(device: DeviceSnapshot, use: MemoryUse | None = None, old: float | None = None) -> str:
+    """What a screen reader says of a row; `old` is the time of the figures, if they are no news."""
+    if device.lost is not None:
+        return f"{title(device)}, {lost_since(device)}: {device.lost}"
+    parts = [title(device)]
+    if old is not None:
+        parts.append(no_news(old))
+    if device.asleep:
+        return ", ".join([*parts, translate("Devices", "asleep")])
+    load, memory = (
+        figure(device.utilisation, "%"),
+        of_total(device.memory_used, device.memory_total),
+    )
+    parts.append(translate("Devices", "utilisation {value}").format(value=load))
+    parts.append(translate("Devices", "memory {value}").format(value=memory))
+    if is_hot(device):
+        parts.append(translate("Devices", "hot: {value}").format(value=temperature(device)))
+    if device.throttle_reasons:
+        reasons = ", ".join(device.throttle_reasons)
+        parts.append(translate("Devices", "slowed down: {reasons}").format(reasons=reasons))
+    if device.slices:
+        parts.append(translate("Devices", "divided in {count}").format(count=len(device.slices)))
+    if busy(use):
+        parts.append(translate("Devices", "busy: {who}").format(who=busy(use)))
+    return ", ".join(parts)
+
+
+def tip(device: DeviceSnapshot, use: MemoryUse | None = None, old: float | None = None) -> str:
+    """The tooltip of a row, in lines."""
+    lines = [title(device)] + [device.id] * (device.kind == "gpu")
+    if device.lost is not None:
+        return "\n".join([*lines, state(device)])
+    if old is not None:
+        text = translate("Devices", "No news since {time}: these are the last figures.")
+        lines.append(text.format(time=clock(old)))
+    if device.asleep:
+        return "\n".join([*lines, state(device)])
+    for caption, text, field in (
+        (translate("Devices", "Utilisation"), figure(device.utilisation, "%"), "utilisation"),
+        (translate("Devices", "Temperature"), temperature(device), "temperature"),
+        (translate("Devices", "Power"), power(device), "power"),
+    ):
+        if device.kind == "gpu" or text != UNKNOWN:
+            lines.append(f"{caption} {with_reason(device, text, field)}")
+    if device.throttle_reasons:
+        text = translate("Devices", "Slowed down: {reasons}")
+        lines.append(text.format(reasons=", ".join(device.throttle_reasons)))
+    memory = of_total(device.memory_used, device.memory_total)
+    memory = with_reason(device, memory, "memory_used")
+    text = translate("Devices", "Memory {amount}, by everybody on this machine")
+    lines.append(text.format(amount=memory))
+    if use is not None:
+        lines += memory_lines(use)
+        if not use.others_known:
+            text = translate("Devices", "Processes {unknown}")
+            lines.append(text.format(unknown=with_reason(device, UNKNOWN, "processes")))
+    lines += [slice_line(slice) for slice in device.slices]
+    return "\n".join(lines)
+
+
+def with_reason(device: DeviceSnapshot, text: str, field: str) -> str:
+    """`text`; where that is `n/a`, with the reason why."""
+    reason = device.silent.get(field, "")
+    return f"{text} ({reason})" if text == UNKNOWN and reason else text
+
+
+def memory_lines(use: MemoryUse) -> list[str]:
+    """Who uses how much of a GPU's memory, a line each."""
+    lines = [f"– {run_line(each)}" for each in use.ours]
+    by_size = sorted(use.others, key=lambda process: -(process.memory or 0))
+    lines += [f"– {process_line(process)}" for process in by_size]
+    if use.unnamed and use.unnamed >= 0.05 * GIB:
+        text = translate("Devices", "– nobody we can name: {amount}")
+        lines.append(text.format(amount=gib(use.unnamed)))
+    if use.reserved:
+        text = translate("Devices", "– kept by the driver: {amount}")
+        lines.append(text.format(amount=gib(use.reserved)))
+    if use.free is not None:
+        lines.append(translate("Devices", "– free: {amount}").format(amount=gib(use.free)))
+    return lines
+
+
+def run_line(use: RunUse) -> str:
+    """`digits · ddp × 2 · #7, rank 0 (pid 12): 40.0 GiB (tensors 30.1, cache 8.0, context 1.9)`."""
+    worker = use.worker
+    parts = [
+        f"{name} {amount / GIB:.1f}"
+        for name, amount in (
+            (translate("Devices", "tensors"), use.tensors),
+            (translate("Devices", "cache"), use.cache),
+            (translate("Devices", "context"), use.context),
+        )
+        if amount is not None
+    ]
+    split = f" ({', '.join(parts)})" if parts else ""
+    text = translate("Devices", "{run}, rank {rank} (pid {pid}): {amount}")
+    who = text.format(run=worker.run, rank=worker.rank, pid=worker.pid, amount=_amount(use.total))
+    return who + split
+
+
+def process_line(process: GpuProcess) -> str:
+    """`python of guest (pid 4242): 12.3 GiB`."""
+    name, amount = described(process), _amount(process.memory)
+    if not process.name:
+        return f"{name}: {amount}"
+    text = translate("Devices", "{process} (pid {pid}): {amount}")
+    return text.format(process=name, pid=process.pid, amount=amount)
+
+
+def _amount(value: float | None) -> str:
+    return translate("Devices", "amount not available") if value is None else gib(value)
+
+
+def _against(now: float | None, limit: float | None, unit: str) -> str:
+    if known(now) is None:
+        return UNKNOWN
+    return f"{now:.0f} / {limit:.0f} {unit}" if known(limit) else f"{now:.0f} {unit}"

@@ -1,0 +1,125 @@
+"""A small table of the links between all GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QDialog,
+    QDialogButtonBox,
+    QHeaderView,
+    QLabel,
+    QTableWidget,
+    QTableWidgetItem,
+    QVBoxLayout,
+    QWidget,
+)
+
+from engine.telemetry.gpu_topology import KINDS, link_kinds
+from engine.telemetry.snapshot import Link, LinkKind, Snapshot
+from gui.style.translation import translate
+
+
+def short(kind: LinkKind) -> str:
+    """`kind` in a cell."""
+    return {
+        "NVLink": "NVL",
+        "PCIe switch": translate("Links", "switch"),
+        "host bridge": translate("Links", "host"),
+        "NUMA node": "NUMA",
+        "system": translate("Links", "system"),
+        "unknown": "?",
+    }[kind]
+
+
+def meaning(kind: LinkKind) -> str:
+    """`kind` as the end of a sentence."""
+    return {
+        "NVLink": translate("Links", "joined by NVLink, the fastest way"),
+        "PCIe switch": translate("Links", "behind the same PCIe switch"),
+        "host bridge": translate("Links", "behind the same host bridge of the CPU"),
+        "NUMA node": translate("Links", "on the same CPU, over its inner connections"),
+        "system": translate(
+            "Links", "on different CPUs, over the connection between their sockets"
+        ),
+        "unknown": translate("Links", "the driver does not say how they are joined"),
+    }[kind]
+
+
+class LinkMatrix(QTableWidget):
+    """GPUs against GPUs: what joins each pair, the best kind in bold."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setAccessibleName(self.tr("Links between the GPUs"))
+        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.setSelectionMode(QAbstractItemView.SelectionMode.NoSelection)
+        self.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        self.horizontalHeader().setMinimumSectionSize(36)
+        self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        self._shown: tuple[dict[str, str], tuple[Link, ...]] | None = None
+
+    def show_links(self, labels: Mapping[str, str], links: Sequence[Link]) -> None:
+        """Show `links` between the GPUs of `labels` (by UUID, in their order)."""
+        wanted = (dict(labels), tuple(links))
+        if wanted == self._shown:
+            return
+        self._shown = wanted
+        kinds = link_kinds(links)
+        names = [self.tr("GPU {label}").format(label=label) for label in labels.values()]
+        self.setRowCount(len(names))
+        self.setColumnCount(len(names))
+        self.setVerticalHeaderLabels(names)
+        self.setHorizontalHeaderLabels(list(labels.values()))
+        for row, (first, name) in enumerate(zip(labels, names, strict=True)):
+            for column, (second, other) in enumerate(zip(labels, names, strict=True)):
+                if row == column:
+                    self.setItem(row, column, _cell("–", name))
+                    continue
+                kind = kinds.get(frozenset((first, second)), "unknown")
+                text = self.tr("{first} and {second}: {meaning}")
+                text = text.format(first=name, second=other, meaning=meaning(kind))
+                item = _cell(short(kind), text)
+                if kind == KINDS[0]:
+                    font = item.font()
+                    font.setBold(True)
+                    item.setFont(font)
+                self.setItem(row, column, item)
+        self.resizeRowsToContents()
+        height = self.horizontalHeader().sizeHint().height() + self.verticalHeader().length()
+        self.setFixedHeight(height + 12)
+
+
+class LinksDialog(QDialog):
+    """The matrix in a window of its own, with what its words mean."""
+
+    def __init__(self, snapshot: Snapshot, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.setWindowTitle(self.tr("Links between the GPUs"))
+        self.matrix = LinkMatrix()
+        self.matrix.show_links(gpu_labels(snapshot), snapshot.links)
+        legend = QLabel("\n".join(f"{short(kind)}: {meaning(kind)}" for kind in KINDS))
+        legend.setObjectName("note")
+        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
+        buttons.rejected.connect(self.reject)
+        layout = QVBoxLayout(self)
+        layout.addWidget(self.matrix, 1)
+        layout.addWidget(legend)
+        layout.addWidget(buttons)
+        self.resize(520, 420)
+
+
+def gpu_labels(snapshot: Snapshot) -> dict[str, str]:
+    """The labels of the GPUs, by UUID."""
+    return {device.id: device.label for device in snapshot.devices if device.kind == "gpu"}
+
+
+def _cell(text: str, said: str) -> QTableWidgetItem:
+    item = QTableWidgetItem(text)
+    item.setTextAlignment(Qt.AlignmentFlag.AlignCenter)
+    item.setToolTip(said)
+    item.setData(Qt.ItemDataRole.AccessibleTextRole, said)
+    return item

@@ -1,0 +1,65 @@
+"""How the memory of a device is divided into the segments of its bar; no painting."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from engine.telemetry.memory_attribution import MemoryUse
+from engine.telemetry.snapshot import DeviceSnapshot
+from gui.devices.device_text import known
+
+SegmentKind = Literal["tensors", "cache", "context", "ours", "others", "unnamed", "reserved"]
+
+
+class Segment(NamedTuple):
+    """A part of the bar."""
+
+    kind: SegmentKind
+    part: float
+    """Of the whole bar, above 0."""
+
+
+def segments(device: DeviceSnapshot, use: MemoryUse | None) -> list[Segment]:
+    """The parts of the device's memory from left to right; together at most 1.
+
+    Where nobody has said yet who uses it (`use` is None), all that is in use is `ours`.
+    """
+    total = known(device.memory_total)
+    if not total or total < 0:
+        return []
+    if use is None:
+        amounts: list[tuple[SegmentKind, float]] = [
+            ("ours", known(device.memory_used) or 0.0),
+            ("reserved", known(device.memory_reserved) or 0.0),
+        ]
+    else:
+        amounts = [
+            ("tensors", sum(each.tensors or 0 for each in use.ours)),
+            ("cache", sum(each.cache or 0 for each in use.ours)),
+            ("context", sum(each.context or 0 for each in use.ours)),
+            ("ours", sum(each.rest for each in use.ours)),
+            ("others", use.of_others),
+            ("unnamed", _not_divided(device, use)),
+            ("reserved", use.reserved or 0),
+        ]
+    found, room = [], 1.0
+    for kind, amount in amounts:
+        part = min(amount / total, room)
+        if part > 0:
+            found.append(Segment(kind, part))
+            room -= part
+    return found
+
+
+def filled(device: DeviceSnapshot) -> float | None:
+    """The part of the memory in use, 0 to 1; None where it is not known."""
+    used, total = known(device.memory_used), known(device.memory_total)
+    return None if used is None or not total or total < 0 else min(max(used / total, 0.0), 1.0)
+
+
+def _not_divided(device: DeviceSnapshot, use: MemoryUse) -> float:
+    """What belongs to nobody we can name: also where it cannot be told from what is ours."""
+    if use.unnamed is not None:
+        return use.unnamed
+    named = sum(each.total or 0 for each in use.ours) + use.of_others
+    return max(0.0, (known(device.memory_used) or 0.0) - named)

@@ -1,0 +1,167 @@
+"""The strokes that rows of devices are painted with: text, bars, the curve of the last minutes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from PySide6.QtCore import QPointF, QRect, QRectF, QSizeF, Qt
+from PySide6.QtGui import (
+    QBrush,
+    QColor,
+    QFont,
+    QFontMetrics,
+    QPainter,
+    QPainterPath,
+    QPen,
+    QPolygonF,
+)
+
+from gui.devices.memory_bar import Segment, SegmentKind
+from gui.style.theme import Theme
+
+Sample = tuple[float, float]
+"""Seconds since the epoch, and a part from 0 to 1 (NaN: not known)."""
+
+LONGEST_STEP = 8.0
+"""Seconds between two samples that are still one curve: nobody looked, so it was asked seldom."""
+
+_ALPHA: dict[SegmentKind, int] = {"tensors": 255, "cache": 150, "context": 85}
+_LEAST_BAR = 4.0
+"""Logical pixels of a bar that is not empty."""
+
+_AMBER, _RED = 0.80, 0.95
+"""Parts of the memory in use."""
+
+
+class Brush:
+    """A painter with the inks of one row."""
+
+    def __init__(self, painter: QPainter, theme: Theme, greyed: bool, number: int | None) -> None:
+        """`number` decides the colour of the device, None: a quiet one; `greyed`: the figures are
+        no news."""
+        self._painter = painter
+        self._theme = theme
+        self._greyed = greyed
+        self._big = QFont(painter.font())
+        self._big.setWeight(QFont.Weight.DemiBold)
+        self._small = QFont(painter.font())
+        self._small.setPixelSize(11)
+        self.muted = QColor(theme.muted)
+        self.plain = QColor(theme.muted if greyed else theme.text)
+        self.warn = QColor(theme.muted if greyed else theme.warn)
+        colour = theme.muted if number is None else theme.curve(number)
+        self.colour = QColor(theme.other if greyed else colour)
+        self.label = QColor(theme.muted if greyed else colour)
+
+    def text(
+        self, place: QRect, text: str, ink: QColor, *, bold: bool = False, right: bool = False
+    ) -> int:
+        """Write one line, cut to its place; the width that it took."""
+        font = self._big if bold else self._small
+        metrics = QFontMetrics(font)
+        cut = metrics.elidedText(text, Qt.TextElideMode.ElideRight, place.width())
+        side = Qt.AlignmentFlag.AlignRight if right else Qt.AlignmentFlag.AlignLeft
+        self._painter.setFont(font)
+        self._painter.setPen(ink)
+        self._painter.drawText(place, side | Qt.AlignmentFlag.AlignVCenter, cut)
+        return metrics.horizontalAdvance(cut)
+
+    def memory_ink(self, part: float | None) -> QColor:
+        """The colour of a memory's figure, by the part of it in use."""
+        if self._greyed or part is None or part <= _AMBER:
+            return self.plain
+        return QColor(self._theme.bad if part > _RED else self._theme.warn)
+
+    def bar(self, place: QRectF, part: float | None) -> None:
+        """A track, filled by `part` (0 to 1; None: nothing known, so only the track)."""
+        self.stack(place, [Segment("ours", min(max(part, 0.0), 1.0))] if part else [], self.plain)
+
+    def stack(self, place: QRectF, segments: Iterable[Segment], end: QColor) -> None:
+        """A track with `segments` side by side. `end` marks how far they reach, unless it is the
+        plain ink."""
+        painter = self._painter
+        painter.save()
+        painter.setClipPath(_pill(place))
+        painter.fillRect(place, QColor(self._theme.line))
+        # However little it is, it can be seen, and is round like a full bar.
+        pieces = [
+            (each.kind, max(2.0 if number else _LEAST_BAR, each.part * place.width()))
+            for number, each in enumerate(segments)
+        ]
+        whole = QRectF(place.topLeft(), QSizeF(sum(w for _, w in pieces), place.height()))
+        painter.setClipPath(_pill(whole & place))
+        left, in_use = place.left(), place.left()
+        for kind, width in pieces:
+            self._fill(QRectF(left, place.top(), width, place.height()), kind)
+            left += width
+            if kind != "reserved":
+                in_use = left
+        if end != self.plain:
+            cap = min(in_use, place.right()) - 3
+            painter.fillRect(QRectF(cap, place.top(), 3, place.height()), end)
+        painter.restore()
+
+    def _fill(self, piece: QRectF, kind: SegmentKind) -> None:
+        painter, other = self._painter, QColor(self._theme.other)
+        match kind:
+            case "others":
+                # Striped, so that not the colour alone tells other people's from ours.
+                painter.fillRect(piece, other)
+                stripes = QPen(QColor(self._theme.text), 1)
+                painter.setPen(stripes)
+                x = piece.left() + 2
+                while x < piece.right():
+                    painter.drawLine(QPointF(x, piece.bottom()), QPointF(x + 3, piece.top()))
+                    x += 5
+            case "unnamed":
+                painter.fillRect(piece, other)
+            case "reserved":
+                painter.fillRect(piece, QBrush(other, Qt.BrushStyle.Dense5Pattern))
+            case _:
+                colour = QColor(self.colour)
+                colour.setAlpha(_ALPHA.get(kind, 255))
+                painter.fillRect(piece, colour)
+
+    def sparkline(self, place: QRectF, samples: Sequence[Sample], seconds: float) -> None:
+        """The last `seconds` up to the newest sample; a gap where a value is not known."""
+        newest = samples[-1][0] if samples else 0.0
+        scale = place.width() / seconds
+        run: list[QPointF] = []
+        before = newest - seconds
+        for time, part in samples:
+            if part != part or time - before > LONGEST_STEP:
+                self._curve(place, run)
+                run = []
+            if part == part and time >= newest - seconds:
+                height = min(max(part, 0.0), 1.0) * (place.height() - 1)
+                left = place.right() - (newest - time) * scale
+                run.append(QPointF(left, place.bottom() - height))
+            before = time
+        self._curve(place, run)
+        self._painter.setPen(QPen(QColor(self._theme.line), 1))
+        self._painter.drawLine(place.bottomLeft(), place.bottomRight())
+
+    def _curve(self, place: QRectF, run: list[QPointF]) -> None:
+        if len(run) < 2:
+            return
+        shade = QColor(self.colour)
+        shade.setAlpha(self._theme.raw)
+        ends = [QPointF(end.x(), place.bottom()) for end in (run[-1], run[0])]
+        self._painter.setPen(Qt.PenStyle.NoPen)
+        self._painter.setBrush(shade)
+        self._painter.drawPolygon(QPolygonF(run + ends))
+        self._painter.setPen(QPen(self.colour, 1.2))
+        self._painter.drawPolyline(QPolygonF(run))
+
+    def focus_ring(self, place: QRectF) -> None:
+        """Show that the keys go here."""
+        self._painter.setPen(QPen(QColor(self._theme.accent), 1))
+        self._painter.setBrush(Qt.BrushStyle.NoBrush)
+        self._painter.drawRoundedRect(place.adjusted(0.5, 0.5, -0.5, -0.5), 4, 4)
+
+
+def _pill(place: QRectF) -> QPainterPath:
+    radius = min(place.width(), place.height()) / 2
+    path = QPainterPath()
+    path.addRoundedRect(place, radius, radius)
+    return path

@@ -1,0 +1,43 @@
+"""Shows what to do while there is no run, and starts the first one."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QObject
+from PySide6.QtWidgets import QWidget
+
+from engine.spec.validation import Problem
+from engine.telemetry.snapshot import Snapshot
+from gui.bridge.run_controller import RunController
+from gui.run_form.device_choice import DeviceChoice
+from gui.run_view.welcome_page import FirstStart, first_spec
+
+
+class FirstRunDesk(QObject):
+    """Between the page for the first start, the controller, and the devices there are."""
+
+    def __init__(
+        self,
+        page: FirstStart,
+        controller: RunController,
+        devices: DeviceChoice,
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._page, self._controller, self._devices = page, controller, devices
+        page.try_clicked.connect(self._try)
+        controller.started.connect(lambda _: page.wait(False))
+        controller.problems.connect(self._show_problems)
+        controller.failed.connect(page.fail)
+
+    def show_snapshot(self, snapshot: Snapshot) -> None:
+        """Take the first empty GPU, or the CPU, as the one to try."""
+        device = self._devices.first_empty()
+        gpu = self.tr("GPU {label} ({name})")
+        names = {each.id: gpu.format(label=each.label, name=each.name) for each in snapshot.devices}
+        self._page.set_device(device, names.get(device, self.tr("the CPU")))
+
+    def _try(self) -> None:
+        self._controller.start(first_spec(self._page.device))
+
+    def _show_problems(self, found: list[Problem]) -> None:
+        self._page.fail(" ".join(problem.text for problem in found))

@@ -1,0 +1,4 @@
+"""The output of the workers and the events of a run.
+
+Imports `bridge`, `widgets` and `style`.
+"""

@@ -1,0 +1,136 @@
+"""The tab Events: what happened in the run, one row each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QAction, QGuiApplication, QKeySequence, QShowEvent
+from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidget
+
+from engine.runs.store_reader import StoredEvent
+from gui.log.event_model import COLUMNS, LEVEL, EventModel, WantedEvents, captions
+from gui.log.event_text import Level
+
+_WIDTHS = (100, 140, 76, 50, 60)
+"""Logical pixels of all columns but the last."""
+
+
+class EventTable(QTableView):
+    """Shows the events of the watched run; keeps to the newest unless scrolled away."""
+
+    matches = Signal(int, int)
+    """Which of the rows with the text looked for is the current one, from 1 (0: none), and how many
+    there are."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._events = EventModel()
+        self._shown = WantedEvents(self._events, self)
+        self.setModel(self._shown)
+        self.selectionModel().currentChanged.connect(self.count)
+        self.setAccessibleName(self.tr("Events"))
+        self.setShowGrid(False)
+        self.setWordWrap(False)
+        self.setTabKeyNavigation(False)  # Tab leaves the table, as it leaves the log
+        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.verticalHeader().setVisible(False)
+        self.verticalHeader().setDefaultSectionSize(22)
+        header = self.horizontalHeader()
+        header.setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
+        header.setHighlightSections(False)
+        header.setStretchLastSection(True)
+        header.setSectionResizeMode(QHeaderView.ResizeMode.Interactive)
+        for column, width in enumerate(_WIDTHS):
+            header.resizeSection(column, width)
+        self.copy = QAction(self.tr("Copy rows"), self)
+        self.copy.setShortcut(QKeySequence.StandardKey.Copy)
+        self.copy.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
+        self.copy.triggered.connect(self.copy_rows)
+        self.addAction(self.copy)
+        self.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
+
+    def append(self, events: list[StoredEvent]) -> None:
+        """Add `events`, oldest first."""
+        bar = self.verticalScrollBar()
+        follow = bar.value() == bar.maximum()
+        self._events.append(events)
+        if follow:
+            self.scrollToBottom()
+        self.count()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Begin with the newest: a hidden table cannot scroll along."""
+        super().showEvent(event)
+        self.scrollToBottom()
+        self.count()
+
+    def clear(self) -> None:
+        """Forget every event: another run is shown."""
+        self._events.clear()
+        self.count()
+
+    def set_device_labels(self, labels: Mapping[str, str]) -> None:
+        """What to call each device, by its id."""
+        self._events.set_device_labels(labels)
+
+    def set_filter(self, text: str) -> None:
+        """Look for `text`, in whatever case: show only rows with it, or all."""
+        self._shown.set_text(text)
+        self.count()
+
+    def set_hiding(self, hides: bool) -> None:
+        """Whether rows without the text looked for are hidden."""
+        self._shown.set_hiding(hides)
+        self.count()
+
+    def set_rank(self, rank: int | None) -> None:
+        """Show only the events of this rank (-1: of the supervisor); None: of everybody."""
+        self._shown.set_rank(rank)
+        self.count()
+
+    def find_again(self, *, backwards: bool = False) -> bool:
+        """Select the next row that has the text looked for, round the end; False if none has."""
+        rows = self._shown.with_text()
+        if not rows:
+            return False
+        here = self.currentIndex().row()
+        if backwards:
+            row = next((row for row in reversed(rows) if row < here), rows[-1])
+        else:
+            row = next((row for row in rows if row > here), rows[0])
+        self._go_to(row)
+        return True
+
+    def go_to_first_error(self) -> bool:
+        """Select the first event that says that something broke; False if none that is shown
+        does."""
+        for row in range(self._shown.rowCount()):
+            if self._shown.index(row, 0).data(LEVEL) == Level.ERROR:
+                self._go_to(row)
+                return True
+        return False
+
+    def copy_rows(self) -> None:
+        """Put the selected rows on the clipboard, with the names of the columns, for a spreadsheet;
+        all that are shown where none is selected."""
+        rows = sorted(index.row() for index in self.selectionModel().selectedRows())
+        rows = rows or list(range(self._shown.rowCount()))
+        lines = [[str(self._shown.index(row, each).data()) for each in _ALL] for row in rows]
+        QGuiApplication.clipboard().setText("\n".join(map("\t".join, [list(captions()), *lines])))
+
+    def count(self) -> None:
+        """Say in `matches` how many rows that are shown have the text looked for."""
+        if self.isVisible():
+            rows = self._shown.with_text()
+            here = self.currentIndex().row()
+            self.matches.emit(rows.index(here) + 1 if here in rows else 0, len(rows))
+
+    def _go_to(self, row: int) -> None:
+        index = self._shown.index(row, 0)
+        self.setCurrentIndex(index)
+        self.scrollTo(index, QAbstractItemView.ScrollHint.PositionAtCenter)
+
+
+_ALL = range(COLUMNS)

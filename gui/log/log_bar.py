@@ -1,0 +1,130 @@
+"""The bar above log and events: whose lines, which lines, and the way to the first error."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QPushButton,
+    QToolButton,
+    QWidget,
+)
+
+from engine.runs.store_reader import StoredEvent
+from gui.log.event_text import FROM_SUPERVISOR, event_text
+from gui.widgets.entry_fields import Combo
+
+_MATCHES = "{:,} / {:,}"
+
+
+class LogBar(QWidget):
+    """Says what is wanted; log and events do it."""
+
+    rank_chosen = Signal(object)
+    """int, -1 for the supervisor; None for everybody."""
+
+    error_wanted = Signal()
+    next_wanted = Signal()
+    previous_wanted = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.ranks = Combo()
+        self.ranks.setAccessibleName(self.tr("Whose lines"))
+        self.ranks.setToolTip(self.tr("Show only what one rank says"))
+        self.only_matches = QCheckBox(self.tr("Only matches"))
+        self.only_matches.setChecked(True)
+        self.only_matches.setToolTip(
+            self.tr("Hide the lines without the text; or else mark it: F3 goes to the next")
+        )
+        self.first_error = QPushButton(self.tr("First error"))
+        self.first_error.setObjectName("small")
+        self.first_error.setToolTip(self.tr("Go to the first line that speaks of an error (F8)"))
+        self.filter = QLineEdit()
+        self.filter.setPlaceholderText(self.tr("Filter…  (Ctrl+F)"))
+        self.filter.setAccessibleName(self.tr("Filter of log and events"))
+        self.filter.setClearButtonEnabled(True)
+        self.filter.setFixedWidth(190)
+        self.matches = QLabel()
+        self.matches.setObjectName("note")
+        self.matches.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        widest = self.matches.fontMetrics().horizontalAdvance(_MATCHES.format(10_000, 10_000))
+        self.matches.setMinimumWidth(widest)
+        self.previous = _arrow(Qt.ArrowType.UpArrow, self.tr("Previous match (Shift+F3)"))
+        self.next = _arrow(Qt.ArrowType.DownArrow, self.tr("Next match (F3, or Return)"))
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(0, 1, 3, 0)  # the corner of the tabs is no higher
+        layout.setSpacing(8)
+        left = (self.ranks, self.first_error, self.only_matches)
+        for widget in (*left, self.matches, self.previous, self.next, self.filter):
+            layout.addWidget(widget, 0, Qt.AlignmentFlag.AlignVCenter)
+            policy = widget.sizePolicy()
+            policy.setRetainSizeWhenHidden(True)  # the others stay where they are
+            widget.setSizePolicy(policy)
+        self.show_matches(0, 0)
+        self.forget()
+        self.ranks.currentIndexChanged.connect(
+            lambda: self.rank_chosen.emit(self.ranks.currentData())
+        )
+        self.first_error.clicked.connect(self.error_wanted)
+        self.filter.returnPressed.connect(self.next_wanted)
+        self.next.clicked.connect(self.next_wanted)
+        self.previous.clicked.connect(self.previous_wanted)
+
+    def forget(self) -> None:
+        """Another run is shown: nobody has spoken yet. What is looked for stays."""
+        self.ranks.blockSignals(True)
+        self.ranks.clear()
+        self.ranks.addItem(self.tr("All ranks"), None)
+        self.ranks.addItem(self.tr("Supervisor"), FROM_SUPERVISOR)
+        self.ranks.blockSignals(False)
+        self.rank_chosen.emit(None)
+
+    def take_output(self, rank: int, _lines: list[str]) -> None:
+        """Offer `rank`: it has printed something."""
+        self._offer(rank)
+
+    def take_events(self, events: list[StoredEvent]) -> None:
+        """Offer the ranks that `events` speak of."""
+        for stored in events:
+            self._offer(event_text(stored.event).rank)
+
+    def show_matches(self, place: int, count: int) -> None:
+        """Say how many lines have the text looked for, and which of them is in sight (0: none)."""
+        if not self.filter.text():
+            text = ""
+        elif place:
+            text = _MATCHES.format(place, count)
+        else:
+            text = f"{count:,}" if count else self.tr("nothing")
+        self.matches.setText(text)
+        self.matches.setAccessibleName(
+            self.tr("Matches: {count}").format(count=text) if text else ""
+        )
+        for button in (self.previous, self.next):
+            button.setEnabled(count > 0)
+            button.setVisible(bool(self.filter.text()))
+
+    def show_everything(self) -> None:
+        """Neither a rank nor a text is looked for."""
+        self.ranks.setCurrentIndex(0)
+        self.filter.clear()
+
+    def _offer(self, rank: int) -> None:
+        if self.ranks.findData(rank) >= 0:
+            return
+        known = [self.ranks.itemData(row) for row in range(1, self.ranks.count())]
+        place = 1 + sum(each < rank for each in known)
+        self.ranks.insertItem(place, self.tr("Rank {rank}").format(rank=rank), rank)
+
+
+def _arrow(arrow: Qt.ArrowType, tip: str) -> QToolButton:
+    button = QToolButton()
+    button.setObjectName("dots")
+    button.setArrowType(arrow)
+    button.setToolTip(tip)
+    button.setAccessibleName(tip)
+    return button

@@ -1,0 +1,129 @@
+"""Connects the bar above log and events with the two."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtWidgets import QWidget
+
+from engine.runs.store_reader import StoredEvent
+from gui.log.event_table import EventTable
+from gui.log.log_bar import LogBar
+from gui.log.log_view import LogView
+
+TYPING_MS = 150
+"""From the last letter to what it finds: to go through a long log, or 10,000 events, for each would
+hold up the next."""
+
+
+class LogDesk(QObject):
+    """Log and events follow one bar; searching and jumping happens in the one that is in sight."""
+
+    said = Signal(str)
+    """A sentence: what was not found."""
+
+    log_wanted = Signal()
+    """The tab of the log should be in sight."""
+
+    def __init__(
+        self, bar: LogBar, log: LogView, events: EventTable, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._bar, self._log, self._events = bar, log, events
+        self._typing = QTimer(self)
+        self._typing.setSingleShot(True)
+        self._typing.setInterval(TYPING_MS)
+        self._typing.timeout.connect(self._look_for)
+        bar.filter.textEdited.connect(lambda: self._typing.start())
+        bar.filter.textChanged.connect(self._text_changed)
+        bar.only_matches.toggled.connect(log.set_hiding)
+        bar.only_matches.toggled.connect(events.set_hiding)
+        bar.rank_chosen.connect(log.set_rank)
+        bar.rank_chosen.connect(events.set_rank)
+        log.matches.connect(partial(self._show_matches, log))
+        events.matches.connect(partial(self._show_matches, events))
+        bar.next_wanted.connect(self.find_next)
+        bar.previous_wanted.connect(self.find_previous)
+        bar.error_wanted.connect(self.go_to_first_error)
+
+    def clear(self) -> None:
+        """Another run is shown."""
+        self._log.forget()
+        self._events.clear()
+        self._bar.forget()
+
+    def take_output(self, rank: int, lines: list[str]) -> None:
+        """Show what worker `rank` printed."""
+        self._bar.take_output(rank, lines)
+        self._log.append_output(rank, lines)
+
+    def take_events(self, events: list[StoredEvent]) -> None:
+        """Show what happened."""
+        self._bar.take_events(events)
+        self._log.append_events(events)
+        self._events.append(events)
+
+    def set_device_labels(self, labels: Mapping[str, str]) -> None:
+        """What to call each device, by its id: the same as everywhere in the window."""
+        self._log.set_device_labels(labels)
+        self._events.set_device_labels(labels)
+
+    def find_next(self) -> None:
+        """Go to the next line with the text looked for, in the log or the table in sight."""
+        self._find(backwards=False)
+
+    def find_previous(self) -> None:
+        """Go to the one before."""
+        self._find(backwards=True)
+
+    def go_to_first_error(self) -> None:
+        """Go to the first error; when what is looked for hides it, look for everything."""
+        self._look_for()
+        view = self._in_sight()
+        if view.go_to_first_error():
+            return
+        self._bar.show_everything()
+        if view.go_to_first_error():
+            return
+        if view is self._log and not self._log.is_whole:
+            text = self.tr(
+                "Nothing in the lines shown speaks of an error. The earlier ones are in the log "
+                "files of the run only."
+            )
+        else:
+            text = self.tr("Nothing here speaks of an error.")
+        self.said.emit(text)
+
+    def _text_changed(self) -> None:
+        if not self._typing.isActive():  # Qt says before that somebody typed
+            self._look_for()
+
+    def _look_for(self) -> None:
+        """Look for what the bar says now."""
+        self._typing.stop()
+        self._log.set_filter(self._bar.filter.text())
+        self._events.set_filter(self._bar.filter.text())
+
+    def _in_sight(self) -> LogView | EventTable:
+        """The table if it is on top; else the log, which then comes there."""
+        if self._events.isVisible():
+            return self._events
+        self.log_wanted.emit()
+        return self._log
+
+    def _show_matches(self, view: QWidget, place: int, count: int) -> None:
+        if view.isVisible() and not self._typing.isActive():
+            self._bar.show_matches(place, count)
+
+    def _find(self, *, backwards: bool) -> None:
+        self._look_for()
+        view = self._in_sight()
+        if not view.find_again(backwards=backwards):
+            wanted, where = self._bar.filter.text(), view.accessibleName()
+            self.said.emit(
+                self.tr("“{text}” is not there: {where}.").format(text=wanted, where=where)
+                if wanted
+                else self.tr("Say in the filter what to look for.")
+            )

@@ -1,0 +1,59 @@
+"""Colours in the log: time, level and rank of each line, and what is searched for."""
+
+from __future__ import annotations
+
+from PySide6.QtGui import QColor, QSyntaxHighlighter, QTextCharFormat, QTextDocument
+
+from gui.log.event_text import Level
+from gui.log.log_lines import PREFIX
+from gui.style.theme import Theme
+
+
+class LogHighlighter(QSyntaxHighlighter):
+    """Dresses each line once, when it comes into the document."""
+
+    def __init__(self, document: QTextDocument, theme: Theme) -> None:
+        super().__init__(document)
+        self._wanted = ""
+        self._take_colours(theme)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Colour the lines for `theme`."""
+        self._take_colours(theme)
+        self.rehighlight()
+
+    def set_wanted(self, text: str) -> None:
+        """Mark every place where `text` (case-folded) stands, in the lines that come from now on;
+        empty: none."""
+        self._wanted = text
+
+    def highlightBlock(self, text: str) -> None:
+        """Called by Qt for one line."""
+        if match := PREFIX.match(text):
+            forms = (self._quiet, self._levels.get(match[2], self._quiet), self._quiet)
+            for group, form in enumerate(forms, 1):
+                self.setFormat(match.start(group), match.end(group) - match.start(group), form)
+        if self._wanted:
+            self._mark(text.casefold())
+
+    def _take_colours(self, theme: Theme) -> None:
+        self._quiet = _ink(theme.muted)
+        self._levels = {
+            Level.INFO.value: _ink(theme.accent),
+            Level.WARN.value: _ink(theme.warn),
+            Level.ERROR.value: _ink(theme.bad),
+        }
+        self._found = _ink(theme.on_accent)
+        self._found.setBackground(QColor(theme.accent_bg))
+
+    def _mark(self, text: str) -> None:
+        place = text.find(self._wanted)
+        while place >= 0:
+            self.setFormat(place, len(self._wanted), self._found)
+            place = text.find(self._wanted, place + len(self._wanted))
+
+
+def _ink(colour: str) -> QTextCharFormat:
+    form = QTextCharFormat()
+    form.setForeground(QColor(colour))
+    return form

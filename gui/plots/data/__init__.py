@@ -1,0 +1,4 @@
+"""The data behind the plots: series, smoothing, time and epochs; no widgets.
+
+Imports `style` only.
+"""

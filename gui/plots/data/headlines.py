@@ -1,0 +1,65 @@
+"""The one figure that stands for all devices, or all ranks, in the corner of their plot."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gui.plots.data.growing_pyramid import Array
+from gui.plots.data.series_style import (
+    DEVICE_MEMORY,
+    DEVICE_POWER,
+    DEVICE_TEMPERATURE,
+    DEVICE_UTILISATION,
+    STEP_TIME,
+    WORKER_MEMORY,
+    PlotKind,
+    Route,
+)
+from gui.style.translation import translate
+
+_NEWEST = (DEVICE_UTILISATION, DEVICE_POWER, STEP_TIME)
+"""Plots that say the mean of the newest values; the last one that of computing alone."""
+
+_COMPUTE = "compute"
+
+_HIGHEST = (DEVICE_MEMORY, DEVICE_TEMPERATURE, WORKER_MEMORY)
+"""Plots that say the highest value of all."""
+
+
+class Headlines:
+    """Remembers the newest or the highest value of each curve."""
+
+    def __init__(self) -> None:
+        self._figures: dict[PlotKind, dict[str, float]] = {}
+
+    def clear(self) -> None:
+        """Forget the curves."""
+        self._figures.clear()
+
+    def take(self, place: Route, values: Array, *, replace: bool) -> str:
+        """Take new values of a curve, in the plot's unit; what to say of all of them now, empty
+        where the plot has nothing to say of all."""
+        kind, name = place.plot, place.curve_name
+        figures = self._figures.setdefault(kind, {})
+        if replace:
+            figures.pop(name, None)
+        known = values[np.isfinite(values)]
+        if kind in _HIGHEST:
+            if len(known):
+                figures[name] = max(float(known.max()), figures.get(name, 0.0))
+            if not figures:
+                return ""
+            peak = f"{max(figures.values()):{kind.value_format}} {kind.unit}"
+            return translate("Headlines", "{figure} peak").format(figure=peak)
+        if kind not in _NEWEST:
+            return ""
+        if len(known) and (kind is not STEP_TIME or place.label == _COMPUTE):
+            figures[name] = float(known[-1])
+        if not figures:
+            return ""
+        mean = f"{sum(figures.values()) / len(figures):{kind.value_format}} {kind.unit}"
+        if kind is STEP_TIME:
+            return translate("Headlines", "{figure} compute").format(figure=mean)
+        if len(figures) > 1:
+            return translate("Headlines", "{figure} mean").format(figure=mean)
+        return mean

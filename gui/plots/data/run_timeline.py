@@ -1,0 +1,211 @@
+"""What the events of a run mean for its plots: when it trained, its epochs, and its markers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from engine.messages.events import (
+    Alarm,
+    AttemptStarted,
+    CheckpointFailed,
+    CheckpointSaved,
+    Paused,
+    Restarting,
+    Resumed,
+    Rewound,
+    RunEnded,
+    TrainingStarted,
+    Trouble,
+    WorkerStarted,
+)
+from engine.runs.store_reader import StoredEvent
+from gui.plots.data.x_axis import Polyline, XKind, XScale, hours
+from gui.style.translation import translate
+
+MOST_MARKERS = 2000
+"""Of more, every other checkpoint goes: they stand too close to be told apart."""
+
+
+class MarkerKind(StrEnum):
+    """What a marker stands for; each kind has a shape of its own."""
+
+    CHECKPOINT = "checkpoint"
+    RESTART = "restart"
+    """The run goes on, by itself or because somebody resumed it."""
+
+    EDIT = "edit"
+    """It goes on with other settings or on other devices."""
+
+    PAUSE = "pause"
+    ALARM = "alarm"
+
+
+class Marker(NamedTuple):
+    """Something that happened at one moment of the run."""
+
+    kind: MarkerKind
+    step: float
+    """NaN: only its time is known."""
+
+    time: float
+    """Seconds since the epoch."""
+
+    text: str
+
+
+class RunCourse:
+    """Folds the events of one run, oldest first."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget the run."""
+        self.markers: list[Marker] = []
+        self._epochs: Polyline | None = None
+        self._training: Polyline | None = None
+        self._returns: tuple[float, ...] = ()
+        self._edits: Mapping[int, str] = {}
+        self._alive = math.nan
+        """The last moment that is known to belong to training."""
+
+        self._trains = False
+        self._attempt = self._trained_attempt = 0
+        self._checkpoint = ""
+        self._restarting: Restarting | None = None
+        self._paused = math.nan
+
+    def scale(self, kind: XKind) -> XScale:
+        """The horizontal axis of `kind` for this run."""
+        return XScale(kind, self._epochs, self._training, self._returns)
+
+    def set_edits(self, edits: Mapping[int, str]) -> None:
+        """Say what was changed before an attempt, by its number, for the events to come."""
+        self._edits = edits
+
+    def take(self, events: Iterable[StoredEvent]) -> None:
+        """Fold more events."""
+        for stored in events:
+            self._fold(stored)
+
+    def _fold(self, stored: StoredEvent) -> None:
+        now, event = stored.time, stored.event
+        match event:
+            case AttemptStarted(attempt):
+                self._begin_attempt(attempt, now)
+            case WorkerStarted():
+                self._trains = False
+            case TrainingStarted():
+                self._start(event, now)
+            case Rewound(step, checkpoint):
+                self._checkpoint = checkpoint
+                self.markers = [each for each in self.markers if not each.step > step]
+            case Restarting():
+                self._restarting = event
+            case CheckpointSaved(path, step):
+                text = translate("RunCourse", "Checkpoint of step {step}: {name}")
+                text = text.format(step=f"{step:,}", name=Path(path).name)
+                self._mark(MarkerKind.CHECKPOINT, step, now, text)
+            case CheckpointFailed(step, text):
+                self._mark(MarkerKind.ALARM, step, now, text)
+            case Paused():
+                self._paused = now
+            case Resumed(step):
+                self._mark(MarkerKind.PAUSE, step, now, self._after_pause(step, now))
+            case Alarm(text=text, raised=True) | Trouble(text=text, raised=True):
+                self._mark(MarkerKind.ALARM, math.nan, now, text)
+        if self._trains:
+            self._alive = now
+        if isinstance(event, RunEnded):
+            self._trains, self._restarting = False, None
+
+    def _begin_attempt(self, attempt: int, now: float) -> None:
+        self._attempt, self._trains, self._checkpoint = attempt, False, ""
+        if self._training is None:
+            self._training = Polyline((now,), (0.0,), 1.0)
+        else:
+            self._returns += (now,)
+
+    def _start(self, event: TrainingStarted, now: float) -> None:
+        step = event.step
+        if math.isnan(self._alive) or self._training is None:
+            self._training = Polyline((now,), (0.0,), 1.0)
+        else:
+            down = now - self._alive
+            self._training = self._training.bent(self._alive, 0.0).bent(now, 1.0)
+            changes = self._changes()
+            kind = MarkerKind.EDIT if changes else MarkerKind.RESTART
+            text = " ".join([self._return(step, down), *changes])
+            self._mark(kind, step, now, text)
+        self._epochs = _epochs_on(self._epochs, event)
+        self._trains, self._restarting = True, None
+        self._trained_attempt = self._attempt
+
+    def _changes(self) -> list[str]:
+        """What was changed since training went on the last time; attempts between may have failed
+        before they came that far."""
+        attempts = range(self._trained_attempt + 1, self._attempt + 1)
+        return [
+            translate("RunCourse", "Changed: {changes}.").format(changes=self._edits[attempt])
+            for attempt in attempts
+            if attempt in self._edits
+        ]
+
+    def _return(self, step: int, down: float) -> str:
+        words = {"attempt": self._attempt, "step": f"{step:,}", "down": hours(down)}
+        if self._restarting is None:
+            text = translate(
+                "RunCourse", "Resumed at step {step} after {down} (attempt {attempt})."
+            )
+        elif self._checkpoint:
+            text = translate(
+                "RunCourse", "Restart {number} of {most} at step {step}, from {checkpoint}: {why}"
+            )
+        else:
+            text = translate("RunCourse", "Restart {number} of {most}, from the beginning: {why}")
+        if self._restarting is not None:
+            words |= {
+                "number": self._restarting.number,
+                "most": self._restarting.most,
+                "why": self._restarting.failure.message,
+                "checkpoint": self._checkpoint,
+            }
+        return text.format(**words)
+
+    def _after_pause(self, step: int, now: float) -> str:
+        if math.isnan(self._paused):
+            return translate("RunCourse", "Went on after a pause at step {step}").format(
+                step=f"{step:,}"
+            )
+        text = translate("RunCourse", "Went on after a pause of {length} at step {step}")
+        return text.format(length=hours(now - self._paused), step=f"{step:,}")
+
+    def _mark(self, kind: MarkerKind, step: float, now: float, text: str) -> None:
+        self.markers.append(Marker(kind, step, now, text))
+        if len(self.markers) > MOST_MARKERS:
+            kept = [
+                each
+                for place, each in enumerate(self.markers)
+                if each.kind is not MarkerKind.CHECKPOINT or place % 2 == 0
+            ]
+            self.markers = kept[-MOST_MARKERS:]
+
+
+def _epochs_on(before: Polyline | None, event: TrainingStarted) -> Polyline:
+    """From steps to epochs done, for a training that goes on as `event` says."""
+    size = max(event.steps_per_epoch, 1)
+    step, slope = float(event.step), 1.0 / size
+    axis = (before or Polyline((0.0,), (0.0,), slope)).bent(step, slope)
+    left = (event.total_steps - event.step) % size
+    if event.total_steps and left:
+        # With another batch size the rest of an epoch has not the steps that it would have had.
+        done = event.epochs - (event.total_steps - event.step) // size
+        rest = done - float(axis(np.array([step]))[0])
+        axis = axis.bent(step, max(0.0, rest) / left).bent(step + left, slope)
+    return axis

@@ -1,0 +1,202 @@
+"""Which plot a series of the engine belongs in, and how it is drawn there."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from engine.runs.best_metrics import less_is_better
+from gui.style import formatting
+from gui.style.translation import QT_TRANSLATE_NOOP, translate
+
+THROUGHPUT = "train/samples_per_second"
+_GIB = 2.0**30
+
+
+class PlotKind(NamedTuple):
+    """What a plot shows. Plots stand in the order of `rank`, then by title."""
+
+    title: str
+    rank: int
+    unit: str = ""
+    value_format: str = ".4g"
+    y_range: tuple[float | None, float | None] | None = None
+    is_detail: bool = False
+    """Whether it stands below the others and smaller: there for whoever looks closer."""
+
+    per_rank: bool = False
+    """Whether every rank has curves of its own: then the legend takes a line for itself."""
+
+    @property
+    def may_be_log(self) -> bool:
+        """Whether a logarithmic axis makes sense: not for what begins at 0 and has a unit."""
+        return not self.unit
+
+
+class Route(NamedTuple):
+    """The place of a series."""
+
+    plot: PlotKind
+    label: str
+    """Name of its curve in the legend; of a device's curve, the device's id."""
+
+    colour_index: int | None = None
+    """None: the next free colour."""
+
+    factor: float = 1.0
+    """What the values are multiplied by to be in the plot's unit."""
+
+    smooth: bool = True
+    best_sign: int = 0
+    """As in `Curve`."""
+
+    marks_gaps: bool = False
+    """Whether a value that is NaN or infinite is marked: where that says that something is wrong,
+    not that there was nothing to measure."""
+
+    rank: int | None = None
+    """The rank that reports it, where each does."""
+
+    @property
+    def is_device(self) -> bool:
+        """Whether the curve stands for a device."""
+        return self.plot in DEVICE_PLOTS
+
+    @property
+    def curve_name(self) -> str:
+        """What tells the curve from the others of its plot."""
+        return self.label if self.rank is None else f"{self.label} {self.rank}"
+
+
+LOSS = PlotKind(QT_TRANSLATE_NOOP("Plots", "Loss"), 0)
+THROUGHPUT_PLOT = PlotKind(
+    QT_TRANSLATE_NOOP("Plots", "Throughput"), 2, "samples/s", ",.0f", (0.0, None)
+)
+DEVICE_UTILISATION = PlotKind(
+    QT_TRANSLATE_NOOP("Plots", "Device utilisation"), 3, "%", ".0f", (0.0, 100.0)
+)
+DEVICE_MEMORY = PlotKind(QT_TRANSLATE_NOOP("Plots", "Device memory"), 4, "GiB", ".1f", (0.0, None))
+
+DEVICE_TEMPERATURE = PlotKind(
+    QT_TRANSLATE_NOOP("Plots", "Device temperature"), 5, "°C", ".0f", is_detail=True
+)
+DEVICE_POWER = PlotKind(
+    QT_TRANSLATE_NOOP("Plots", "Device power"), 6, "W", ".0f", (0.0, None), is_detail=True
+)
+DEVICE_PLOTS = (DEVICE_UTILISATION, DEVICE_MEMORY, DEVICE_TEMPERATURE, DEVICE_POWER)
+"""Plots with a curve per device, in the colours of the list of devices."""
+
+LEARNING_RATE = PlotKind(QT_TRANSLATE_NOOP("Plots", "Learning rate"), 7, is_detail=True)
+GRADIENT_NORM = PlotKind(QT_TRANSLATE_NOOP("Plots", "Gradient norm"), 8, is_detail=True)
+STEP_TIME = PlotKind(
+    QT_TRANSLATE_NOOP("Plots", "Step time"),
+    9,
+    "%",
+    ".0f",
+    (0.0, 100.0),
+    is_detail=True,
+    per_rank=True,
+)
+WORKER_MEMORY = PlotKind(
+    QT_TRANSLATE_NOOP("Plots", "Worker memory"),
+    10,
+    "GiB",
+    ".2f",
+    (0.0, None),
+    is_detail=True,
+    per_rank=True,
+)
+
+TRAIN_LOSS = PlotKind(QT_TRANSLATE_NOOP("Plots", "Training loss"), 0)
+VALIDATION_LOSS = PlotKind(QT_TRANSLATE_NOOP("Plots", "Validation loss"), 1)
+"""Plots of the comparison, where a plot has one series."""
+
+_TITLES = {
+    kind.title
+    for kind in (
+        *(LOSS, THROUGHPUT_PLOT, LEARNING_RATE, GRADIENT_NORM, STEP_TIME, WORKER_MEMORY),
+        *DEVICE_PLOTS,
+        *(TRAIN_LOSS, VALIDATION_LOSS),
+    )
+}
+"""What no metric's plot may be called: plots are told apart by their titles."""
+
+_RANK_ROUTES = {
+    "data_share": Route(STEP_TIME, QT_TRANSLATE_NOOP("Plots", "data"), 0, 100.0),
+    "compute_share": Route(STEP_TIME, QT_TRANSLATE_NOOP("Plots", "compute"), 1, 100.0),
+    "communication_share": Route(STEP_TIME, QT_TRANSLATE_NOOP("Plots", "comm."), 2, 100.0),
+    "memory_allocated": Route(
+        WORKER_MEMORY, QT_TRANSLATE_NOOP("Plots", "alloc."), 0, 1 / _GIB, smooth=False
+    ),
+    "memory_reserved": Route(
+        WORKER_MEMORY, QT_TRANSLATE_NOOP("Plots", "reserved"), 1, 1 / _GIB, smooth=False
+    ),
+    "memory_resident": Route(
+        WORKER_MEMORY, QT_TRANSLATE_NOOP("Plots", "resident"), 2, 1 / _GIB, smooth=False
+    ),
+}
+_TRAIN, _VAL = QT_TRANSLATE_NOOP("Plots", "train"), QT_TRANSLATE_NOOP("Plots", "val")
+_COLOURS_PER_RANK = 3
+_DEVICE_ROUTES = {
+    "utilisation": Route(DEVICE_UTILISATION, ""),
+    "memory": Route(DEVICE_MEMORY, "", factor=1 / _GIB, smooth=False),
+    "temperature": Route(DEVICE_TEMPERATURE, "", smooth=False),
+    "power": Route(DEVICE_POWER, ""),
+}
+
+
+def spoken(name: str) -> str:
+    """What people read for the title of a plot or the label of a curve, which are English inside;
+    the names of metrics are what their recipe calls them."""
+    return translate("Plots", name)
+
+
+def route(series: str) -> Route | None:
+    """Where `series` goes; None for names that are not drawn.
+
+    Validation happens once an epoch over the whole set: those values are drawn as they are.
+    """
+    room, _, name = series.partition("/")
+    match room:
+        case "train" if name == "loss":
+            return Route(LOSS, _TRAIN, 0, marks_gaps=True)
+        case "validation" if name == "loss":
+            return Route(LOSS, _VAL, 1, smooth=False, best_sign=-1, marks_gaps=True)
+        case "train" if series == THROUGHPUT:
+            return Route(THROUGHPUT_PLOT, _TRAIN, 0)
+        case "train" if name == "learning_rate":
+            return Route(LEARNING_RATE, _TRAIN, 0, smooth=False)
+        case "train" if name == "gradient_norm":
+            return Route(GRADIENT_NORM, _TRAIN, 0, marks_gaps=True)
+        case "train" if name:
+            return Route(_metric(series), _TRAIN, 0, _factor(name))
+        case "validation" if name:
+            sign = -1 if less_is_better(name) else 1
+            return Route(_metric(series), _VAL, 1, _factor(name), smooth=False, best_sign=sign)
+        case "device":
+            device, _, figure = name.rpartition("/")
+            found = _DEVICE_ROUTES.get(figure)
+            return found._replace(label=device) if found and device else None
+        case "rank":
+            rank, _, figure = name.partition("/")
+            return _of_rank(_RANK_ROUTES.get(figure), rank)
+        case _:
+            return None
+
+
+def _of_rank(found: Route | None, rank: str) -> Route | None:
+    if found is None or found.colour_index is None or not rank.isdecimal():
+        return None
+    colour = found.colour_index + _COLOURS_PER_RANK * int(rank)
+    return found._replace(rank=int(rank), colour_index=colour)
+
+
+def _metric(series: str) -> PlotKind:
+    """The plot that training and validation share, and no other metric."""
+    title = formatting.capitalized(formatting.metric_name(series))
+    if title in _TITLES:
+        title = translate("Plots", "{metric} (metric)").format(metric=spoken(title))
+    return PlotKind(title, 1, "%", ".1f") if "accuracy" in series else PlotKind(title, 1)
+
+
+def _factor(name: str) -> float:
+    return 100.0 if "accuracy" in name else 1.0

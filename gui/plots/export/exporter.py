@@ -1,0 +1,141 @@
+"""Copies a plot to the clipboard, or saves it: as a picture, or its data as CSV."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Signal
+from PySide6.QtWidgets import QApplication, QWidget
+
+from engine.system import paths
+from gui.bridge.background import Background
+from gui.plots.data.series_style import spoken
+from gui.plots.export import csv_file, image
+from gui.plots.export.csv_file import Document, OneRun, SeveralRuns
+from gui.plots.plot.curve_plot import CurvePlot
+from gui.plots.plot.menu import PlotAction
+from gui.widgets.save_dialog import ask_where_to_save
+
+MOST_COPIED = 200_000
+"""More points than these are not for a clipboard."""
+
+AskFile = Callable[[QWidget, str, str, str], str]
+"""From parent, title, proposed path and filter to the chosen path, which has the same ending;
+empty: none."""
+
+
+class PlotExport(QObject):
+    """Does what the lower half of a plot's menu says; reading the store blocks no window."""
+
+    said = Signal(str)
+    """A sentence: what was copied or saved, or why not."""
+
+    def __init__(
+        self, background: Background, ask_file: AskFile | None = None, parent: QObject | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._background = background
+        self._ask = ask_file or ask_where_to_save
+        self._run_id: str | None = None
+        self._folder = Path.home()
+
+    def watch(self, run_id: str | None) -> None:
+        """Take data from the store of `run_id`."""
+        self._run_id = run_id
+
+    def export(self, action: PlotAction, plot: CurvePlot, series: Sequence[str]) -> None:
+        """Copy or save `plot`, which shows these `series` of the watched run."""
+        document = None
+        if self._run_id is not None and series:
+            document = OneRun(paths.run_folder(self._run_id), series)
+        self._export(action, plot, f"{self._run_id}-" if self._run_id else "", document)
+
+    def export_runs(
+        self, action: PlotAction, plot: CurvePlot, series: str, runs: Mapping[str, str]
+    ) -> None:
+        """Copy or save `plot`, which shows `series` of several runs; `runs` are their names by
+        their ids."""
+        folders = {name: paths.run_folder(run_id) for run_id, name in runs.items()}
+        document = SeveralRuns(series, folders) if folders else None
+        self._export(action, plot, f"{'-'.join(runs)}-" if runs else "", document)
+
+    def _export(
+        self, action: PlotAction, plot: CurvePlot, prefix: str, document: Document | None
+    ) -> None:
+        match action:
+            case PlotAction.COPY_PICTURE:
+                QApplication.clipboard().setMimeData(image.for_clipboard(plot))
+                text = self.tr("The plot of {title} is in the clipboard.")
+                self.said.emit(text.format(title=spoken(plot.title)))
+            case PlotAction.SAVE_PNG:
+                self._save(plot, prefix, "png", partial(image.save_png, plot))
+            case PlotAction.SAVE_SVG:
+                self._save(plot, prefix, "svg", lambda file: _write(file, image.svg(plot)))
+            case PlotAction.COPY_CSV | PlotAction.SAVE_CSV if document is None:
+                text = self.tr("The plot of {title} has no data yet.")
+                self.said.emit(text.format(title=spoken(plot.title)))
+            case PlotAction.COPY_CSV if document is not None:
+                self._copy_data(spoken(plot.title), document)
+            case PlotAction.SAVE_CSV if document is not None:
+                self._save(plot, prefix, "csv", partial(self._save_data, document))
+
+    def _save(
+        self, plot: CurvePlot, prefix: str, ending: str, write: Callable[[Path], None]
+    ) -> None:
+        name = f"{prefix}{plot.title.lower().replace(' ', '-').replace('/', '-')}.{ending}"
+        title = self.tr("Save the plot of {title}").format(title=spoken(plot.title))
+        chosen = self._ask(plot, title, str(self._folder / name), f"*.{ending}")
+        if not chosen:
+            return
+        file = Path(chosen)
+        self._folder = file.parent
+        try:
+            write(file)
+        except OSError as error:
+            self._failed(file, error)
+        else:
+            if ending != "csv":
+                self.said.emit(self.tr("Saved as {file}.").format(file=file))
+
+    def _save_data(self, document: Document, file: Path) -> None:
+        self.said.emit(self.tr("Writing {file}…").format(file=file))
+        text = self.tr("{points:,} points saved as {file}.")
+        self._background.run(
+            lambda: csv_file.write(document, file),
+            lambda points: self.said.emit(text.format(points=points, file=file)),
+            partial(self._failed, file),
+        )
+
+    def _copy_data(self, title: str, document: Document) -> None:
+        def read() -> tuple[int, str]:
+            points = document.points()
+            return points, csv_file.text(document) if points <= MOST_COPIED else ""
+
+        self._background.run(
+            read, partial(self._copied, title), partial(self._failed, self.tr("the clipboard"))
+        )
+
+    def _copied(self, title: str, found: tuple[int, str]) -> None:
+        points, text = found
+        if not text:
+            said = self.tr(
+                "{title} has {points:,} points, too many for the clipboard: save them as a file."
+            )
+            self.said.emit(said.format(title=title, points=points))
+            return
+        QApplication.clipboard().setText(text)
+        said = self.tr("{points:,} points of {title} are in the clipboard.")
+        self.said.emit(said.format(title=title, points=points))
+
+    def _failed(self, where: Path | str, error: Exception) -> None:
+        if not isinstance(error, OSError | sqlite3.Error):
+            raise error
+        text = self.tr("The plot could not be brought to {where}: {error}.")
+        self.said.emit(text.format(where=where, error=error))
+
+
+def _write(file: Path, data: bytes) -> None:
+    file.write_bytes(data)

@@ -1,0 +1,216 @@
+"""The bar above the plots: smoothing, the horizontal axis, and what all plots do alike."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QMenu, QSlider, QToolButton, QWidget
+
+from gui.plots.data.x_axis import XKind
+from gui.style.theme import Theme, icon
+from gui.style.translation import translate
+
+_FINEST = 1000
+FIRST_SMOOTHING = 0.9
+
+_WORDED = Qt.ToolButtonStyle.ToolButtonTextBesideIcon
+
+
+class PlotBar(QWidget):
+    """Holds the choices; who wants to know listens."""
+
+    smoothing_changed = Signal(float)
+    """0 to 0.999."""
+
+    x_chosen = Signal(object)
+    """XKind."""
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.slider = QSlider(Qt.Orientation.Horizontal)
+        self.slider.setRange(0, _FINEST - 1)
+        self.slider.setFixedWidth(80)
+        self.slider.setAccessibleName(self.tr("Smoothing"))
+        self.slider.setToolTip(self.tr("How much of the past each point of a smoothed line keeps"))
+        self._value = QLabel()
+        self._value.setMinimumWidth(36)
+        self.x_buttons = {kind: _segment(*words) for kind, words in _x_choices().items()}
+        self.log_y = _toggle(self.tr("Log y"), self.tr("Logarithmic values"))
+        self.raw = _toggle(self.tr("Raw"), self.tr("Show the values behind the smoothed lines"))
+        self.markers = _toggle(
+            self.tr("Marks"),
+            self.tr("Show checkpoints, restarts, changes, pauses and alarms in the plots"),
+        )
+        self.link_x = _toggle(
+            self.tr("Link x"), self.tr("All plots show the same part of the horizontal axis")
+        )
+        self.follow = _toggle(
+            self.tr("Follow"),
+            self.tr(
+                "Go on showing everything; a zoom by hand (a drag, or Ctrl and the wheel) ends it"
+            ),
+        )
+        self.fit = _toggle(
+            self.tr("Fit"), self.tr("Show everything now (F, or a double click in a plot)")
+        )
+        self.fit.setCheckable(False)
+        self.plots = _toggle(self.tr("Plots"), self.tr("Choose which plots are shown"))
+        self.plots.setCheckable(False)
+        self.plots_menu = QMenu(self)
+        self.plots.setMenu(self.plots_menu)
+        self.plots.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        for button in (self.raw, self.markers, self.link_x, self.follow):
+            button.setChecked(True)
+        self._buttons = {
+            self.log_y: "chart-line",
+            self.raw: "waveform",
+            self.markers: "flag",
+            self.link_x: "link",
+            self.follow: "arrow-line-right",
+            self.fit: "corners-out",
+            self.plots: "squares-four",
+        }
+        self._worded = [button for button in self._buttons if button is not self.plots]
+        self.plots.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonIconOnly)
+        self._row = QHBoxLayout(self)
+        self._lay_out()
+        self.slider.valueChanged.connect(self._slid)
+        self.set_smoothing(FIRST_SMOOTHING)
+        for button in self._buttons:
+            button.toggled.connect(self._draw_icons)
+        for kind, button in self.x_buttons.items():
+            button.clicked.connect(partial(self.x_chosen.emit, kind))
+        self.x_buttons[XKind.STEP].setChecked(True)
+        self.set_theme(theme)
+
+    @property
+    def smoothing(self) -> float:
+        """Where the slider stands, 0 to 0.999."""
+        return self.slider.value() / _FINEST
+
+    @property
+    def x_kind(self) -> XKind:
+        """What the horizontal axes count."""
+        return next(kind for kind, button in self.x_buttons.items() if button.isChecked())
+
+    def set_smoothing(self, smoothing: float) -> None:
+        """Move the slider, 0 to 0.999."""
+        self.slider.setValue(round(smoothing * _FINEST))
+
+    def choose_x(self, kind: XKind) -> None:
+        """Press the button of `kind`."""
+        self.x_buttons[kind].click()
+
+    def set_theme(self, theme: Theme) -> None:
+        """Draw the icons for `theme`."""
+        self._theme = theme
+        self._draw_icons()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Leave out the words beside the icons where there is no room for them."""
+        super().resizeEvent(event)
+        self._choose_style()
+
+    def _choose_style(self) -> None:
+        for style in (_WORDED, Qt.ToolButtonStyle.ToolButtonIconOnly):
+            for button in self._worded:
+                button.setToolButtonStyle(style)
+            if self._row.sizeHint().width() <= self.width():
+                return
+
+    def minimumSizeHint(self) -> QSize:
+        """That without the words."""
+        whole = self._row.sizeHint()
+        if self.fit.toolButtonStyle() is not _WORDED:
+            return whole
+        words = (button.fontMetrics().horizontalAdvance(button.text()) for button in self._worded)
+        return QSize(whole.width() - sum(words), whole.height())
+
+    def _draw_icons(self) -> None:
+        for button, name in self._buttons.items():
+            on = button.isChecked()
+            button.setIcon(icon(name, self._theme.accent if on else self._theme.muted))
+
+    def _slid(self) -> None:
+        self._value.setText(
+            f"{self.smoothing:.3f}" if self.smoothing > 0.99 else f"{self.smoothing:.2f}"
+        )
+        self.smoothing_changed.emit(self.smoothing)
+
+    def _lay_out(self) -> None:
+        caption = QLabel(self.tr("S&mooth"))
+        caption.setObjectName("mut")
+        caption.setBuddy(self.slider)
+        x_caption = QLabel(self.tr("&X"))
+        x_caption.setObjectName("mut")
+        x_caption.setBuddy(self.x_buttons[XKind.STEP])
+        segments = QHBoxLayout()
+        segments.setSpacing(0)
+        for button in self.x_buttons.values():
+            segments.addWidget(button)
+        layout = self._row
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(2)
+        layout.addWidget(caption)
+        layout.addSpacing(4)
+        layout.addWidget(self.slider)
+        layout.addWidget(self._value)
+        layout.addWidget(x_caption)
+        layout.addSpacing(2)
+        layout.addLayout(segments)
+        layout.addStretch(1)
+        for button in self._buttons:
+            layout.addWidget(button)
+
+
+def _x_choices() -> dict[XKind, tuple[str, str]]:
+    """What the buttons of the horizontal axis say, and what that means."""
+    return {
+        XKind.STEP: (
+            translate("PlotBar", "Step"),
+            translate("PlotBar", "Optimizer steps along the horizontal axis"),
+        ),
+        XKind.EPOCH: (
+            translate("PlotBar", "Epoch"),
+            translate("PlotBar", "Passes over the training data along the horizontal axis"),
+        ),
+        XKind.RELATIVE: (
+            translate("PlotBar", "Time"),
+            translate(
+                "PlotBar",
+                "Time of training along the horizontal axis: pauses count, the time in which the "
+                "run was down between two attempts does not",
+            ),
+        ),
+        XKind.WALL: (
+            translate("PlotBar", "Clock"),
+            translate(
+                "PlotBar",
+                "Date and time of day along the horizontal axis, with a gap where the run was down",
+            ),
+        ),
+    }
+
+
+def _segment(text: str, tip: str) -> QToolButton:
+    button = QToolButton()
+    button.setObjectName("segment")
+    button.setText(text)
+    button.setToolTip(tip)
+    button.setAccessibleName(translate("PlotBar", "Horizontal axis: {choice}").format(choice=text))
+    button.setCheckable(True)
+    button.setAutoExclusive(True)
+    return button
+
+
+def _toggle(text: str, tip: str) -> QToolButton:
+    button = QToolButton()
+    button.setText(text)
+    button.setToolTip(tip)
+    button.setAccessibleName(text)
+    button.setCheckable(True)
+    button.setIconSize(QSize(16, 16))
+    button.setToolButtonStyle(_WORDED)
+    return button

@@ -1,0 +1,4 @@
+"""One plot: curves, axes, legend, crosshair, markers.
+
+Imports `plots.data`, `widgets` and `style`.
+"""

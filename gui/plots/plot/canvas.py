@@ -1,0 +1,277 @@
+"""Where curves are drawn: the axes, what is in sight of them, the best values and the crosshair."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pyqtgraph as pg
+from PySide6.QtCore import QEvent, QPointF, Qt, Signal
+from PySide6.QtGui import QFocusEvent, QHelpEvent, QWheelEvent
+from PySide6.QtWidgets import QToolTip, QWidget
+
+from gui.plots.data.best_point import Star
+from gui.plots.data.growing_pyramid import Array
+from gui.plots.data.ranges import Range, padded
+from gui.plots.data.run_timeline import Marker
+from gui.plots.data.x_axis import XScale
+from gui.plots.plot.axes import AXIS_WIDTH, Axis, PlotArea
+from gui.plots.plot.crosshair import Crosshair
+from gui.plots.plot.curve import Curve, put
+from gui.plots.plot.gap_ticks import GapTicks
+from gui.plots.plot.markers import NEAR, Markers
+from gui.style.theme import Theme
+
+_X_PADDING = (0.012, 0.03)
+_Y_PADDING = 0.06
+_TOP, _BOTTOM = 13, 8
+"""Logical pixels above the highest value and below the lowest one at least: for the markers, and
+for half a tick label, which is left out where it does not fit."""
+
+_REVEALED = 0.1
+"""Part of what is in sight between its end and a place that was out of sight."""
+
+_AXIS_HEIGHT = 20
+_TICK_FONT = 11
+_STAR = 13
+
+
+class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
+    """A PlotWidget without its automatic range, menu and buttons."""
+
+    hovered = Signal(object)
+    """Place under the mouse on the horizontal axis (float), or None when the mouse has left."""
+
+    moved = Signal(float, float)
+    """First and last place in sight, after the user has moved the view."""
+
+    fit_requested = Signal()
+    focused = Signal(bool)
+    """Whether the keys go to this plot."""
+
+    stale = Signal()
+    """What is in sight has changed, or the pixels it is drawn on."""
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        self.area = PlotArea()
+        left, bottom = Axis("left"), Axis("bottom")
+        super().__init__(
+            parent, viewBox=self.area, axisItems={"left": left, "bottom": bottom}
+        )  # fmt: skip
+        # The default mode clips to several rectangles: 7 to 18 times slower on a fine screen.
+        self.setViewportUpdateMode(self.ViewportUpdateMode.BoundingRectViewportUpdate)
+        self.hideButtons()
+        self.setAccessibleDescription(
+            self.tr(
+                "Left and Right go from point to point and say the values there, Home and End go "
+                "to the ends, M to the next mark. Plus and minus zoom, Ctrl and the arrow keys "
+                "move the view, F or a double click shows everything, Escape leaves."
+            )
+        )
+        self._axes = (left, bottom)
+        left.setWidth(AXIS_WIDTH)
+        bottom.setHeight(_AXIS_HEIGHT)
+        font = self.font()
+        font.setPixelSize(_TICK_FONT)
+        for axis in self._axes:
+            axis.enableAutoSIPrefix(False)
+            axis.setStyle(tickFont=font, tickLength=0, maxTickLevel=0, autoExpandTextSpace=False)
+        bottom.setStyle(tickAlpha=0)  # ticks of no length would still be dots
+        self.log_y = False
+        self._stars = pg.ScatterPlotItem(symbol="star", size=_STAR, antialias=True)
+        self._stars.setZValue(10)
+        self.addItem(self._stars)
+        self._x_scale = XScale()
+        self._shown: Sequence[Star] = ()
+        self.gap_ticks = GapTicks(self.area)
+        self.markers = Markers(self.area)
+        self.crosshair = Crosshair(self)
+        self.set_theme(theme)
+        self.area.sigRangeChangedManually.connect(self._moved)
+        self.area.sigXRangeChanged.connect(self.stale)
+        self.area.sigResized.connect(self.stale)
+        self.area.fit_requested.connect(self.fit_requested)
+        self.scene().sigMouseMoved.connect(self._mouse_moved)
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        """Zoom with Ctrl held; else leave the wheel to the panel of plots, which scrolls."""
+        if event.modifiers() & Qt.KeyboardModifier.ControlModifier:
+            super().wheelEvent(event)
+        else:
+            event.ignore()
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        """Tell whoever shows where the keys go, unless a mouse brought the focus."""
+        super().focusInEvent(event)
+        self.focused.emit(event.reason() != Qt.FocusReason.MouseFocusReason)
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        """Tell that they go elsewhere."""
+        super().focusOutEvent(event)
+        self.focused.emit(False)
+
+    def zoom_x(self, part: float, around: float | None = None) -> None:
+        """Keep `part` of the horizontal axis in sight, with the place `around` where it is (None,
+        or out of sight: the middle); above 1 shows more."""
+        (first, last), _ = self.area.viewRange()
+        if around is None or not first <= around <= last:
+            around = (first + last) / 2
+        self.show_x((around - (around - first) * part, around + (last - around) * part))
+        self._moved()
+
+    def zoom_y(self, part: float) -> None:
+        """Keep `part` of the values in sight, around their middle; above 1 shows more."""
+        _, (low, high) = self.area.viewRange()
+        margin = (high - low) * (1 - part) / 2
+        self.area.setYRange(low + margin, high - margin, padding=0)
+        self._moved()
+
+    def reveal(self, x: float) -> None:
+        """Move the view as far as it needs for the place `x` to be in sight."""
+        (first, last), _ = self.area.viewRange()
+        if first <= x <= last:
+            return
+        room = (last - first) * _REVEALED
+        way = x + room - last if x > last else x - room - first
+        self.show_x((first + way, last + way))
+        self._moved()
+
+    def pan(self, right: float, up: float) -> None:
+        """Move the view by these parts of what is in sight."""
+        (first, last), (low, high) = self.area.viewRange()
+        self.area.translateBy(x=right * (last - first), y=up * (high - low))
+        self._moved()
+
+    def viewportEvent(self, event: QEvent) -> bool:
+        """Say what the marker under the mouse stands for."""
+        if isinstance(event, QHelpEvent) and event.type() is QEvent.Type.ToolTip:
+            place = self.area.mapFromScene(self.mapToScene(event.pos()))
+            inside = self.area.rect().contains(QPointF(place))
+            QToolTip.showText(event.globalPos(), self._marked_near(place.x()) if inside else "")
+            return True
+        return bool(super().viewportEvent(event))
+
+    def set_theme(self, theme: Theme) -> None:
+        """Take the colours of `theme`."""
+        self.setBackground(theme.card)
+        for axis in self._axes:
+            axis.set_theme(theme)
+        self.area.set_theme(theme)
+        self.gap_ticks.set_theme(theme)
+        self.markers.set_theme(theme)
+        self.crosshair.set_theme(theme)
+        self._stars.setPen(pg.mkPen(theme.card))
+
+    def set_log_y(self, log: bool) -> None:
+        """Logarithmic values or linear ones."""
+        self.log_y = log
+        self.getAxis("left").setLogMode(False, log)
+
+    def set_x_scale(self, scale: XScale) -> None:
+        """Label the horizontal axis for what it counts, and move the markers along."""
+        self._x_scale = scale
+        self._axes[1].set_kind(scale.kind)
+        self.set_markers(self.markers.markers)
+
+    def set_markers(self, markers: Sequence[Marker]) -> None:
+        """Mark these moments of the run."""
+        steps, times = [each.step for each in markers], [each.time for each in markers]
+        self.markers.show_markers(markers, self._x_scale.x(np.array(steps), np.array(times)))
+
+    def add_curve(self, curve: Curve) -> None:
+        """Show the items of `curve`."""
+        for item in curve.items:
+            self.addItem(item)
+
+    def remove_curve(self, curve: Curve) -> None:
+        """Show them no more."""
+        for item in curve.items:
+            self.removeItem(item)
+
+    def show_x(self, places: Range) -> None:
+        """Bring this part of the horizontal axis in sight, no more and no less."""
+        self.area.setXRange(*places, padding=0)
+
+    def show_all(self, places: Range, values: Range) -> None:
+        """Bring these places and values (above 0 on a logarithmic axis) in sight, with room."""
+        if self.log_y:
+            values = math.log10(values[0]), math.log10(values[1])
+        inside = max(self.area.height() - _TOP - _BOTTOM, 4 * _TOP)
+        below, above = (max(_Y_PADDING, room / inside) for room in (_BOTTOM, _TOP))
+        self.area.setRange(
+            xRange=padded(places, *_X_PADDING),
+            yRange=padded(values, below, above),
+            padding=0,
+        )
+
+    def draw(self, curve: Curve, *, show_raw: bool) -> Range | None:
+        """Draw the part of `curve` that is in sight; the steps between which finer points of it
+        would show, if there are any."""
+        first, last, pixels = self._span()
+        curve.draw(first, last, pixels, raw=show_raw, log=self.log_y)
+        return curve.missing(first, last, pixels) if curve.visible else None
+
+    def draw_gaps(self, curves: Sequence[Curve]) -> None:
+        """Mark where those of `curves` that want it have no number."""
+        first, last, pixels = self._span()
+        self.gap_ticks.show_places([curve.gaps(first, last, pixels) for curve in curves])
+
+    def draw_stars(self, stars: Sequence[Star]) -> None:
+        """Draw exactly these."""
+        self._shown = shown = [star for star in stars if not (self.log_y and star.value <= 0)]
+        if not shown:
+            self._stars.clear()
+            return
+        first = shown[0].x
+        put(self._stars, first)
+        self._stars.setData(
+            [star.x - first for star in shown],
+            [math.log10(star.value) if self.log_y else star.value for star in shown],
+            brush=[pg.mkBrush(star.colour) for star in shown],
+        )
+
+    def marks(self) -> Array:
+        """The places of markers and stars, in any order."""
+        places: Array = np.append(self.markers.places, [star.x for star in self._shown])
+        return places[~np.isnan(places)]
+
+    def marked_at(self, x: float) -> str:
+        """What is marked at the place `x` or near it, a line each."""
+        return self._marked_near(self._pixel(x))
+
+    def pixels(self, count: float) -> float:
+        """So many logical pixels as a distance on the horizontal axis."""
+        (first, last), _ = self.area.viewRange()
+        return count * float(last - first) / max(float(self.area.width()), 1.0)
+
+    def leaveEvent(self, event: QEvent) -> None:
+        """Tell that the mouse has left."""
+        super().leaveEvent(event)
+        self.hovered.emit(None)
+
+    def _span(self) -> tuple[float, float, int]:
+        (first, last), _ = self.area.viewRange()
+        return first, last, max(1, int(self.area.width() * self.devicePixelRatioF()))
+
+    def _pixel(self, x: float) -> float:
+        (first, _), _ = self.area.viewRange()
+        return (x - float(first)) / self.pixels(1.0)
+
+    def _marked_near(self, pixel: float) -> str:
+        gap = self.gap_ticks.near(pixel)
+        lines = [self.markers.text_at(pixel)]
+        near = (star for star in self._shown if abs(self._pixel(star.x) - pixel) <= NEAR)
+        lines += [star.text for star in near]
+        if gap is not None:
+            where = self._x_scale.words(gap, math.nan)
+            lines.append(self.tr("Not a number at {where}").format(where=where))
+        return "\n".join(line for line in lines if line)
+
+    def _moved(self) -> None:
+        (first, last), _ = self.area.viewRange()
+        self.moved.emit(first, last)
+
+    def _mouse_moved(self, position: object) -> None:
+        inside = self.area.sceneBoundingRect().contains(position)
+        self.hovered.emit(self.area.mapSceneToView(position).x() if inside else None)

@@ -1,0 +1,89 @@
+"""Short ticks at the lower edge of a plot where a curve has no number to show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyqtgraph as pg
+from PySide6.QtCore import QLineF, QRectF, Qt
+from PySide6.QtGui import QColor, QPainter, QPen
+from PySide6.QtWidgets import QGraphicsObject
+
+from gui.plots.data.growing_pyramid import Array
+from gui.style.theme import Theme
+
+_HEIGHT = 9.0
+_WIDTH = 2.0
+"""Logical pixels."""
+
+_NEAR = 4.0
+"""Logical pixels to the left and right of a tick in which the mouse finds it."""
+
+
+class GapTicks(QGraphicsObject):
+    """Lies over a view in its pixels: a place of 1.7e9 seconds has its tick as well as one of 3."""
+
+    def __init__(self, area: pg.ViewBox) -> None:
+        super().__init__(area)
+        self._area = area
+        self._places: Array = np.empty(0)
+        self._colour = QColor()
+        self.setAcceptedMouseButtons(Qt.MouseButton.NoButton)
+        self.setZValue(40)
+        area.sigRangeChanged.connect(self._redraw)
+        area.sigResized.connect(self._resized)
+
+    @property
+    def places(self) -> list[float]:
+        """Where ticks stand on the horizontal axis."""
+        return [float(place) for place in self._places]
+
+    def set_theme(self, theme: Theme) -> None:
+        """Take the colours of `theme`."""
+        self._colour = QColor(theme.bad)
+        self.update()
+
+    def show_places(self, places: Sequence[Array]) -> None:
+        """Put ticks at exactly these places of the horizontal axis; NaN is none."""
+        self._places = np.concatenate(places) if places else np.empty(0)
+        self.update()
+
+    def near(self, pixel: float) -> float | None:
+        """The place of the tick near this pixel of the view."""
+        distances = np.abs(self._pixels() - pixel)
+        if not len(distances) or not np.nanmin(distances, initial=np.inf) <= _NEAR:
+            return None
+        return float(self._places[np.nanargmin(distances)])
+
+    def boundingRect(self) -> QRectF:
+        """The whole view."""
+        return QRectF(self._area.rect())
+
+    def paint(self, painter: QPainter, *_: Any) -> None:
+        """Draw the ticks."""
+        height, width = self._area.height(), self._area.width()
+        pen = QPen(self._colour, _WIDTH)
+        pen.setCapStyle(Qt.PenCapStyle.FlatCap)
+        painter.setPen(pen)
+        painter.drawLines(
+            [
+                QLineF(x, height - _HEIGHT, x, height)
+                for x in np.round(self._pixels()).tolist()
+                if 0 <= x <= width
+            ]
+        )
+
+    def _pixels(self) -> Array:
+        (x0, x1), _ = self._area.viewRange()
+        pixels: Array = (self._places - x0) / (x1 - x0) * self._area.width()
+        return pixels
+
+    def _redraw(self) -> None:
+        if len(self._places):
+            self.update()
+
+    def _resized(self) -> None:
+        self.prepareGeometryChange()
+        self.update()

@@ -1,0 +1,97 @@
+"""The head of a plot's card: its title to drag it by, the legend, the newest value, the menu."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QMimeData, QPoint, QSize, Qt, Signal
+from PySide6.QtGui import QDrag, QMouseEvent
+from PySide6.QtWidgets import QApplication, QHBoxLayout, QLabel, QToolButton, QVBoxLayout, QWidget
+
+from gui.plots.data.series_style import spoken
+from gui.plots.plot.legend import MOST_NAMED, MOST_NAMED_ALONE, Legend
+from gui.plots.plot.menu import PlotMenu
+from gui.style.theme import Theme, icon
+
+DRAGGED = "application/x-traindeck-plot"
+"""MIME type of a plot on its way to another place: its title in UTF-8."""
+
+_SEEN_WHILE_DRAGGED = 240
+
+
+class PlotHeader(QWidget):
+    """Lays out the head; the wide one gives the legend a line of its own."""
+
+    double_clicked = Signal()
+
+    def __init__(self, title: str, *, wide_legend: bool) -> None:
+        super().__init__()
+        self._pressed_at: QPoint | None = None
+        self._name = title
+        self.title = QLabel(spoken(title))
+        self.headline = QLabel()
+        for label in (self.title, self.headline):
+            label.setObjectName("ttl")
+        self.title.setToolTip(
+            self.tr(
+                "Drag to move the plot, double click to enlarge it.\n"
+                "With the keyboard: Tab to the plot, ← and → read the values, M goes to the next "
+                "mark, + and − zoom, F shows everything; ? lists all keys."
+            )
+        )
+        self.legend = Legend(MOST_NAMED_ALONE if wide_legend else MOST_NAMED)
+        self.menu = PlotMenu(self)
+        self.more = QToolButton()
+        self.more.setObjectName("dots")
+        self.more.setIconSize(QSize(16, 16))
+        self.more.setToolTip(self.tr("Move, hide, copy or save this plot"))
+        self.more.setAccessibleName(
+            self.tr("What can be done with the plot of {title}").format(title=spoken(title))
+        )
+        self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.more.setMenu(self.menu)
+        top = QHBoxLayout()
+        top.setSpacing(8)
+        top.addWidget(self.title)
+        if wide_legend:
+            top.addStretch(1)
+        else:
+            top.addWidget(self.legend, 1)
+        top.addWidget(self.headline)
+        top.addWidget(self.more)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(2)
+        layout.addLayout(top)
+        if wide_legend:
+            layout.addWidget(self.legend)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Draw the three dots for `theme`."""
+        self.more.setIcon(icon("dots-three-vertical", theme.muted))
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        """Begin what may become a drag."""
+        left = event.button() == Qt.MouseButton.LeftButton
+        self._pressed_at = event.position().toPoint() if left else None
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        """Take the plot along once the mouse has moved far enough."""
+        if self._pressed_at is None:
+            return
+        way = event.position().toPoint() - self._pressed_at
+        if way.manhattanLength() >= QApplication.startDragDistance():
+            self._pressed_at = None
+            self._drag()
+
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
+        """Ask for the plot alone, or for all again."""
+        self._pressed_at = None
+        self.double_clicked.emit()
+
+    def _drag(self) -> None:
+        data = QMimeData()
+        data.setData(DRAGGED, self._name.encode())
+        drag = QDrag(self)
+        drag.setMimeData(data)
+        card = (self.parentWidget() or self).grab()
+        drag.setPixmap(card.scaledToWidth(min(_SEEN_WHILE_DRAGGED, card.width())))
+        drag.exec(Qt.DropAction.MoveAction)

@@ -1,0 +1,148 @@
+"""The chips above a plot, one per curve: its colour, dash and name, and a click that hides it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QKeyEvent, QMouseEvent, QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QToolButton, QWidget
+
+from gui.plots.plot.dash_styles import SOLID, Dash, icon_size, legend_icon
+
+MOST_NAMED = 4
+"""More chips than these show their dots only, and so do those whose names have no room; the names
+are in the tooltips."""
+
+MOST_NAMED_ALONE = 6
+"""The same, where the legend has a line of its own."""
+
+
+class Chip(QToolButton):
+    """Checked is visible. With Alt a click, or Enter, asks for this curve alone."""
+
+    alone = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("chip")
+        self.setCheckable(True)
+        self.setChecked(True)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        """Take a click with Alt for itself."""
+        if event.modifiers() & Qt.KeyboardModifier.AltModifier:
+            self.alone.emit()
+        else:
+            super().mousePressEvent(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Enter does what Space does; with Alt, which Space has to leave to the desktop, alone."""
+        if event.key() not in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            super().keyPressEvent(event)
+        elif event.modifiers() & Qt.KeyboardModifier.AltModifier:
+            self.alone.emit()
+        else:
+            self.toggle()
+
+
+class Legend(QWidget):
+    """A row of chips."""
+
+    toggled = Signal(str, bool)
+    """Name of a curve, and whether it is to be seen."""
+
+    def __init__(self, most_named: int = MOST_NAMED, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._most_named = most_named
+        # Many chips must not make a narrow card wide: those at the end are cut off.
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self._chips: dict[str, Chip] = {}
+        self._row = QHBoxLayout(self)
+        self._row.setContentsMargins(0, 0, 0, 0)
+        self._row.setSpacing(0)
+        self._row.addStretch(1)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Say the names if there is room for them now."""
+        super().resizeEvent(event)
+        self._show_names()
+
+    def chip(self, name: str) -> Chip:
+        """The chip of the curve `name`."""
+        return self._chips[name]
+
+    def chips(self) -> list[Chip]:
+        """All of them, from left to right."""
+        return list(self._chips.values())
+
+    def names(self) -> list[str]:
+        """The curves from left to right."""
+        return list(self._chips)
+
+    def set_curve(self, name: str, label: str, colour: str, dash: Dash = SOLID) -> None:
+        """Show the curve `name` as `label`, with a new chip if needed."""
+        if name not in self._chips:
+            self._add(name)
+        chip = self._chips[name]
+        chip.setText(label)
+        tip = self.tr(
+            "{curve}: click to hide or show, Alt+click to see it alone (Enter, Alt+Enter)"
+        )
+        chip.setToolTip(tip.format(curve=label))
+        chip.setAccessibleName(label)
+        chip.setIcon(legend_icon(colour, dash))
+        chip.setIconSize(icon_size(dash))
+        self._show_names()
+
+    def arrange(self, names: Sequence[str]) -> None:
+        """Put the chips in this order; every curve must be named."""
+        if list(names) == list(self._chips):
+            return
+        self._chips = {name: self._chips[name] for name in names}
+        before = None
+        for place, chip in enumerate(self._chips.values()):
+            self._row.removeWidget(chip)
+            self._row.insertWidget(place, chip)
+            if before is not None:
+                QWidget.setTabOrder(before, chip)
+            before = chip
+
+    def show_alone(self, name: str) -> None:
+        """Hide every other curve; if `name` is alone already, show all."""
+        others = [chip for each, chip in self._chips.items() if each != name]
+        back = self._chips[name].isChecked() and not any(chip.isChecked() for chip in others)
+        self._chips[name].setChecked(True)
+        for chip in others:
+            chip.setChecked(back)
+
+    def remove(self, name: str) -> None:
+        """Drop the chip of a curve."""
+        chip = self._chips.pop(name)
+        self._row.removeWidget(chip)
+        chip.hide()  # a chip that had the focus passes it on; one that is deleted would not
+        chip.deleteLater()
+        self._show_names()
+
+    def clear(self) -> None:
+        """Drop every chip."""
+        for name in self.names():
+            self.remove(name)
+
+    def _add(self, name: str) -> None:
+        chip = Chip()
+        chip.toggled.connect(lambda visible: self.toggled.emit(name, visible))
+        chip.alone.connect(lambda: self.show_alone(name))
+        self._row.insertWidget(len(self._chips), chip)
+        self._chips[name] = chip
+
+    def _show_names(self) -> None:
+        """Say the names where all of them fit: a piece of a name tells nothing."""
+        self._set_style(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        few = len(self._chips) <= self._most_named
+        if not few or self._row.minimumSize().width() > self.width():
+            self._set_style(Qt.ToolButtonStyle.ToolButtonIconOnly)
+
+    def _set_style(self, style: Qt.ToolButtonStyle) -> None:
+        for chip in self._chips.values():
+            chip.setToolButtonStyle(style)

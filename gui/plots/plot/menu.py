@@ -1,0 +1,65 @@
+"""What can be done with one plot: the menu behind its three dots."""
+
+from __future__ import annotations
+
+from enum import Enum
+from functools import partial
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QMenu, QWidget
+
+from gui.style.translation import QT_TRANSLATE_NOOP
+
+
+class PlotAction(Enum):
+    """Something asked of a plot; the text is what the menu says, in English."""
+
+    ENLARGE = QT_TRANSLATE_NOOP("PlotMenu", "Enlarge")
+    EARLIER = QT_TRANSLATE_NOOP("PlotMenu", "Move to the left")
+    LATER = QT_TRANSLATE_NOOP("PlotMenu", "Move to the right")
+    HIDE = QT_TRANSLATE_NOOP("PlotMenu", "Hide")
+    COPY_PICTURE = QT_TRANSLATE_NOOP("PlotMenu", "Copy as picture")
+    COPY_CSV = QT_TRANSLATE_NOOP("PlotMenu", "Copy data as CSV")
+    SAVE_PNG = QT_TRANSLATE_NOOP("PlotMenu", "Save as PNG…")
+    SAVE_SVG = QT_TRANSLATE_NOOP("PlotMenu", "Save as SVG…")
+    SAVE_CSV = QT_TRANSLATE_NOOP("PlotMenu", "Save data as CSV…")
+
+    @property
+    def is_export(self) -> bool:
+        """Whether it copies or saves the plot; else it moves it."""
+        return self in _EXPORTS
+
+
+_EXPORTS = (
+    PlotAction.COPY_PICTURE,
+    PlotAction.COPY_CSV,
+    PlotAction.SAVE_PNG,
+    PlotAction.SAVE_SVG,
+    PlotAction.SAVE_CSV,
+)
+_AFTER_WHICH_A_LINE = (PlotAction.HIDE, PlotAction.COPY_CSV)
+
+
+class PlotMenu(QMenu):
+    """Tells what was chosen."""
+
+    chosen = Signal(object)
+    """PlotAction."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.entries = {}
+        for action in PlotAction:
+            entry = self.addAction(self.tr(action.value))
+            entry.triggered.connect(partial(self.chosen.emit, action))
+            self.entries[action] = entry
+            if action in _AFTER_WHICH_A_LINE:
+                self.addSeparator()
+
+    def set_enlarged(self, enlarged: bool) -> None:
+        """Offer the way back, and nothing that needs neighbours, while the plot stands alone."""
+        self.entries[PlotAction.ENLARGE].setText(
+            self.tr("Back to all plots\tEsc") if enlarged else self.tr(PlotAction.ENLARGE.value)
+        )
+        for action in (PlotAction.EARLIER, PlotAction.LATER, PlotAction.HIDE):
+            self.entries[action].setEnabled(not enlarged)

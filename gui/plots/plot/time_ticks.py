@@ -1,0 +1,54 @@
+"""Round places and short labels for an axis of seconds: durations, or the clock on the wall."""
+
+from __future__ import annotations
+
+import math
+import time
+
+from gui.plots.data.x_axis import hours
+
+_DAY = 86_400.0
+_SPACINGS = (
+    *(1.0, 2.0, 5.0, 10.0, 15.0, 30.0),
+    *(60.0 * minutes for minutes in (1, 2, 5, 10, 15, 30)),
+    *(3600.0 * hours for hours in (1, 2, 3, 6, 12)),
+    *(_DAY * days for days in (1, 2, 7, 14, 28, 91, 182, 364)),
+)
+
+
+def spacing(width: float, most: int) -> float:
+    """The smallest round number of seconds of which at most `most` fit into `width`."""
+    least = width / max(most, 1)
+    if least < 1:
+        decade = 10.0 ** math.floor(math.log10(max(least, 1e-6)))
+        return next(part * decade for part in (1, 2, 5, 10) if part * decade >= least * 0.999)
+    return next((each for each in _SPACINGS if each >= least), _SPACINGS[-1])
+
+
+def ticks(low: float, high: float, every: float, *, wall: bool) -> list[float]:
+    """The multiples of `every` between `low` and `high`; of a wall clock, counted from midnight."""
+    shift = time.localtime(low).tm_gmtoff if wall else 0
+    first, last = math.ceil((low + shift) / every), math.floor((high + shift) / every)
+    return [number * every - shift for number in range(first, last + 1)]
+
+
+def duration(seconds: float, every: float) -> str:
+    """`0:12:30`; `0.25 s` where ticks are closer than a second, `3 d` where they are days apart."""
+    if every < 1:
+        return f"{seconds:.3g} s"
+    if every >= _DAY:
+        return f"{seconds / _DAY:.0f} d"
+    return hours(seconds)
+
+
+def clock(seconds: float, every: float) -> str:
+    """`14:02`, `14:02:30`; the day where the tick is a midnight."""
+    local = time.localtime(seconds)
+    if every >= _DAY or (local.tm_hour, local.tm_min, local.tm_sec) == (0, 0, 0):
+        return f"{local.tm_mday} {_MONTHS[local.tm_mon - 1]}"
+    if every < 1:
+        return time.strftime("%H:%M:%S", local) + f"{seconds % 1:.1f}"[1:]
+    return time.strftime("%H:%M:%S" if every < 60 else "%H:%M", local)
+
+
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")

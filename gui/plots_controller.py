@@ -1,0 +1,66 @@
+"""Connects the plots with the store of the watched run: its points, finer points, and exports."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QObject, Signal
+
+from engine.messages.events import AttemptStarted
+from engine.runs.store_reader import StoredEvent
+from engine.system import paths
+from gui.bridge.background import Background
+from gui.bridge.settings_history import edits
+from gui.bridge.store_reader import StoreReader
+from gui.bridge.zoom_reader import FinerReader
+from gui.compare.comparison_plots import ComparisonPlots
+from gui.plots.export.exporter import PlotExport
+from gui.plots.panel.keyboard import PlotKeys
+from gui.plots.panel.run_plots import PlotGrid
+
+
+class PlotDesk(QObject):
+    """Everything between the plots and the store."""
+
+    said = Signal(str)
+    """A sentence for the status bar."""
+
+    def __init__(
+        self,
+        plots: PlotGrid,
+        compared: ComparisonPlots,
+        reader: StoreReader,
+        background: Background,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._plots = plots
+        self._compared = compared
+        self._run_id: str | None = None
+        self.keys = PlotKeys([plots, compared], self)
+        self.finer = FinerReader(background, self)
+        self.export = PlotExport(background, parent=self)
+        reader.points.connect(plots.add_points)
+        reader.curve.connect(plots.set_points)
+        reader.events.connect(self._take_events)
+        plots.finer_wanted.connect(self.finer.request)
+        plots.export_wanted.connect(self.export.export)
+        compared.export_wanted.connect(self.export.export_runs)
+        self.finer.finer.connect(plots.set_finer)
+        self.finer.trouble.connect(self.said)
+        self.export.said.connect(self.said)
+
+    def watch(self, run_id: str | None) -> None:
+        """Begin anew, with the run `run_id`."""
+        self._run_id = run_id
+        self._plots.clear()
+        self.finer.watch(run_id)
+        self.export.watch(run_id)
+
+    def fit(self) -> None:
+        """Show everything in the plots that are seen: the run's, or those of the comparison."""
+        (self._compared if self._compared.isVisible() else self._plots).fit()
+
+    def _take_events(self, events: list[StoredEvent]) -> None:
+        attempts = (each.event for each in events if isinstance(each.event, AttemptStarted))
+        if self._run_id is not None and any(each.attempt > 1 for each in attempts):
+            self._plots.set_edits(edits(paths.run_folder(self._run_id)))
+        self._plots.take_events(events)

@@ -1,0 +1,4 @@
+"""The form for a new run, or for a run that goes on with changes.
+
+Imports `bridge`, `widgets` and `style`.
+"""

@@ -1,0 +1,145 @@
+"""The part Advanced of the run form: every further field, in groups that fold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QFormLayout, QSizePolicy, QToolButton, QVBoxLayout, QWidget
+
+from engine.spec.field_info import FieldInfo
+from engine.spec.training_fields import GROUPS
+from gui.run_form.form_layout import COLUMN_GAP
+from gui.widgets.entry_fields import Field
+
+RECIPE = "Recipe"
+"""Name of the group of settings that a recipe brings."""
+
+_OPEN_FIRST = (RECIPE, GROUPS[0])
+_LABEL_WIDTH = 126
+"""Logical pixels of the column of labels, so that the groups line up."""
+
+
+class AdvancedFields(QWidget):
+    """The fields of a spec that are seldom changed, and the settings of the recipe."""
+
+    changed = Signal()
+
+    def __init__(self, infos: Iterable[FieldInfo], parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._groups = {RECIPE: FieldGroup(self.tr("Recipe"))}
+        self._groups |= {title: FieldGroup(title) for title in GROUPS}
+        self.fields = {info.name: Field(info) for info in infos}
+        """The fields of the spec, by name."""
+
+        self.settings: dict[str, Field] = {}
+        """The settings of the recipe, by name."""
+
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(4)
+        for title, group in self._groups.items():
+            group.set_open(title in _OPEN_FIRST)
+            layout.addWidget(group)
+        for name, field in self.fields.items():
+            self._groups[field.info.group].add(name, field)
+            field.changed.connect(self.changed)
+        self.show_settings(())
+
+    def group(self, title: str) -> FieldGroup:
+        """The group under the heading `title`."""
+        return self._groups[title]
+
+    def show_settings(self, infos: Iterable[FieldInfo]) -> None:
+        """Show the settings of another recipe, with their defaults."""
+        recipe = self._groups[RECIPE]
+        recipe.clear()
+        self.settings = {info.name: Field(info) for info in infos}
+        for name, field in self.settings.items():
+            recipe.add(name, field)
+            field.changed.connect(self.changed)
+        recipe.setVisible(bool(self.settings))
+
+    def show_changes(self) -> None:
+        """Say in each heading how many of its fields differ from their defaults."""
+        for group in self._groups.values():
+            group.show_changes()
+
+    def open_problems(self) -> Field | None:
+        """Unfold the groups in which something is wrong; the first such field, if there is one."""
+        wrong = [(group, group.first_wrong()) for group in self._groups.values()]
+        wrong = [(group, field) for group, field in wrong if field is not None]
+        for group, _ in wrong:
+            group.set_open(True)
+        return wrong[0][1] if wrong else None
+
+
+class FieldGroup(QWidget):
+    """A heading that folds the fields below it."""
+
+    def __init__(self, title: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._title = title
+        self._fields: dict[str, Field] = {}
+        self.heading = QToolButton()
+        self.heading.setObjectName("group")
+        self.heading.setCheckable(True)
+        self.heading.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        self.heading.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self._content = QWidget()
+        self._rows = form_rows()
+        self._rows.setContentsMargins(0, 0, 0, 6)
+        self._rows.setVerticalSpacing(4)
+        self._content.setLayout(self._rows)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(2)
+        layout.addWidget(self.heading)
+        layout.addWidget(self._content)
+        self.heading.toggled.connect(self._fold)
+        self._fold(False)
+        self.show_changes()
+
+    def first_wrong(self) -> Field | None:
+        """The first field with which something is wrong."""
+        return next((field for field in self._fields.values() if field.problem), None)
+
+    def add(self, name: str, field: Field) -> None:
+        """Add `field` below the others."""
+        self._fields[name] = field
+        field.label.setFixedWidth(_LABEL_WIDTH)
+        field.label.setWordWrap(True)
+        self._rows.addRow(field.label, field)
+
+    def clear(self) -> None:
+        """Drop every field."""
+        self._fields.clear()
+        while self._rows.rowCount():
+            self._rows.removeRow(0)
+
+    def set_open(self, is_open: bool) -> None:
+        """Unfold or fold the fields."""
+        self.heading.setChecked(is_open)
+
+    def show_changes(self) -> None:
+        """Say in the heading how many fields differ from their defaults."""
+        changed = self.tr("{title} · {count} changed")
+        count = sum(field.is_changed for field in self._fields.values())
+        self.heading.setText(
+            changed.format(title=self._title, count=count) if count else self._title
+        )
+
+    def _fold(self, is_open: bool) -> None:
+        arrow = Qt.ArrowType.DownArrow if is_open else Qt.ArrowType.RightArrow
+        self.heading.setArrowType(arrow)
+        self._content.setVisible(is_open)
+
+
+def form_rows() -> QFormLayout:
+    """Rows of a label and a field, as close as the side of the window needs them."""
+    rows = QFormLayout()
+    rows.setContentsMargins(0, 0, 0, 0)
+    rows.setVerticalSpacing(5)
+    rows.setHorizontalSpacing(COLUMN_GAP)
+    rows.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+    return rows

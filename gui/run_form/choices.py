@@ -1,0 +1,174 @@
+"""The two combo boxes of the run form that choose by name: the recipe and the strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QFileDialog, QWidget
+
+from engine.spec import catalog
+from engine.spec.recipe_file import RecipeInfo
+from engine.spec.strategy import Strategy
+from gui.widgets.entry_fields import Combo, wrapped
+
+FIRST_RECIPE = "digits"
+FIRST_STRATEGY = "single"
+POPUP_MARGIN = 40
+"""Pixels beside the longest entry of a list that drops down, for its frame and scroll bar."""
+
+_FRAMEWORKS = {"torch": "PyTorch", "tf": "TensorFlow"}
+
+
+class RecipeChoice(Combo):
+    """The built-in recipes, the user's own files, and a way to open one more."""
+
+    chosen = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._recipes = {recipe.reference: recipe for recipe in catalog.builtin_recipes()}
+        for recipe in self._recipes.values():
+            self._insert(recipe)
+        self.insertSeparator(self.count())
+        self.addItem(self.tr("Open file…"))
+        self.setCurrentIndex(max(0, self.findData(FIRST_RECIPE)))
+        self._last = self.currentIndex()
+        self.activated.connect(self._activated)
+
+    def recipe(self) -> RecipeInfo:
+        """The chosen recipe; what is wrong with it stands in its `problem`."""
+        return self._recipes[self.itemData(self._last)]
+
+    def choose(self, reference: str) -> None:
+        """Choose a built-in recipe by name or the user's file by path, reading the file again."""
+        try:
+            recipe = catalog.recipe(reference)
+        except catalog.UnknownName as error:
+            recipe = RecipeInfo(name=reference, path=reference, builtin=False, problem=str(error))
+        self._recipes[recipe.reference] = recipe
+        if self.findData(recipe.reference) < 0:
+            self._insert(recipe)
+        self._last = self.findData(recipe.reference)
+        self.setCurrentIndex(self._last)
+        self.chosen.emit()
+
+    def open_file(self) -> None:
+        """Let the user choose a recipe file."""
+        start = str(Path.home())
+        path, _ = QFileDialog.getOpenFileName(
+            self, self.tr("Open a recipe"), start, self.tr("Python files (*.py)")
+        )
+        if path:
+            self.choose(path)
+
+    def _insert(self, recipe: RecipeInfo) -> None:
+        place = sum(self.itemData(row) is not None for row in range(self.count()))
+        self.insertItem(place, recipe.name, recipe.reference)
+        self.setItemData(place, recipe.doc or recipe.path, Qt.ItemDataRole.ToolTipRole)
+
+    def _activated(self, index: int) -> None:
+        reference = self.itemData(index)
+        if reference is None:
+            self.setCurrentIndex(self._last)
+            self.open_file()
+        else:
+            self.choose(reference)
+
+
+class StrategyChoice(Combo):
+    """Every strategy there is; one that cannot run now stays visible, with the reason."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._fill(list(catalog.strategies()), [])
+
+    def offer(self, recipe: RecipeInfo, devices: Sequence[str]) -> None:
+        """List those that can train `recipe` on `devices`, then the others, disabled. The choice
+        stays, unless it takes another strategy to train this recipe."""
+        reasons = {
+            strategy.name: _why_not(strategy, recipe, devices) for strategy in catalog.strategies()
+        }
+        usable = [strategy for strategy in catalog.strategies() if not reasons[strategy.name]]
+        others = [strategy for strategy in catalog.strategies() if reasons[strategy.name]]
+        if [strategy.name for strategy in usable + others] != self.names() or (
+            len(usable) != self._separator
+        ):
+            self._fill(usable, others)
+        for strategy in catalog.strategies():
+            row = self.findData(strategy.name)
+            self.set_entry(row, reason=reasons[strategy.name], tip=self._described(strategy))
+        if _cannot_train(self.strategy(), recipe):
+            self._choose_another(recipe, usable)
+        self.setToolTip(wrapped(self._described(self.strategy())))
+
+    def names(self) -> list[str]:
+        """Full names of the strategies, in their order."""
+        return [name for row in range(self.count()) if (name := self.itemData(row))]
+
+    def strategy(self) -> Strategy:
+        """The chosen strategy."""
+        return catalog.strategy(self.currentData())
+
+    def choose(self, name: str) -> None:
+        """Choose the strategy with the full name `name`, if there is one."""
+        row = self.findData(name)
+        if row >= 0:
+            self.setCurrentIndex(row)
+
+    def shown_text(self, room: int) -> str:
+        """Where the framework does not fit, the title alone; of that both ends."""
+        metrics, strategy = self.fontMetrics(), self.strategy()
+        text = _full_title(strategy)
+        if metrics.horizontalAdvance(text) <= room:
+            return text
+        return metrics.elidedText(strategy.title, Qt.TextElideMode.ElideMiddle, room)
+
+    def _described(self, strategy: Strategy) -> str:
+        needs = self.tr("Needs {devices}.").format(devices=strategy.needs)
+        return f"{_full_title(strategy)}\n{strategy.summary}\n{needs}"
+
+    def _choose_another(self, recipe: RecipeInfo, usable: Sequence[Strategy]) -> None:
+        fitting = usable or [
+            each for each in catalog.strategies() if not _cannot_train(each, recipe)
+        ]
+        simplest = sorted(fitting, key=lambda strategy: strategy.short_name != FIRST_STRATEGY)
+        for strategy in simplest[:1]:
+            self._choose_silently(strategy.name)
+
+    def _choose_silently(self, name: str) -> None:
+        self.blockSignals(True)
+        self.choose(name)
+        self.blockSignals(False)
+
+    def _fill(self, usable: Sequence[Strategy], others: Sequence[Strategy]) -> None:
+        before = self.currentData()
+        self.blockSignals(True)
+        self.clear()
+        for strategy in (*usable, *others):
+            self.addItem(_full_title(strategy), strategy.name)
+        if usable and others:
+            self.insertSeparator(len(usable))
+        self._separator = len(usable)
+        self.view().setMinimumWidth(self.view().sizeHintForColumn(0) + POPUP_MARGIN)
+        self.setMaxVisibleItems(self.count())
+        self.blockSignals(False)
+        self._choose_silently(before)
+
+
+def _full_title(strategy: Strategy) -> str:
+    """`Single device · PyTorch`."""
+    return f"{strategy.title} · {_FRAMEWORKS.get(strategy.framework, strategy.framework)}"
+
+
+def _cannot_train(strategy: Strategy, recipe: RecipeInfo) -> str:
+    """Why `strategy` cannot train `recipe`; nothing is held against it while no strategy could."""
+    return "" if recipe.problem else strategy.recipe_problem(recipe)
+
+
+def _why_not(strategy: Strategy, recipe: RecipeInfo, devices: Sequence[str]) -> str:
+    """Why `strategy` cannot train `recipe` on `devices`, in sentences; empty when it can."""
+    unfit = _cannot_train(strategy, recipe)
+    reasons = ([unfit] if unfit else []) + (strategy.problems(devices) if devices else [])
+    return "\n".join(reasons)

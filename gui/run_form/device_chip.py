@@ -1,0 +1,200 @@
+"""A device to tick in the run form: a chip with its number, its colour and who works there."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QPoint, QPointF, QRect, QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QCheckBox, QSizePolicy
+
+from engine.telemetry.memory_attribution import MemoryUse
+from engine.telemetry.snapshot import DeviceSnapshot, MigSlice
+from gui.devices import device_text as words
+from gui.style.theme import Theme, theme_of
+from gui.style.translation import translate
+from gui.widgets.entry_fields import wrapped
+
+HEIGHT = 24
+_EDGE, _DOT, _GAP = 5, 7, 4
+"""Logical pixels: from the edge to the dot, of the dot, and to the text."""
+
+_LONGEST = 96
+"""Logical pixels of the text; a longer one is cut."""
+
+_BUSY, _LOST = "⚠", "✕"
+
+
+class DeviceChip(QCheckBox):
+    """A box to tick: filled, with a dot in the device's colour, while it is ticked."""
+
+    def __init__(self, id: str, text: str, number: int | None = None) -> None:
+        """`id` is the UUID; `text` is shown until the device is seen. `number` decides the colour
+        of the dot: the same as in the list of devices. None: a quiet one."""
+        super().__init__()
+        self.id = id
+        self.name = text
+        """What people call it."""
+
+        self.model = ""
+        """What kind of device it is, such as `H100 80GB`."""
+
+        self.note = ""
+        """Who works there already, or empty."""
+
+        self.number = number
+        self._short = text
+        self._use: MemoryUse | None = None
+        self._lost = False
+        self._tip = [text] if text == id else [text, id]
+        self.setAccessibleName(text)
+        self._show_tip()
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+
+    def show_gpu(self, device: DeviceSnapshot, number: int) -> None:
+        """Stand for the whole GPU `device`. One that is divided cannot be chosen as a whole."""
+        self.name, self.model = _gpu_name(device), words.short_name(device)
+        lost = device.lost is not None
+        called = translate("DeviceChip", "{name} (lost)").format(name=self.name)
+        self._show(device.label, f"{called if lost else self.name}  {self.model}", number, lost)
+        divided = bool(device.slices)
+        self.setEnabled(not divided)
+        why = translate("DeviceChip", "It is divided ({how}): choose one of its slices.")
+        self._tip = [self.accessibleName(), device.id]
+        if divided:
+            self._tip.append(why.format(how=words.divided(device)))
+            self.setChecked(False)
+        self._show_tip()
+
+    def show_slice(self, device: DeviceSnapshot, slice: MigSlice, number: int) -> None:
+        """Stand for `slice` of the GPU `device`."""
+        called = slice.name or translate("DeviceChip", "slice")
+        text = translate("DeviceChip", "{slice} of {gpu}")
+        self.name, self.model = text.format(slice=called, gpu=_gpu_name(device)), called
+        self._show(f"{device.label}: {called}", self.name, number, device.lost is not None)
+        self._tip = [self.name, slice.uuid]
+        self._show_tip()
+
+    def show_use(self, use: MemoryUse | None) -> None:
+        """Say who works there, if somebody does."""
+        self._use = use
+        text = ""
+        if busy := words.busy(use):
+            text = translate("DeviceChip", "⚠ busy: {who}").format(who=busy)
+        elif runs := _runs(use):
+            text = translate("DeviceChip", "in use by {runs}").format(runs=runs)
+        if text == self.note:
+            return
+        self.note = text
+        self.setAccessibleDescription(text)
+        self._show_tip()
+        self.updateGeometry()
+        self.update()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether somebody else works there."""
+        return bool(words.busy(self._use))
+
+    def warning(self) -> str:
+        """Why a run may fare badly there, in a sentence; empty if nothing is known against it."""
+        if busy := words.busy(self._use):
+            text = translate("DeviceChip", "{name} is busy with somebody else's work ({who}).")
+            return text.format(name=self.name, who=busy)
+        if runs := _runs(self._use):
+            text = translate("DeviceChip", "{name} is in use by {runs}.")
+            return text.format(name=self.name, runs=runs)
+        return ""
+
+    def sizeHint(self) -> QSize:
+        """The same whether it is ticked or not."""
+        return QSize(2 * _EDGE + _DOT + _GAP + self._text_width() + self._mark_width(), HEIGHT)
+
+    def minimumSizeHint(self) -> QSize:
+        """A chip never shrinks."""
+        return self.sizeHint()
+
+    def hitButton(self, place: QPoint) -> bool:
+        """The whole chip takes the click."""
+        return self.rect().contains(place)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the chip in the colours of the palette's theme."""
+        theme = theme_of(self.palette())
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        self._paint_frame(painter, theme)
+        on, enabled = self.isChecked(), self.isEnabled()
+        ink = QColor(theme.text if on and enabled else theme.muted)
+        middle = QPointF(_EDGE + _DOT / 2, self.height() / 2)
+        dot = QColor(theme.muted if self.number is None else theme.curve(self.number))
+        painter.setPen(QPen(dot if enabled else QColor(theme.line), 1.4))
+        painter.setBrush(dot if on else Qt.BrushStyle.NoBrush)
+        painter.drawEllipse(middle, _DOT / 2 - 0.4, _DOT / 2 - 0.4)
+        painter.setFont(self._font(on))
+        painter.setPen(ink)
+        left = _EDGE + _DOT + _GAP
+        place = QRect(left, 0, self.width() - left - _EDGE, self.height())
+        metrics = QFontMetrics(self._font(True))
+        text = metrics.elidedText(self._short, Qt.TextElideMode.ElideMiddle, _LONGEST)
+        painter.drawText(place, Qt.AlignmentFlag.AlignVCenter, text)
+        if mark := self._mark():
+            painter.setFont(self._mark_font())
+            painter.setPen(QColor(theme.muted if self._lost else theme.warn))
+            right = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight
+            painter.drawText(place, right, mark)
+        painter.end()
+
+    def _paint_frame(self, painter: QPainter, theme: Theme) -> None:
+        on = self.isChecked()
+        lively = self.isEnabled() and (self.hasFocus() or self.underMouse())
+        edge = QPen(QColor(theme.accent if lively else theme.muted if on else theme.line), 1)
+        if not self.isEnabled():
+            edge.setStyle(Qt.PenStyle.DashLine)
+        painter.setPen(edge)
+        painter.setBrush(QColor(theme.card2) if on else Qt.BrushStyle.NoBrush)
+        painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), 6, 6)
+        if self.hasFocus():
+            painter.drawRoundedRect(QRectF(self.rect()).adjusted(1.5, 1.5, -1.5, -1.5), 5, 5)
+
+    def _show(self, short: str, spoken: str, number: int, lost: bool) -> None:
+        if (short, number, lost) != (self._short, self.number, self._lost):
+            self._short, self.number, self._lost = short, number, lost
+            self.updateGeometry()
+            self.update()
+        if spoken != self.accessibleName():
+            self.setAccessibleName(spoken)
+
+    def _show_tip(self) -> None:
+        self.setToolTip(wrapped("\n".join(filter(None, (*self._tip, self.note)))))
+
+    def _mark(self) -> str:
+        """What tells, without a colour, that it is gone or that somebody else works there."""
+        return _LOST if self._lost else _BUSY if self.is_busy else ""
+
+    def _text_width(self) -> int:
+        return min(_LONGEST, QFontMetrics(self._font(True)).horizontalAdvance(self._short))
+
+    def _mark_width(self) -> int:
+        mark = self._mark()
+        return QFontMetrics(self._mark_font()).horizontalAdvance(mark) + 2 if mark else 0
+
+    def _mark_font(self) -> QFont:
+        font = QFont(self.font())
+        font.setPixelSize(10)
+        return font
+
+    def _font(self, bold: bool) -> QFont:
+        font = QFont(self.font())
+        font.setPixelSize(12)
+        font.setWeight(QFont.Weight.DemiBold if bold else QFont.Weight.Normal)
+        return font
+
+
+def _gpu_name(device: DeviceSnapshot) -> str:
+    return translate("Devices", "GPU {label}").format(label=device.label)
+
+
+def _runs(use: MemoryUse | None) -> str:
+    text = translate("DeviceChip", "your run {run}")
+    ours = use.ours if use is not None else ()
+    return ", ".join(dict.fromkeys(text.format(run=each.worker.run) for each in ours))

@@ -1,0 +1,287 @@
+"""The part of the run form where devices are chosen: GPUs by UUID, or CPU workers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QGridLayout,
+    QHBoxLayout,
+    QLabel,
+    QVBoxLayout,
+    QWidget,
+)
+
+from engine.spec.device_names import is_logical_cpu
+from engine.telemetry.gpu_topology import best_set
+from engine.telemetry.memory_attribution import MemoryUse
+from engine.telemetry.snapshot import Snapshot
+from gui.devices.link_matrix import LinksDialog
+from gui.run_form.device_chip import HEIGHT, DeviceChip
+from gui.run_form.device_note import DeviceLine
+from gui.run_form.form_layout import COLUMN_GAP
+from gui.run_form.worker_spinbox import WorkerCount
+from gui.widgets.entry_fields import Below
+from gui.widgets.flow_layout import FlowLayout
+from gui.widgets.icon_button import IconButton
+
+
+class DeviceChoice(QWidget):
+    """A chip to tick per GPU, or a number of CPU workers: one kind at a time. Below them one line:
+    what matters about those that are ticked."""
+
+    changed = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._chips: dict[str, DeviceChip] = {}
+        self._numbers: dict[str, int] = {}
+        self._known: frozenset[str] = frozenset()
+        self._whole: tuple[str, ...] = ()
+        self._snapshot = Snapshot(time=0.0, devices=())
+        self._uses: Mapping[str, MemoryUse] = {}
+        self._touched = False
+        self._overlap = ""
+        self._suggestion = ""
+        self.cpu = DeviceChip("cpu", self.tr("CPU"))
+        self.cpu.setChecked(True)
+        self.cpu.setToolTip(self.tr("Train without a GPU, on this many workers."))
+        self.cpu.clicked.connect(self._cpu_clicked)
+        self._workers = WorkerCount()
+        self._workers.valueChanged.connect(self._workers_changed)
+        self.cpu.toggled.connect(self._workers.setVisible)
+        self.suggest_button = IconButton(
+            "magic-wand",
+            self.tr("Suggest GPUs"),
+            self.tr(
+                "Tick the GPUs that nobody uses and that are linked best: as many as are ticked "
+                "now, or all that are empty."
+            ),
+        )
+        self.suggest_button.clicked.connect(self.suggest)
+        self.links_button = IconButton(
+            "link",
+            self.tr("Links between the GPUs"),
+            self.tr("How the GPUs are joined: NVLink, PCIe, CPU."),
+        )
+        self.links_button.clicked.connect(self._show_links)
+        self.label = QLabel(self.tr("De&vices"))
+        self._line = DeviceLine()
+        self._below = Below()
+        self._warning = ""
+        self._lay_out()
+
+    @property
+    def known_gpus(self) -> frozenset[str]:
+        """UUIDs of the GPUs and slices that can be trained on now."""
+        return self._known
+
+    def devices(self) -> tuple[str, ...]:
+        """What is chosen, as `RunSpec.devices` holds it."""
+        if self.cpu.isChecked():
+            return tuple(f"cpu:{number}" for number in range(self._workers.value()))
+        return tuple(id for id, each in self._chips.items() if each.isChecked())
+
+    def set_devices(self, devices: tuple[str, ...]) -> None:
+        """Choose `devices`; a GPU that is not on this machine is listed by its UUID."""
+        self._touched = True
+        cpus = [device for device in devices if is_logical_cpu(device)]
+        self.cpu.setChecked(bool(cpus))
+        self._workers.setValue(len(cpus) or 1)
+        for id in devices:
+            if not is_logical_cpu(id) and id not in self._chips:
+                self._add_chip(id, self.tr("{id} (not on this machine)").format(id=id))
+        self._tick(devices)
+
+    def box(self, id: str) -> QCheckBox:
+        """The box of the GPU or slice `id`."""
+        return self._chips[id]
+
+    def note(self, id: str) -> str:
+        """What is said of that GPU: who works there already."""
+        return self._chips[id].note
+
+    def show_snapshot(self, snapshot: Snapshot) -> None:
+        """Offer the GPUs of `snapshot`; the first one is chosen until the user chooses."""
+        self._snapshot = snapshot
+        gpus = [device for device in snapshot.devices if device.kind == "gpu"]
+        for gpu in gpus:
+            number = self._numbers.setdefault(gpu.id, len(self._numbers))
+            self._chip(gpu.id).show_gpu(gpu, number)
+            for slice in gpu.slices:
+                self._chip(slice.uuid).show_slice(gpu, slice, number)
+        self.cpu.model = next((each.name for each in snapshot.devices if each.kind == "cpu"), "")
+        self.cpu.number = None if gpus else 0
+        answering = [gpu for gpu in gpus if gpu.lost is None]
+        self._whole = tuple(gpu.id for gpu in answering if not gpu.slices)
+        known = frozenset(
+            [*self._whole, *(slice.uuid for gpu in answering for slice in gpu.slices)]
+        )
+        several = len(gpus) > 1
+        self.suggest_button.setVisible(several)
+        self.links_button.setVisible(several)
+        if known == self._known:
+            self._warn()
+            return
+        self._known = known
+        if self._whole and not self._touched:
+            self._touched = True
+            self.cpu.setChecked(False)
+            self.box((self._empty() or self._whole)[0]).setChecked(True)
+        self._tell()
+
+    def show_uses(self, uses: Mapping[str, MemoryUse]) -> None:
+        """Say beside each GPU who works there, by UUID."""
+        self._uses = uses
+        for id, each in self._chips.items():
+            each.show_use(uses.get(id))
+        self._warn()
+
+    def suggest(self) -> None:
+        """Tick the GPUs that nobody uses and that are linked best: as many as are ticked, or all
+        that are empty."""
+        ticked = sum(self._chips[id].isChecked() for id in self._known)
+        empty = self._empty()
+        chosen = best_set(self._snapshot.links, empty, ticked or len(empty))
+        if not chosen:
+            self._say_of_suggestion(self.tr("Every GPU is in use: none can be suggested."))
+            return
+        self._touched = True
+        self.cpu.setChecked(False)
+        text = self.tr("Only {count} of {all} wanted are empty.")
+        few = text.format(count=len(chosen), all=ticked) if len(chosen) < ticked else ""
+        self._say_of_suggestion(few)
+        self._tick(chosen)
+
+    def first_empty(self) -> str:
+        """The first whole GPU that nobody uses, else the CPU, as a spec names it."""
+        return (*self._empty(), "cpu:0")[0]
+
+    def spoken(self, device: str) -> str:
+        """What people call `device`: `GPU 0`, `cpu:0`."""
+        return self._chips[device].name if device in self._chips else device
+
+    def set_overlap(self, text: str) -> None:
+        """Say which runs use the chosen devices; empty when none does."""
+        if text != self._overlap:
+            self._overlap = text
+            self._warn()
+
+    def set_problem(self, text: str) -> None:
+        """Show what is wrong with the choice, in words; empty when nothing is."""
+        self._below.set_problem(text)
+
+    @property
+    def problem(self) -> str:
+        """The problem on display, or empty."""
+        return self._below.problem
+
+    @property
+    def suggestion_note(self) -> str:
+        """Why a suggestion is not what was asked for, or empty."""
+        return self._suggestion if not self._below.problem else ""
+
+    @property
+    def warning(self) -> str:
+        """What speaks against the choice without forbidding it, or empty."""
+        return self._warning
+
+    @property
+    def line(self) -> str:
+        """The line below the chips, before it is cut to its place."""
+        return self._line.text()
+
+    def _empty(self) -> list[str]:
+        """The whole GPUs that nobody uses, as far as can be known."""
+        return [id for id in self._whole if id not in self._uses or self._uses[id].is_empty]
+
+    def _tick(self, devices: tuple[str, ...]) -> None:
+        for id, each in self._chips.items():
+            each.setChecked(id in devices)
+        self._tell()
+
+    def _chip(self, id: str) -> DeviceChip:
+        if id not in self._chips:
+            self._add_chip(id, id)
+        return self._chips[id]
+
+    def _add_chip(self, id: str, text: str) -> None:
+        made = DeviceChip(id, text)
+        made.show_use(self._uses.get(id))
+        made.clicked.connect(self._gpu_clicked)
+        before = list(self._chips.values())
+        self._flow.insert(len(before), made)
+        self.setTabOrder(before[-1] if before else self, made)
+        self._chips[id] = made
+
+    def _gpu_clicked(self) -> None:
+        self._touched = True
+        self.cpu.setChecked(False)
+        self._say_of_suggestion("")
+        self._tell()
+
+    def _cpu_clicked(self) -> None:
+        self._touched = True
+        self._say_of_suggestion("")
+        self._tick(())
+
+    def _workers_changed(self) -> None:
+        if self.cpu.isChecked():
+            self._touched = True
+            self._tell()
+
+    def _tell(self) -> None:
+        self._warn()
+        self.changed.emit()
+
+    def _say_of_suggestion(self, text: str) -> None:
+        self._suggestion = text
+        self._warn()
+
+    def _warn(self) -> None:
+        """Say what speaks against the ticked cards; the run may be started all the same."""
+        chosen = [each for each in self._chips.values() if each.isChecked()]
+        found = [warning for each in chosen if (warning := each.warning())]
+        slices = {slice.uuid for gpu in self._snapshot.devices for slice in gpu.slices}
+        if sum(each.id in slices for each in chosen) > 1:
+            found.append(self.tr("CUDA gives a process one slice only."))
+        if found:
+            found.append(self.tr("The run may be slow or run out of memory."))
+        warning = "⚠ " + " ".join(found) if found else ""
+        self._warning = "\n".join(filter(None, (warning, self._overlap)))
+        shown = [self.cpu] if self.cpu.isChecked() else chosen
+        self._line.say(shown, self._suggestion, self._overlap, self._warning)
+
+    def _show_links(self) -> None:
+        dialog = LinksDialog(self._snapshot, self)
+        dialog.show()
+
+    def _lay_out(self) -> None:
+        self.label.setBuddy(self)
+        self.label.setFixedHeight(HEIGHT)  # that of the first line of chips
+        buttons = QHBoxLayout()
+        buttons.setSpacing(2)
+        for button in (self.suggest_button, self.links_button):
+            button.setVisible(False)
+            buttons.addWidget(button)
+        buttons.addStretch(1)
+        self._flow = FlowLayout()
+        self._flow.addWidget(self.cpu)
+        self._flow.addWidget(self._workers)
+        grid = QGridLayout(self)
+        grid.setContentsMargins(0, 0, 0, 0)
+        grid.setHorizontalSpacing(COLUMN_GAP)
+        grid.setVerticalSpacing(1)
+        grid.setColumnStretch(1, 1)
+        column = QVBoxLayout()
+        column.setSpacing(1)
+        column.addWidget(self.label)
+        column.addLayout(buttons)
+        column.addStretch(1)
+        grid.addLayout(column, 0, 0, 2, 1)
+        grid.addLayout(self._flow, 0, 1)
+        grid.addWidget(self._line, 1, 1, Qt.AlignmentFlag.AlignTop)
+        grid.addWidget(self._below, 2, 0, 1, 2)
+        grid.setRowStretch(1, 1)

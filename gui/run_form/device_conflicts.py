@@ -1,0 +1,45 @@
+"""What a new run and the active runs do to each other, because they use the same devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from engine.client import RunInfo
+from engine.runs import device_queue
+from engine.spec.run_spec import RunSpec
+from gui.style.translation import translate
+
+
+def overlap(spec: RunSpec, runs: Iterable[RunInfo], spoken: Callable[[str], str]) -> str:
+    """What is to be said beside the devices of `spec`; empty when no active run uses them.
+
+    `spoken` turns a device of a spec into what people call it.
+    """
+    alone = set(device_queue.wanted_alone(spec))
+    ahead: dict[str, list[str]] = {}
+    shared: dict[str, list[str]] = {}
+    for info in sorted(runs, key=lambda info: int(info.id)):
+        if info.state.is_over or info.status.freed_devices:
+            continue
+        for device in spec.devices:
+            if device in info.spec.devices:
+                (ahead if device in alone else shared).setdefault(spoken(device), []).append(
+                    info.id
+                )
+    lines = [_behind(device, ids) for device, ids in ahead.items()]
+    lines += [_beside(device, ids) for device, ids in shared.items()]
+    return "\n".join(lines)
+
+
+def _behind(device: str, ids: list[str]) -> str:
+    text = translate("Overlap", "The run will queue behind runs {runs} and {last} on {device}.")
+    if len(ids) == 1:
+        text = translate("Overlap", "The run will queue behind run {last} on {device}.")
+    return text.format(runs=", ".join(ids[:-1]), last=ids[-1], device=device)
+
+
+def _beside(device: str, ids: list[str]) -> str:
+    text = translate("Overlap", "⚠ The run will share {device} with runs {runs} and {last}.")
+    if len(ids) == 1:
+        text = translate("Overlap", "⚠ The run will share {device} with run {last}.")
+    return text.format(runs=", ".join(ids[:-1]), last=ids[-1], device=device)

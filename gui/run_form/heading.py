@@ -1,0 +1,103 @@
+"""The top of the run form: what it is filled in for, its presets, and the command line to copy."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QSize, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+
+from engine.spec.run_spec import RunSpec
+from gui.run_form.goal import Continuation, Goal, NewRun
+from gui.run_form.preset_menu import PresetMenu
+from gui.widgets.entry_fields import wrapped
+from gui.widgets.icon_button import IconButton
+
+
+class FormHeading(QWidget):
+    """Says for what the form is filled in; from a run that goes on it leads back to a new one."""
+
+    goal_changed = Signal(object)
+    """The Goal that the user wants instead."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.title = QLabel()
+        self.title.setObjectName("h")
+        self.presets = PresetMenu()
+        self.presets.setObjectName("quiet")
+        self.copy_button = IconButton(
+            "copy", self.tr("Copy command"), self.tr("Copy the command line that does the same")
+        )
+        self.origin = _Origin()
+        """From where a run goes on."""
+
+        self.origin.setObjectName("note")
+        self.leave_button = QPushButton(self.tr("New run instead"))
+        self.leave_button.setObjectName("quiet")
+        self.leave_button.clicked.connect(lambda: self.goal_changed.emit(NewRun()))
+        self.as_new = QCheckBox(self.tr("As a new run"))
+        self.as_new.setToolTip(
+            wrapped(
+                self.tr(
+                    "A new run goes on from there, with the curves up to there; the run itself "
+                    "stays as it is."
+                )
+            )
+        )
+        self.as_new.toggled.connect(self._go_on_as_new)
+        self._goal: Goal = NewRun()
+        top = QHBoxLayout()
+        top.setSpacing(2)
+        top.addWidget(self.title, 1)
+        for widget in (self.leave_button, self.presets, self.copy_button):
+            top.addWidget(widget)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(2)
+        layout.addLayout(top)
+        layout.addWidget(self.origin)
+        layout.addWidget(self.as_new)
+
+    def show_goal(self, goal: Goal) -> None:
+        """Say what the settings are for."""
+        self._goal = goal
+        self.title.setText(goal.heading)
+        continues = isinstance(goal, Continuation)
+        if isinstance(goal, Continuation):
+            self.origin.setText(goal.origin)
+            self.as_new.setChecked(goal.as_new)
+        for widget in (self.origin, self.as_new, self.leave_button):
+            widget.setVisible(continues)
+        self.presets.setVisible(not continues)
+
+    def set_spec(self, spec: RunSpec | None) -> None:
+        """What there is to keep or to copy; None while something is wrong with it."""
+        self.presets.set_spec(spec)
+        self.copy_button.setEnabled(spec is not None)
+
+    def _go_on_as_new(self, as_new: bool) -> None:
+        if isinstance(self._goal, Continuation) and self._goal.as_new != as_new:
+            self.goal_changed.emit(self._goal._replace(as_new=as_new))
+
+
+class _Origin(QLabel):
+    """As high as its text needs at the width there is. A height that layouts ask by the width would
+    let the whole form ask for all of its height, and the side scroll instead of the form."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setWordWrap(True)
+
+    def hasHeightForWidth(self) -> bool:
+        return False
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(0, self.heightForWidth(self.width()))
+
+    def sizeHint(self) -> QSize:
+        return self.minimumSizeHint()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        if event.size().width() != event.oldSize().width():
+            self.updateGeometry()

@@ -1,0 +1,295 @@
+"""The run form: what to train, on what, and how; what is wrong stands beside its field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from PySide6.QtCore import Signal
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
+
+from engine.client import RunInfo
+from engine.runs.checkpoint_files import CheckpointInfo
+from engine.spec.run_spec import FIELDS, RunSpec, batch_arithmetic
+from engine.spec.validation import Problem, problems
+from engine.telemetry.snapshot import Snapshot
+from gui.run_form.advanced_fields import AdvancedFields, form_rows
+from gui.run_form.choices import RecipeChoice, StrategyChoice
+from gui.run_form.device_choice import DeviceChoice
+from gui.run_form.device_conflicts import overlap
+from gui.run_form.form_layout import align, side_by_side, stack
+from gui.run_form.goal import Continuation, Goal, NewRun
+from gui.run_form.heading import FormHeading
+from gui.run_form.preset_menu import left_out, suited
+from gui.run_form.spec_entry import entered, refuse
+from gui.widgets.entry_fields import Below, Field
+from gui.widgets.fitting_scroll import FittingScroll
+
+_ON_TOP = ("batch_size", "epochs", "learning_rate")
+"""The fields of a spec that every run is about; a recipe brings defaults for them."""
+
+_LEAST_HEIGHT = 120
+"""Logical pixels of the fields, while the part Advanced is open."""
+
+
+class RunForm(QFrame):
+    """Asks for everything in a RunSpec, and lets it start only when nothing is wrong with it."""
+
+    start_requested = Signal(object)
+    """RunSpec of a new run."""
+
+    continue_requested = Signal(object)
+    """ResumeRequest of a run that goes on with the settings in the form."""
+
+    said = Signal(str)
+    """A sentence: something asked for is done."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("card")
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
+        self.recipe = RecipeChoice()
+        self._recipe_below = Below()
+        self.strategy = StrategyChoice()
+        self._strategy_below = Below()
+        self.devices = DeviceChoice()
+        self.advanced = AdvancedFields(info for name, info in FIELDS.items() if name not in _ON_TOP)
+        self._on_top = {name: Field(FIELDS[name]) for name in _ON_TOP}
+        self._below = Below()
+        self._goal: Goal = NewRun()
+        self._is_asked = False
+        self.heading = FormHeading()
+        self.heading.show_goal(self._goal)
+        self.start_button = QPushButton(self._goal.verb)
+        self.start_button.setObjectName("go")
+        self.start_button.setProperty("pictured", True)
+        self.advanced_button = QPushButton(self.tr("Advanced"))
+        self.advanced_button.setCheckable(True)
+        self.advanced.setVisible(False)
+        self.presets, self.copy_button = self.heading.presets, self.heading.copy_button
+        self._spec: RunSpec | None = None
+        self._active: list[RunInfo] = []
+        self._lay_out()
+        self.recipe.chosen.connect(self._recipe_chosen)
+        self.strategy.currentIndexChanged.connect(self._check)
+        self.devices.changed.connect(self._check)
+        for field in self._on_top.values():
+            field.changed.connect(self._check)
+        self.advanced.changed.connect(self._check)
+        self.start_button.clicked.connect(self.start)
+        self.advanced_button.toggled.connect(self._show_advanced)
+        self.presets.loaded.connect(self.load_preset)
+        self.presets.done.connect(self.said)
+        self.presets.failed.connect(lambda sentence: self._below.set_note(f"⚠ {sentence}"))
+        self.copy_button.clicked.connect(self.copy_command)
+        self.heading.goal_changed.connect(self._set_goal)
+        self._recipe_chosen()
+
+    def spec(self) -> RunSpec | None:
+        """What the form says, or None while something is wrong with it."""
+        return self._spec
+
+    @property
+    def recipe_problem(self) -> str:
+        """What is wrong with the recipe, or empty."""
+        return self._recipe_below.problem
+
+    @property
+    def strategy_note(self) -> str:
+        """The line below the strategy: what is wrong with it."""
+        return self._strategy_below.text()
+
+    @property
+    def problem(self) -> str:
+        """What is wrong with the run as a whole, or empty."""
+        return self._below.problem
+
+    @property
+    def note(self) -> str:
+        """The line above the buttons: what is wrong with the run, or what a preset had to say."""
+        return self._below.text()
+
+    def field(self, name: str) -> Field:
+        """The entry field of `name` in the spec, or of `settings.<name>` of the recipe."""
+        prefix, dot, setting = name.partition(".")
+        return self.advanced.settings[setting] if dot else self._fields()[prefix]
+
+    def open_recipe(self) -> None:
+        """Let the user choose a recipe file of their own."""
+        self.recipe.open_file()
+
+    def load(self, spec: RunSpec) -> None:
+        """Fill the form with `spec`, for a new run."""
+        self._set_goal(NewRun())
+        self._fill(spec)
+
+    def continue_run(self, info: RunInfo, checkpoint: CheckpointInfo) -> None:
+        """Fill the form with the settings of a run, to change some and let it go on from one of its
+        checkpoints."""
+        self._set_goal(NewRun())  # what another run held is no value of this one
+        self._fill(info.spec)
+        self._set_goal(Continuation(info, checkpoint))
+        self._on_top["epochs"].setFocus()
+
+    def has_started(self, run_id: str) -> None:
+        """Take note that a run has begun or goes on: what was filled in for it is done."""
+        goal = self._goal
+        if isinstance(goal, Continuation) and goal.has_begun_as(run_id, asked=self._is_asked):
+            self._set_goal(NewRun())
+
+    def _fill(self, spec: RunSpec) -> None:
+        self.recipe.choose(spec.recipe)
+        self.devices.set_devices(spec.devices)
+        self.strategy.choose(spec.strategy)
+        for name, field in self._fields().items():
+            field.set_value(getattr(spec, name))
+        for name, value in spec.settings.items():
+            if name in self.advanced.settings:
+                self.advanced.settings[name].set_value(value)
+
+    def load_preset(self, spec: RunSpec) -> None:
+        """Fill the form with `spec` as far as it suits this machine; say what does not."""
+        devices = self.devices
+        spec, note = suited(spec, devices.devices(), devices.known_gpus, self.strategy.names())
+        self.load(spec)
+        unknown = [name for name in spec.settings if name not in self.advanced.settings]
+        if not self.recipe_problem:  # of a recipe that has gone nobody knows the settings
+            note = f"{note} {left_out(unknown)}".strip()
+        self._below.set_note(note)
+
+    def copy_command(self) -> None:
+        """Put the command line that does the same on the clipboard."""
+        if self._spec is not None:
+            command = self._goal.command(self._spec)
+            QGuiApplication.clipboard().setText(command)
+            self.said.emit(self.tr("On the clipboard: {}").format(command))
+
+    def show_snapshot(self, snapshot: Snapshot) -> None:
+        """Offer the GPUs that this machine has now."""
+        self.devices.show_snapshot(snapshot)
+
+    def show_runs(self, runs: Iterable[RunInfo]) -> None:
+        """Say beside the devices which of `runs` use them."""
+        self._active = [info for info in runs if not info.state.is_over]
+        self._show_overlap()
+
+    def show_problems(self, found: Iterable[Problem]) -> None:
+        """Show why the engine did not start the run, each reason beside its field."""
+        texts: dict[str, list[str]] = {}
+        for problem in found:
+            texts.setdefault(problem.field, []).append(problem.text)
+        for name, place in self._places().items():
+            place.set_problem("\n".join(texts.pop(name, [])))
+        self._below.set_problem("\n".join(text for group in texts.values() for text in group))
+        wrong = self.advanced.open_problems()
+        if wrong and not self.advanced_button.isChecked():
+            self.advanced_button.setChecked(True)
+            self._scroll.show_soon(wrong)
+
+    def start(self) -> None:
+        """Ask for the run to be started, or to go on, if nothing is wrong with it."""
+        self._check()
+        if self._spec is None:
+            return
+        if isinstance(self._goal, Continuation):
+            self._is_asked = True
+            self.continue_requested.emit(self._goal.request(self._spec))
+        else:
+            self.start_requested.emit(self._spec)
+
+    def _set_goal(self, goal: Goal) -> None:
+        self._goal, self._is_asked = goal, False
+        self.heading.show_goal(goal)
+        self.start_button.setText(goal.verb)
+        self.recipe.setEnabled(not isinstance(goal, Continuation))
+        self._check()
+
+    def _fields(self) -> Mapping[str, Field]:
+        """Every field of the spec, in its order."""
+        return {name: self._on_top.get(name) or self.advanced.fields[name] for name in FIELDS}
+
+    def _places(self) -> Mapping[str, Field | Below | DeviceChoice]:
+        """Where the problems of each field of a spec are shown."""
+        settings = {f"settings.{name}": field for name, field in self.advanced.settings.items()}
+        return {
+            "recipe": self._recipe_below,
+            "strategy": self._strategy_below,
+            "devices": self.devices,
+            **self._fields(),
+            **settings,
+        }
+
+    def _recipe_chosen(self) -> None:
+        recipe = self.recipe.recipe()
+        self.recipe.setToolTip(recipe.doc or recipe.path)
+        for name, field in self._on_top.items():
+            field.set_value(getattr(recipe, name))
+        self.advanced.show_settings(recipe.fields)
+        self._check()
+
+    def _check(self) -> None:
+        """Find what is wrong now, say it beside the fields, and make the spec if nothing is."""
+        recipe, devices = self.recipe.recipe(), self.devices.devices()
+        self.strategy.offer(recipe, devices)
+        strategy, fields = self.strategy.strategy(), self._fields()
+        given = (fields, self.advanced.settings, recipe, strategy, devices, self._goal.name)
+        refuse(fields, strategy, self._goal, entered(*given)[0])
+        spec, found = entered(*given)
+        found += problems(spec, recipe, strategy, self.devices.known_gpus)
+        wrong = {problem.field for problem in found}  # where no value stands, nothing is changed
+        found += [each for each in self._goal.problems(spec) if each.field not in wrong]
+        replicas = strategy.replicas(spec.slots) if devices else 0
+        arithmetic = batch_arithmetic(spec.batch_size, replicas, spec.accumulation)
+        self._on_top["batch_size"].set_note(arithmetic)
+        self._spec = None if found else spec
+        self._show_overlap()
+        self.start_button.setEnabled(not found)
+        self.heading.set_spec(self._spec)
+        self.advanced.show_changes()
+        self.show_problems(found)
+
+    def _show_overlap(self) -> None:
+        devices = self.devices
+        devices.set_overlap(overlap(self._spec, self._active, devices.spoken) if self._spec else "")
+
+    def _lay_out(self) -> None:
+        rows = form_rows()
+        recipe, strategy = QLabel(self.tr("&Recipe")), QLabel(self.tr("&Strategy"))
+        recipe.setBuddy(self.recipe)
+        strategy.setBuddy(self.strategy)
+        align([recipe, strategy, self.devices.label])
+        rows.addRow(recipe, stack(self.recipe, self._recipe_below))
+        rows.addRow(strategy, stack(self.strategy, self._strategy_below))
+        rows.addRow(self.devices)
+        buttons = QHBoxLayout()
+        buttons.addWidget(self.start_button, 1)
+        buttons.addWidget(self.advanced_button)
+        content = QWidget()
+        self._inside = inside = QVBoxLayout(content)
+        inside.setContentsMargins(0, 0, 0, 0)
+        inside.setSpacing(4)
+        inside.addLayout(rows)
+        inside.addLayout(side_by_side(self._on_top.values()))
+        inside.addWidget(self._below)
+        inside.addWidget(self.advanced)
+        self._scroll = FittingScroll(content)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(10, 4, 10, 7)
+        layout.setSpacing(4)
+        layout.addWidget(self.heading)
+        layout.addWidget(self._scroll, 1)
+        layout.addLayout(buttons)
+
+    def _show_advanced(self, shown: bool) -> None:
+        """The part Advanced may be long: with it the form scrolls."""
+        self.advanced.setVisible(shown)
+        self._inside.setContentsMargins(0, 0, 4 if shown else 0, 0)  # beside the scroll bar
+        self._scroll.set_least(_LEAST_HEIGHT if shown else None)

@@ -1,0 +1,132 @@
+"""How a run is drawn in the list: its state, two lines, its tags, and the box that chooses it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QPointF, QRect, QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QFontMetrics, QPainter, QPen, QPolygonF
+from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem
+
+from gui.run_list.run_list_model import COLOUR, COMPARABLE, DETAIL, ID, TAGS, TAIL
+from gui.style.theme import Theme
+
+ROW_HEIGHT = 38
+_BOX = 14
+_CHECK = ((3.5, 7.2), (6.0, 9.8), (10.5, 4.4))
+
+
+def box_rect(row: QRect) -> QRect:
+    """Where the box of a row is, with some room for the mouse."""
+    return QRect(row.right() - 28, row.top(), 28, 24)
+
+
+class RunDelegate(QStyledItemDelegate):
+    """Draws a run; the box is empty until the run is chosen, then it has the run's colour."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self.theme = theme
+        self.chosen: Mapping[str, int] = {}
+        """Colour index of each chosen run."""
+
+        self.baseline: str | None = None
+
+    def sizeHint(
+        self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
+    ) -> QSize:
+        """All rows are equally high, and as wide as the list."""
+        return QSize(100, ROW_HEIGHT)
+
+    def paint(
+        self,
+        painter: QPainter,
+        option: QStyleOptionViewItem,
+        index: QModelIndex | QPersistentModelIndex,
+    ) -> None:
+        """Draw one row."""
+        rect: QRect = option.rect
+        state: QStyle.StateFlag = option.state
+        painter.save()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        if state & (QStyle.StateFlag.State_Selected | QStyle.StateFlag.State_MouseOver):
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(QColor(self.theme.card2))
+            painter.drawRoundedRect(rect.adjusted(0, 1, -2, -1), 5, 5)
+        if state & QStyle.StateFlag.State_Selected:  # seen without telling greys apart
+            painter.setBrush(QColor(self.theme.accent))
+            bar = QRectF(rect.left(), rect.top() + 9, 3, rect.height() - 18)
+            painter.drawRoundedRect(bar, 1, 1)
+        if state & QStyle.StateFlag.State_HasFocus:
+            painter.setPen(QPen(QColor(self.theme.accent), 1))
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.drawRoundedRect(QRectF(rect).adjusted(0.5, 1.5, -2.5, -1.5), 5, 5)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(QColor(index.data(COLOUR)))
+        painter.drawEllipse(rect.left() + 7, rect.top() + 7, 8, 8)
+        if index.data(COMPARABLE):
+            hovered = bool(state & QStyle.StateFlag.State_MouseOver)
+            middle = QPointF(box_rect(rect).center())
+            self._draw_box(painter, middle, index.data(ID), hovered=hovered)
+        text = rect.adjusted(22, 2, -30, -3)
+        painter.setPen(QColor(self.theme.text))
+        _draw_title(painter, text, index.data(), index.data(TAIL))
+        font = painter.font()
+        font.setPixelSize(11)
+        painter.setFont(font)
+        text.setRight(rect.right() - 8)
+        text = self._draw_tags(painter, text, index.data(TAGS) or ())
+        painter.setPen(QColor(self.theme.muted))
+        _elided(painter, text, Qt.AlignmentFlag.AlignBottom, index.data(DETAIL))
+        painter.restore()
+
+    def _draw_tags(self, painter: QPainter, rect: QRect, tags: tuple[str, ...]) -> QRect:
+        """Draw the tags at the right end, on half the width at the most; the room that is left."""
+        if not tags:
+            return rect
+        metrics = QFontMetrics(painter.font())
+        words = metrics.elidedText(
+            ", ".join(tags), Qt.TextElideMode.ElideRight, int(rect.width() * 0.4)
+        )
+        width = metrics.horizontalAdvance(words) + 10
+        label = QRect(rect.right() - width, rect.bottom() - 15, width, 16)
+        painter.setPen(QPen(QColor(self.theme.line)))
+        painter.setBrush(QColor(self.theme.card2))
+        painter.drawRoundedRect(label, 4, 4)
+        painter.setPen(QColor(self.theme.muted))
+        painter.drawText(label, Qt.AlignmentFlag.AlignCenter, words)
+        return rect.adjusted(0, 0, -width - 6, 0)
+
+    def _draw_box(self, painter: QPainter, centre: QPointF, run_id: str, *, hovered: bool) -> None:
+        chosen = run_id in self.chosen
+        edge = self.theme.curve(self.chosen[run_id]) if chosen else self.theme.muted
+        corner = centre - QPointF(_BOX / 2, _BOX / 2)
+        painter.save()
+        painter.translate(corner)
+        painter.setOpacity(1.0 if chosen or hovered else 0.7)  # 3:1 on the card
+        painter.setPen(QPen(QColor(edge), 1.2))
+        painter.setBrush(QColor(edge) if chosen else Qt.BrushStyle.NoBrush)
+        painter.drawRoundedRect(0, 0, _BOX, _BOX, 4, 4)
+        if chosen:
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.setPen(QPen(QColor(self.theme.card), 1.8))
+            if run_id == self.baseline:  # a dashed line, as in the plots
+                for begin in (2.5, 8.5):
+                    painter.drawLine(QPointF(begin, 7), QPointF(begin + 3, 7))
+            else:
+                painter.drawPolyline(QPolygonF([QPointF(x, y) for x, y in _CHECK]))
+        painter.restore()
+
+
+def _draw_title(painter: QPainter, rect: QRect, title: str, tail: str) -> None:
+    """Cut the name where there is no room, and not the number, which tells runs apart."""
+    metrics = QFontMetrics(painter.font())
+    room = rect.width() - metrics.horizontalAdvance(tail)
+    name = metrics.elidedText(title.removesuffix(tail), Qt.TextElideMode.ElideRight, room)
+    painter.drawText(rect, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop, name + tail)
+
+
+def _elided(painter: QPainter, rect: QRect, place: Qt.AlignmentFlag, text: str) -> None:
+    metrics = QFontMetrics(painter.font())
+    cut = metrics.elidedText(text, Qt.TextElideMode.ElideRight, rect.width())
+    painter.drawText(rect, Qt.AlignmentFlag.AlignLeft | place, cut)

@@ -1,0 +1,159 @@
+"""The runs as a Qt model: what a row says is worked out when it is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import (
+    QAbstractListModel,
+    QModelIndex,
+    QObject,
+    QPersistentModelIndex,
+    Qt,
+)
+
+from engine.client import RunInfo, UnreadableRun
+from engine.runs.best_metrics import merit
+from gui.bridge.liveness import HEARD, Silence
+from gui.run_view.progress_text import silence_text
+from gui.style import formatting
+from gui.style.state_style import state_colour, state_sentence, state_words
+from gui.style.theme import Theme
+from gui.style.translation import translate
+
+ID = Qt.ItemDataRole.UserRole
+DETAIL = Qt.ItemDataRole.UserRole + 1
+COLOUR = Qt.ItemDataRole.UserRole + 2
+TAGS = Qt.ItemDataRole.UserRole + 3
+COMPARABLE = Qt.ItemDataRole.UserRole + 4
+"""Whether the run has curves that can be chosen for the comparison."""
+
+TAIL = Qt.ItemDataRole.UserRole + 5
+"""The end of the title that must not be cut off."""
+
+ListedRun = RunInfo | UnreadableRun
+Index = QModelIndex | QPersistentModelIndex
+
+_NO_INDEX = QModelIndex()
+
+
+class RunModel(QAbstractListModel):
+    """Holds the runs in the order in which they are shown."""
+
+    def __init__(self, theme: Theme, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._runs: Sequence[ListedRun] = ()
+        self._rows: dict[str, int] = {}
+        self._silent: str | None = None
+        self._silence = HEARD
+
+    def runs(self) -> Sequence[ListedRun]:
+        """The runs, from the first row to the last."""
+        return self._runs
+
+    def row_of(self, run_id: str | None) -> int:
+        """The row of a run; -1 where it is not listed."""
+        return self._rows.get(run_id, -1) if run_id is not None else -1
+
+    def keeps_its_rows(self, runs: Sequence[ListedRun]) -> bool:
+        """Whether `runs` are those that are listed, in the same order."""
+        return len(runs) == len(self._runs) and all(
+            new is old or new.id == old.id for new, old in zip(runs, self._runs, strict=True)
+        )
+
+    def update(self, runs: Sequence[ListedRun]) -> None:
+        """Take the newest state of the runs that are listed, in the same order."""
+        before, self._runs = self._runs, runs
+        for row, (new, old) in enumerate(zip(runs, before, strict=True)):
+            if new is not old and new != old:
+                self.dataChanged.emit(self.index(row), self.index(row))
+
+    def replace(self, runs: Sequence[ListedRun]) -> None:
+        """List other runs, or the same in another order. The view forgets what is selected."""
+        self.beginResetModel()
+        self._runs = runs
+        self._rows = {run.id: row for row, run in enumerate(runs)}
+        self.endResetModel()
+
+    def show_silence(self, run_id: str | None, silence: Silence) -> None:
+        """What is said of `run_id` may be true no longer; of all others it is."""
+        rows = {self.row_of(self._silent), self.row_of(run_id)}
+        self._silent, self._silence = run_id, silence
+        for row in rows - {-1}:
+            self.dataChanged.emit(self.index(row), self.index(row))
+
+    def set_theme(self, theme: Theme) -> None:
+        """Take the colours of `theme`; the view draws itself anew."""
+        self._theme = theme
+
+    def rowCount(self, parent: Index = _NO_INDEX) -> int:
+        """How many runs are listed."""
+        return 0 if parent.isValid() else len(self._runs)
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
+        """What a row says; see the roles above."""
+        run = self._runs[index.row()]
+        silence = self._silence if run.id == self._silent else HEARD
+        match role:
+            case Qt.ItemDataRole.DisplayRole:
+                return title(run)
+            case Qt.ItemDataRole.ToolTipRole:
+                return tip(run)
+            case Qt.ItemDataRole.AccessibleTextRole:
+                return f"{title(run)}, {detail(run, silence)}"
+            case _ if role == ID:
+                return run.id
+            case _ if role == DETAIL:
+                return detail(run, silence)
+            case _ if role == COLOUR:
+                if not isinstance(run, RunInfo):
+                    return self._theme.bad
+                if silence.seconds:
+                    return self._theme.muted
+                return state_colour(run.state, self._theme)
+            case _ if role == TAIL:
+                return title(run).removeprefix(run.name) if isinstance(run, RunInfo) else ""
+            case _ if role == TAGS:
+                return run.notes.tags if isinstance(run, RunInfo) else ()
+            case _ if role == COMPARABLE:
+                return isinstance(run, RunInfo)
+        return None
+
+
+def title(run: ListedRun) -> str:
+    """The first line of a run: what people call it, and its number."""
+    return run.title if isinstance(run, RunInfo) else f"#{run.id}"
+
+
+def detail(run: ListedRun, silence: Silence = HEARD) -> str:
+    """The second line of a run: state, for how long nothing was heard of it, a figure of merit,
+    when it ended."""
+    if not isinstance(run, RunInfo):
+        return translate("RunModel", "unreadable · {why}").format(why=run.reason)
+    parts = [state_words(run)]
+    if silence.seconds:
+        parts.append(silence_text(silence))
+    metrics = run.status.metrics
+    if name := merit(metrics):
+        parts.append(f"{formatting.metric_name(name)} {formatting.metric(name, metrics[name])}")
+    if run.state.is_over and run.status.updated:
+        # Of another day, the day alone: there is little room, and the tip has the rest.
+        parts.append(formatting.day(run.status.updated).split()[0])
+    return " · ".join(parts)
+
+
+def tip(run: ListedRun) -> str:
+    """What there is no room for in the list."""
+    if not isinstance(run, RunInfo):
+        return run.reason
+    lines = [run.title, run.reason or state_sentence(run.state)]
+    if run.state.is_over and run.status.updated:
+        lines.append(
+            translate("RunModel", "Ended {when}.").format(when=formatting.day(run.status.updated))
+        )
+    if run.notes.tags:
+        text = translate("RunModel", "Tags: {tags}")
+        lines.append(text.format(tags=", ".join(run.notes.tags)))
+    lines += [run.notes.note] if run.notes.note else []
+    return "\n".join(lines)

@@ -1,0 +1,219 @@
+"""The card RUNS: the list, and above it the comparison, the search, the order and the trash."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import (
+    QComboBox,
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QMenu,
+    QPushButton,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from engine.client import RunInfo, UnreadableRun
+from gui.run_list.filter_sort import Order, arranged, damaged_matching, matching, order_names
+from gui.run_list.run_delegate import ROW_HEIGHT
+from gui.run_list.run_list_view import RunHistory
+from gui.run_list.selection import MOST, ChosenRuns
+from gui.style.theme import Theme, icon
+from gui.widgets.icon_button import IconButton
+from gui.widgets.steady_button import SteadyButton
+
+_LEAST_ROWS = 3
+"""Runs in sight, however little room there is."""
+
+_EDGE = 1
+"""Pixels of the frame that shows the focus."""
+
+
+class HistoryPanel(QWidget):
+    """Narrows and sorts what the list shows, and offers what can be done to several runs."""
+
+    undo_clicked = Signal()
+    """Bring back what was deleted last."""
+
+    def __init__(
+        self, history: RunHistory, chosen: ChosenRuns, theme: Theme, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._history = history
+        self._chosen = chosen
+        self._infos: list[RunInfo] = []
+        self._unreadable: list[UnreadableRun] = []
+        history.setMinimumHeight(_LEAST_ROWS * ROW_HEIGHT + 2 * _EDGE)
+        self.search_button = IconButton(
+            "magnifying-glass",
+            self.tr("Search and sort"),
+            self.tr("Search the runs, or sort them otherwise"),
+        )
+        self.search_button.setCheckable(True)
+        self.search = QLineEdit()
+        self.search.setPlaceholderText(self.tr("Search runs…"))
+        self.search.setAccessibleName(self.tr("Search runs"))
+        self.search.setToolTip(self.tr("Words of the name, recipe, strategy, state, tags or note"))
+        self.search.setClearButtonEnabled(True)
+        self.order = QComboBox()
+        for order, text in order_names().items():
+            self.order.addItem(text, order)
+        self.order.setAccessibleName(self.tr("Order of the runs"))
+        self.order.setToolTip(self.tr("Sort by"))
+        self._is_listed = False
+        self.empty = QLabel(self.tr("Reading the runs…"))
+        self.empty.setObjectName("mut")
+        self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        some = self.tr("Compare {count}")
+        counts = [some.format(count=count) for count in range(1, MOST + 1)]
+        self._compare_texts = [self.tr("Compare"), *counts]
+        """By the number of runs that are chosen."""
+
+        self.compare = SteadyButton(
+            self._compare_texts, self.tr("Choose two or more runs by the boxes in the list")
+        )
+        self.compare.setObjectName("low")
+        self.compare.setCheckable(True)
+        self.count = QLabel()
+        self.count.setObjectName("note")
+        self.more = QToolButton()
+        self.more.setObjectName("more")
+        self.more.setAccessibleName(self.tr("More on the runs"))
+        self.more.setIconSize(QSize(16, 16))
+        self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.clear_choice = QAction(self.tr("Choose none for the comparison"), self)
+        self.clear_choice.triggered.connect(lambda: chosen.keep(()))
+        self.empty_trash = QAction(self.tr("Empty trash…"), self)
+        menu = QMenu(self.more)
+        menu.addAction(self.clear_choice)
+        self.bring_back = menu.addMenu(self.tr("Bring back from the trash"))
+        menu.addAction(self.empty_trash)
+        self.more.setMenu(menu)
+        self.undo_bar = _UndoBar()
+        self.undo_bar.undo.clicked.connect(self.undo_clicked)
+        self._lay_out()
+        self.setFocusProxy(history)
+        self.search.textChanged.connect(self._arrange)
+        self.order.currentIndexChanged.connect(self._arrange)
+        self.search_button.toggled.connect(self._show_search)
+        self.search_button.clicked.connect(lambda shown: self._focus_search() if shown else None)
+        self._show_search(False)
+        history.toggled.connect(chosen.toggle)
+        history.search_wanted.connect(self._focus_search)
+        chosen.changed.connect(self._show_choice)
+        self.set_theme(theme)
+        self._show_choice()
+
+    def show_runs(self, infos: list[RunInfo]) -> None:
+        """Take every run there is, newest first."""
+        if self._is_listed and infos == self._infos:
+            return
+        if not self._is_listed:
+            self._is_listed = True
+            self.empty.setText(self.tr("No run matches."))
+        self._infos = infos
+        self._chosen.keep([info.id for info in infos])
+        self._arrange()
+
+    def show_unreadable(self, runs: list[UnreadableRun]) -> None:
+        """Take every run that cannot be read: they stand below the others."""
+        if runs != self._unreadable:
+            self._unreadable = runs
+            self._arrange()
+
+    def runs(self) -> list[RunInfo]:
+        """Every run there is, newest first."""
+        return self._infos
+
+    def known_tags(self) -> list[str]:
+        """Every tag that some run has."""
+        return sorted({tag for info in self._infos for tag in info.notes.tags}, key=str.casefold)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Draw the icon for `theme`."""
+        self.more.setIcon(icon("dots-three-vertical", theme.muted))
+
+    def _show_search(self, shown: bool) -> None:
+        """The line of search and order; without it all runs are shown, the newest first."""
+        self._search_line.setVisible(shown)
+        if not shown:
+            self.search.clear()
+            self.order.setCurrentIndex(0)
+
+    def _focus_search(self) -> None:
+        self.search_button.setChecked(True)
+        self.search.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        self.search.selectAll()
+
+    def _arrange(self) -> None:
+        words = self.search.text()
+        found, damaged = matching(self._infos, words), damaged_matching(self._unreadable, words)
+        self._history.show_runs(arranged(found, Order(self.order.currentData())))
+        self._history.show_unreadable(damaged)
+        whole, count = len(self._infos) + len(self._unreadable), len(found) + len(damaged)
+        self.empty.setVisible(bool(whole) and not count)
+        text = (
+            f"{whole:,}"
+            if count == whole
+            else self.tr("{count} of {whole}").format(count=count, whole=whole)
+        )
+        self.count.setText(text)
+
+    def _show_choice(self) -> None:
+        colours = self._chosen.colours()
+        self._history.show_chosen(colours, self._chosen.baseline)
+        enough = len(colours) > 1
+        self.compare.setText(self._compare_texts[len(colours)])
+        self.compare.setEnabled(enough)
+        self.clear_choice.setEnabled(bool(colours))
+        if not enough:
+            self.compare.setChecked(False)
+
+    def _lay_out(self) -> None:
+        title = QLabel(self.tr("RUNS"))
+        title.setObjectName("h")
+        top = QHBoxLayout()
+        top.setSpacing(6)
+        top.addWidget(title)
+        top.addWidget(self.count, 1)
+        top.addWidget(self.search_button)
+        top.addWidget(self.compare)
+        top.addWidget(self.more)
+        self._search_line = QWidget()
+        search = QHBoxLayout(self._search_line)
+        search.setContentsMargins(0, 0, 4, 0)
+        search.setSpacing(6)
+        search.addWidget(self.search, 1)
+        search.addWidget(self.order)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(4)
+        layout.addLayout(top)
+        layout.addWidget(self._search_line)
+        layout.addWidget(self.undo_bar)
+        layout.addWidget(self.empty)
+        layout.addWidget(self._history, 1)
+
+
+class _UndoBar(QWidget):
+    """Says what was deleted, until something else is deleted or it is brought back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.text = QLabel()
+        self.text.setObjectName("note")
+        self.text.setWordWrap(True)
+        self.undo = QPushButton(self.tr("Undo"))
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self.text, 1)
+        layout.addWidget(self.undo)
+        self.hide()
+
+    def say(self, sentence: str) -> None:
+        """Offer the way back; nothing to say: no offer."""
+        self.text.setText(sentence)
+        self.setVisible(bool(sentence))

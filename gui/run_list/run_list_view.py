@@ -1,0 +1,299 @@
+"""The list RUNS: a click opens a run, a click on its box chooses it for the comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from PySide6.QtCore import (
+    QEvent,
+    QItemSelection,
+    QItemSelectionModel,
+    QPointF,
+    Qt,
+    Signal,
+    SignalInstance,
+)
+from PySide6.QtGui import QAction, QKeyEvent, QKeySequence, QMouseEvent
+from PySide6.QtWidgets import QAbstractItemView, QListView, QWidget
+
+from engine.client import RunInfo, UnreadableRun
+from engine.runs.run_state import RunState
+from gui.bridge.liveness import Silence
+from gui.run_list.run_delegate import ROW_HEIGHT, RunDelegate, box_rect
+from gui.run_list.run_list_model import ListedRun, RunModel
+from gui.style.theme import Theme
+from gui.style.translation import translate
+
+
+class RunHistory(QListView):
+    """Shows the runs and which one is being watched."""
+
+    opened = Signal(str)
+    """Id of the run that the user wants to see."""
+
+    resume_requested = Signal(str)
+    """Id of a run that should go on from its newest checkpoint."""
+
+    resume_from_older_requested = Signal(str)
+    """Id of a run that should go on from a checkpoint that is yet to be chosen."""
+
+    continue_requested = Signal(str)
+    """Id of a run that should go on from a checkpoint that is yet to be chosen, with settings that
+    are yet to be changed."""
+
+    toggled = Signal(str)
+    """Id of a run whose box was clicked."""
+
+    selection_changed = Signal()
+    """Other runs are selected, or what they allow has changed."""
+
+    search_wanted = Signal()
+    """The keys for a search were pressed in the list."""
+
+    move_requested = Signal(str, str)
+    """Id of a queued run, and where it should go: one of `engine.runs.device_queue.WAYS`."""
+
+    copy_requested = Signal(object)
+    """RunSpec of a run whose settings should be filled into the form."""
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._infos: list[RunInfo] = []
+        self._unreadable: list[UnreadableRun] = []
+        self.watched: str | None = None
+        """Id of the run that is selected."""
+
+        self._filling = False
+        self._runs = RunModel(theme, self)
+        self.setModel(self._runs)
+        self._delegate = RunDelegate(theme)
+        self.setItemDelegate(self._delegate)
+        self.setUniformItemSizes(True)
+        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.verticalScrollBar().setSingleStep(ROW_HEIGHT // 2)
+        self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
+        self.setAccessibleName(self.tr("Runs"))
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.selectionModel().selectionChanged.connect(self._selection_changed)
+        self.resume = self._ask(resume_text(None), self.resume_requested)
+        self.resume_from_older = self._ask(
+            self.tr("Resume from an older checkpoint…"), self.resume_from_older_requested
+        )
+        self.continue_changed = self._ask(
+            self.tr("Continue from a checkpoint with changes…"), self.continue_requested
+        )
+        self.moves = {
+            "first": self._ask(self.tr("Start first in the queue"), self.move_requested, "first"),
+            "up": self._ask(self.tr("Move up in the queue"), self.move_requested, "up"),
+            "down": self._ask(self.tr("Move down in the queue"), self.move_requested, "down"),
+        }
+        self.copy_settings = QAction(self.tr("Use these settings for a new run"), self)
+        self.copy_settings.triggered.connect(self._copy_settings)
+        self.addAction(self.copy_settings)
+        self.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
+        self._offer()
+
+    def show_runs(self, infos: list[RunInfo]) -> None:
+        """List `infos` in their order; the selected runs stay selected."""
+        if infos != self._infos:
+            self._infos = infos
+            self._fill()
+
+    def show_unreadable(self, runs: list[UnreadableRun]) -> None:
+        """List `runs` below the others; opening one says what is wrong with it."""
+        if runs != self._unreadable:
+            self._unreadable = runs
+            self._fill()
+
+    def watch(self, run_id: str | None) -> None:
+        """Select the run that is being watched, without opening it again."""
+        self.watched = run_id
+        with self._without_opening():
+            self.clearSelection()  # else a row stays selected whose run is another one by now
+            self.setCurrentIndex(self._runs.index(self._runs.row_of(run_id)))
+
+    def neighbour(self, run_ids: Sequence[str]) -> str | None:
+        """The run to show when these are deleted: the next one down the list, else up."""
+        going = set(run_ids)
+        runs, here = self._runs.runs(), max(self._runs.row_of(self.watched), 0)
+        around = (*runs[here:], *reversed(runs[:here]))
+        return next((run.id for run in around if run.id not in going), None)
+
+    def selected_ids(self) -> list[str]:
+        """Ids of the selected runs, in the order of the list."""
+        return [run.id for run in self._selected()]
+
+    def selected(self) -> list[RunInfo]:
+        """The selected runs that can be read, in the order of the list."""
+        return [run for run in self._selected() if isinstance(run, RunInfo)]
+
+    def show_chosen(self, colours: Mapping[str, int], baseline: str | None) -> None:
+        """Fill the boxes of these runs, each in its colour of the comparison."""
+        self._delegate.chosen, self._delegate.baseline = colours, baseline
+        self.viewport().update()
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        """Choose the run whose box is clicked; everything else selects."""
+        row = self._row_of_box(event.position())
+        if event.button() == Qt.MouseButton.LeftButton and row is not None:
+            run = self._runs.runs()[row]
+            if isinstance(run, RunInfo):
+                self.toggled.emit(run.id)
+            return
+        super().mousePressEvent(event)
+
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
+        """Take the second click on a box as another click."""
+        if self._row_of_box(event.position()) is not None:
+            self.mousePressEvent(event)
+            return
+        super().mouseDoubleClickEvent(event)
+
+    def event(self, event: QEvent) -> bool:
+        """Keep the keys for a search here: elsewhere they search the log."""
+        if (
+            event.type() is QEvent.Type.ShortcutOverride
+            and isinstance(event, QKeyEvent)
+            and event.matches(QKeySequence.StandardKey.Find)
+        ):
+            event.accept()
+            return True
+        return super().event(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Space chooses the selected runs, Return opens one, Ctrl+F searches."""
+        if event.matches(QKeySequence.StandardKey.Find):
+            self.search_wanted.emit()
+        elif event.key() == Qt.Key.Key_Space:
+            for info in self.selected():
+                self.toggled.emit(info.id)
+        elif event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            selected = self.selected_ids()
+            if len(selected) == 1:
+                self.watched = selected[0]
+                self.opened.emit(selected[0])
+        else:
+            super().keyPressEvent(event)
+
+    def show_silence(self, silence: Silence) -> None:
+        """Grey the watched run while nothing is heard of it, and say for how long."""
+        self._runs.show_silence(self.watched, silence)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Colour the dots and the details for `theme`."""
+        self._runs.set_theme(theme)
+        self._delegate.theme = theme
+        self.viewport().update()
+
+    def _fill(self) -> None:
+        """Show what is known now; what is selected and in sight stays so."""
+        runs: list[ListedRun] = [*self._infos, *self._unreadable]
+        if self._runs.keeps_its_rows(runs):
+            self._runs.update(runs)
+            self._offer()
+            return
+        selected = self.selected_ids()
+        bar = self.verticalScrollBar()
+        above, below_edge = divmod(bar.value(), ROW_HEIGHT)
+        listed = self._runs.runs()
+        top = listed[above].id if bar.value() and above < len(listed) else None
+        with self._without_opening():
+            self._runs.replace(runs)
+            self.watch(self.watched)
+            if len(selected) > 1:
+                self._select(selected)
+            self.executeDelayedItemsLayout()
+            row = self._runs.row_of(top)
+            bar.setValue(max(0, row * ROW_HEIGHT + below_edge) if row >= 0 else 0)
+
+    def _selected(self) -> list[ListedRun]:
+        runs = self._runs.runs()
+        # By ranges: an object for each of thousands of rows would cost a noticeable time.
+        parts = self.selectionModel().selection()
+        ranges = map(parts.at, range(parts.count()))
+        rows = (row for part in ranges for row in range(part.top(), part.bottom() + 1))
+        return [runs[row] for row in sorted(rows)]
+
+    def _row_of_box(self, position: QPointF) -> int | None:
+        point = position.toPoint()
+        index = self.indexAt(point)
+        inside = index.isValid() and box_rect(self.visualRect(index)).contains(point)
+        return index.row() if inside else None
+
+    def _select(self, run_ids: Iterable[str]) -> None:
+        wanted = sorted(row for row in map(self._runs.row_of, run_ids) if row >= 0)
+        parts = QItemSelection()
+        first = 0
+        for place, row in enumerate(wanted):
+            if place + 1 == len(wanted) or wanted[place + 1] != row + 1:
+                parts.select(self._runs.index(wanted[first]), self._runs.index(row))
+                first = place + 1
+        self.selectionModel().select(parts, QItemSelectionModel.SelectionFlag.ClearAndSelect)
+
+    @contextmanager
+    def _without_opening(self) -> Iterator[None]:
+        """Select something without opening it."""
+        outer, self._filling = self._filling, True
+        yield
+        self._filling = outer
+        if not outer:
+            self._offer()
+
+    def _selection_changed(self) -> None:
+        """Open a run that is selected alone: selecting several is for doing the same to them."""
+        if self._filling:
+            return
+        selected = self.selected_ids()
+        self._offer()
+        if len(selected) == 1 and selected[0] != self.watched:
+            self.watched = selected[0]
+            self.opened.emit(self.watched)
+
+    def _current(self) -> RunInfo | None:
+        """The readable run that is selected alone."""
+        selected = self._selected()
+        run = selected[0] if len(selected) == 1 else None
+        return run if isinstance(run, RunInfo) else None
+
+    def _ask(self, text: str, signal: SignalInstance, *more: str) -> QAction:
+        """An action that asks for something with the current run."""
+        action = QAction(text, self)
+        action.triggered.connect(lambda: self._emit_current(signal, *more))
+        self.addAction(action)
+        return action
+
+    def _emit_current(self, signal: SignalInstance, *more: str) -> None:
+        if info := self._current():
+            signal.emit(info.id, *more)
+
+    def _offer(self) -> None:
+        """Enable the actions that the current run allows."""
+        info = self._current()
+        goes_on = bool(info and info.state.is_over and info.status.checkpoint)
+        self.continue_changed.setEnabled(goes_on)
+        for action in (self.resume, self.resume_from_older):
+            action.setEnabled(bool(goes_on and info and info.state.can_resume))
+        self.resume.setText(resume_text(info))
+        for action in self.moves.values():
+            action.setVisible(info is not None and info.state is RunState.QUEUED)
+        self.copy_settings.setEnabled(info is not None)
+        self.selection_changed.emit()
+
+    def _copy_settings(self) -> None:
+        if info := self._current():
+            self.copy_requested.emit(info.spec)
+
+
+def resume_text(info: RunInfo | None) -> str:
+    """The entry that lets a run go on; where it cannot, why not."""
+    text = translate("RunHistory", "Resume from the newest checkpoint")
+    if info is None or not info.state.is_over:
+        return text
+    if not info.state.can_resume:
+        return translate("RunHistory", "Resume: all epochs are done")
+    return (
+        text
+        if info.status.checkpoint
+        else translate("RunHistory", "Resume: there is no checkpoint")
+    )

@@ -1,0 +1,4 @@
+"""The run that is shown: controls, figures, failure, and the page of the first start.
+
+Imports `bridge`, `widgets` and `style`.
+"""

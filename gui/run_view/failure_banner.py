@@ -1,0 +1,154 @@
+"""The banner that says why a run failed, or what is wrong with it now, until it is dismissed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QPlainTextEdit,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from engine.client import RunInfo
+from engine.messages.events import AttemptStarted, Failure, RunEnded
+from engine.runs.run_state import RunState
+from engine.runs.store_reader import StoredEvent
+from gui.bridge.log_tail import as_shown
+from gui.style.device_labels import speak
+from gui.style.state_style import state_sentence
+from gui.style.theme import monospace_font
+from gui.style.translation import translate
+
+_MOST_LINES = 7
+"""Lines of the log in sight; the others are scrolled to."""
+
+
+class FailureBanner(QFrame):
+    """The failure sentence, whose failure it was, and the last lines of that rank's log."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._labels: dict[str, str] = {}
+        self.setObjectName("banner")
+        self.sentence = QLabel()
+        self.sentence.setObjectName("problem")
+        self.sentence.setWordWrap(True)
+        self.facts = QLabel()
+        self.facts.setObjectName("mut")
+        self.facts.setWordWrap(True)
+        for label in (self.sentence, self.facts):
+            label.setTextFormat(Qt.TextFormat.PlainText)
+            label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.log = QPlainTextEdit()
+        self.log.setReadOnly(True)
+        self.log.setFont(monospace_font())
+        self.log.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
+        self.log.setAccessibleName(self.tr("Last lines of the log"))
+        self.stop = QPushButton(self.tr("Stop the run"))
+        self.dismiss = QPushButton(self.tr("Dismiss"))
+        self.dismiss.clicked.connect(self.hide)
+        top = QHBoxLayout()
+        top.addWidget(self.sentence, 1)
+        top.addWidget(self.stop, 0, Qt.AlignmentFlag.AlignTop)
+        top.addWidget(self.dismiss, 0, Qt.AlignmentFlag.AlignTop)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(12, 8, 10, 8)
+        layout.setSpacing(4)
+        layout.addLayout(top)
+        layout.addWidget(self.facts)
+        layout.addWidget(self.log)
+        self.clear()
+
+    def set_device_labels(self, labels: Mapping[str, str]) -> None:
+        """What to call each device, by its id."""
+        if labels != self._labels:
+            self._labels = dict(labels)
+            for label in (self.sentence, self.facts):
+                label.setText(self.spoken(label.text()))
+
+    def clear(self) -> None:
+        """Another run is shown, or this one goes on: nothing has failed."""
+        self._failure: Failure | None = None
+        self._said = ""
+        self.hide()
+
+    def take_events(self, events: list[StoredEvent]) -> None:
+        """Remember the failure that ends the newest attempt."""
+        for stored in events:
+            match stored.event:
+                case AttemptStarted():
+                    self.clear()
+                case RunEnded(failure=failure):
+                    self._failure = failure
+                case _:
+                    pass
+
+    def show_info(self, info: RunInfo) -> None:
+        """Appear, once, when the run has failed or was interrupted, or needs looking after."""
+        if info.state not in (RunState.FAILED, RunState.INTERRUPTED):
+            self._show_troubles(info)
+            return
+        sentence = info.reason or state_sentence(info.state)
+        if sentence == self._said:
+            return
+        self._said = sentence
+        failure = self._failure if info.state is RunState.FAILED else None
+        said = self.tr("⚠ Run {run} was interrupted: {why}")
+        if info.state is RunState.FAILED:
+            said = self.tr("⚠ Run {run} failed: {why}")
+        self.sentence.setText(self.spoken(said.format(run=info.id, why=sentence)))
+        facts = failure_facts(failure) if failure else ""
+        self.facts.setText(self.spoken(facts))
+        self.facts.setVisible(bool(facts))
+        tail = as_shown(failure.log_tail).rstrip() if failure else ""
+        self.log.setPlainText(tail)
+        self.log.setVisible(bool(tail))
+        self._fit_log()
+        self.log.verticalScrollBar().setValue(self.log.verticalScrollBar().maximum())
+        self.stop.hide()
+        self.show()
+
+    def spoken(self, text: str) -> str:
+        """`text` of the engine with the devices as people call them."""
+        return speak(text, self._labels)
+
+    def _fit_log(self) -> None:
+        """As tall as its lines, with room for the bar below the long ones."""
+        lines = min(self.log.blockCount(), _MOST_LINES)
+        bar = self.log.horizontalScrollBar().sizeHint().height()
+        margin = 2 * int(self.log.document().documentMargin())
+        self.log.setFixedHeight(lines * self.log.fontMetrics().lineSpacing() + margin + bar)
+
+    def _show_troubles(self, info: RunInfo) -> None:
+        sentences = " ".join(info.status.troubles.values())
+        if sentences == self._said:
+            return
+        self._said = sentences
+        said = self.tr("⚠ Run {run}: {sentences}").format(run=info.id, sentences=sentences)
+        self.sentence.setText(said)
+        self.facts.hide()
+        self.log.hide()
+        self.stop.show()
+        self.setVisible(bool(sentences))
+
+
+def failure_facts(failure: Failure) -> str:
+    """Rank, device, signal or exit code, and where: `rank 1 · cpu:1 · SIGKILL`."""
+    parts = []
+    if failure.rank >= 0:
+        parts.append(translate("Failure", "rank {rank}").format(rank=failure.rank))
+    if failure.device:
+        parts.append(failure.device)
+    if failure.signal:
+        parts.append(failure.signal)
+    elif failure.exit_code:
+        parts.append(translate("Failure", "exit code {code}").format(code=failure.exit_code))
+    if failure.where:
+        parts.append(translate("Failure", "in {place}").format(place=failure.where))
+    return " · ".join(parts)

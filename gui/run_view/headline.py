@@ -1,0 +1,165 @@
+"""The left of the bar at the top: which run this is, what it does now, and how far it is."""
+
+from __future__ import annotations
+
+import time
+from html import escape
+
+from msgspec.structs import replace
+from PySide6.QtCore import Qt, QTimer
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QSizePolicy, QVBoxLayout, QWidget
+
+from engine.client import RunInfo
+from engine.runs.run_state import RunState, RunStatus
+from gui.bridge.liveness import HEARD, Silence
+from gui.run_view.progress_text import progress_text, silence_text, time_left
+from gui.style import formatting
+from gui.style.state_style import dot, ring, state_colour, state_words
+from gui.style.theme import Theme
+from gui.widgets.elided_label import ElidedLabel
+from gui.widgets.entry_fields import wrapped
+
+_DOT = 12
+_LEAST_PROGRESS = 210
+"""Logical pixels of the progress bar, and of the words above it where they are shorter."""
+
+
+class RunHeadline(QWidget):
+    """A dot, the title and the state on the left; epoch, step and the progress on the right."""
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._info: RunInfo | None = None
+        self._silence = HEARD
+        self._dot = QLabel()
+        self._title = ElidedLabel()
+        self._title.setObjectName("ttl")
+        self._state = QLabel()
+        self._state.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self._words = QLabel()
+        self._words.setAlignment(Qt.AlignmentFlag.AlignRight)
+        self.progress = QProgressBar()
+        self.progress.setTextVisible(False)
+        self.progress.setAccessibleName(self.tr("Progress of the run"))
+        self.progress.setMinimumWidth(_LEAST_PROGRESS)
+        self.progress.setFixedHeight(6)
+        self._lay_out()
+        self._clock = QTimer(self)
+        self._clock.setInterval(1000)
+        self._clock.timeout.connect(self._show_state)
+        self._clock.start()
+        self.show_info(None)
+
+    @property
+    def title(self) -> str:
+        """The run's title on display."""
+        return self._title.text()
+
+    @property
+    def state_text(self) -> str:
+        """The line with state, time and time left."""
+        return self._state.text()
+
+    @property
+    def progress_text(self) -> str:
+        """Epoch and step."""
+        return self._words.text()
+
+    def show_info(self, info: RunInfo | None) -> None:
+        """Show the run as it is now, or that there is none."""
+        self._info = info
+        status = info.status if info else RunStatus()
+        total = status.total_steps
+        # So wide from the beginning, so that nothing moves while the figures grow.
+        widest = progress_text(replace(status, step=total, epoch=status.epochs))
+        width = self._words.fontMetrics().horizontalAdvance(widest)
+        self._words.setMinimumWidth(max(_LEAST_PROGRESS, width))
+        self._words.setText(progress_text(status))
+        coarser = max(0, total.bit_length() - 31)  # Qt counts in 32 bits
+        self.progress.setRange(0, (total >> coarser) or 1)
+        self.progress.setValue(min(status.step, total) >> coarser)
+        self.progress.setVisible(info is not None and (bool(total) or not info.state.is_over))
+        self._show_state()
+
+    def show_silence(self, silence: Silence) -> None:
+        """Grey what may be true no longer, and say how old it is."""
+        self._silence = silence
+        for widget in (self._words, self.progress):
+            widget.setEnabled(not silence.seconds)
+        self._show_state()
+
+    def set_theme(self, theme: Theme) -> None:
+        """Draw the dot for `theme`."""
+        self._theme = theme
+        self._show_state()
+
+    def _show_state(self) -> None:
+        """The line that changes with the clock also when the run says nothing."""
+        info, silence = self._info, self._silence
+        if info is None:
+            self._dot.clear()
+            self._dot.setAccessibleName("")
+            self._title.setText(self.tr("No run yet"))
+            self._title.setToolTip("")
+            self._state.setText(self.tr("Choose what to train on the left, then Start run."))
+            self._state.setToolTip("")
+            return
+        silent = silence.seconds > 0
+        colour = self._theme.muted if silent else state_colour(info.state, self._theme)
+        self._dot.setPixmap(ring(colour, _DOT) if silent else dot(colour, _DOT))
+        self._title.setText(info.title)
+        self._title.setToolTip(wrapped(f"{info.title}\n{info.folder}"))
+        words = state_words(info)
+        parts = [silence_text(silence)] if silent else self._times(info)
+        colourful = f'<span style="color:{colour}">{escape(words)}</span>'
+        self._state.setText(" · ".join([colourful, *map(escape, parts)]))
+        self._state.setToolTip(wrapped(self._explained(" · ".join([words, *parts]))))
+        self._dot.setAccessibleName(parts[0] if silent else words)
+
+    def _times(self, info: RunInfo) -> list[str]:
+        """How long it has taken, and how long it will."""
+        status, parts = info.status, []
+        if status.started and info.state is not RunState.QUEUED:
+            end = status.updated if info.state.is_over else time.time()
+            parts.append(formatting.duration(status.seconds(end)))
+        if left := time_left(info):
+            parts.append(left)
+        return parts
+
+    def _explained(self, line: str) -> str:
+        """The line again, because it may be cut off, and what it means."""
+        match self._silence:
+            case Silence(seconds=0.0):
+                meaning = self.tr(
+                    "What it has taken, pauses included; then the time left, without pauses."
+                )
+            case Silence(workers_only=True):
+                meaning = self.tr(
+                    "Its supervisor is well, but the workers have finished no step since then: a "
+                    "long step or checkpoint, or a worker that hangs. The figures are old."
+                )
+            case _:
+                meaning = self.tr(
+                    "Its supervisor has given no sign: it hangs, it was halted, or the machine was "
+                    "asleep. What is shown may no longer be true. Stop works as always."
+                )
+        return f"{line}\n{meaning}"
+
+    def _lay_out(self) -> None:
+        run = QVBoxLayout()
+        run.setSpacing(0)
+        run.addWidget(self._title)
+        run.addWidget(self._state)
+        progress = QVBoxLayout()
+        progress.setSpacing(4)
+        progress.addStretch(1)
+        progress.addWidget(self._words)
+        progress.addWidget(self.progress)
+        progress.addStretch(1)
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(8)
+        layout.addWidget(self._dot)
+        layout.addLayout(run, 1)
+        layout.addLayout(progress)

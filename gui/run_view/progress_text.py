@@ -1,0 +1,70 @@
+"""How far a run is, in words: for the bar at the top and for the title of the window."""
+
+from __future__ import annotations
+
+from engine.client import RunInfo
+from engine.runs.run_state import RunState, RunStatus
+from gui.bridge.liveness import Silence
+from gui.style import formatting
+from gui.style.state_style import state_name
+from gui.style.translation import translate
+
+APPLICATION = "Traindeck"
+
+
+def progress_text(status: RunStatus) -> str:
+    """`Epoch 2 / 5 · step 120 / 600`; empty before the data has been counted."""
+    if not status.total_steps:
+        return ""
+    text = translate("Progress", "Epoch {epoch} / {epochs} · step {step:,} / {steps:,}")
+    return text.format(
+        epoch=max(status.epoch, 1),
+        epochs=status.epochs,
+        step=status.step,
+        steps=status.total_steps,
+    )
+
+
+def time_left(info: RunInfo) -> str:
+    """`ETA 00:12:41`; while paused how long it takes from there; empty where nothing is known."""
+    seconds = info.status.seconds_left
+    if seconds <= 0:
+        return ""
+    if info.state is RunState.RUNNING:
+        return translate("Progress", "ETA {time}").format(time=formatting.duration(seconds))
+    if info.state is RunState.PAUSED:
+        return translate("Progress", "{time} to go").format(time=formatting.duration(seconds))
+    return ""
+
+
+def silence_text(silence: Silence) -> str:
+    """`⚠ no word for 12 s`, of the workers alone `⚠ no step for 12 s`: what is shown is so old."""
+    seconds = silence.seconds
+    age = formatting.duration(seconds) if seconds >= 60 else f"{seconds:.0f} s"
+    text = translate("Progress", "⚠ no word for {age}")
+    if silence.workers_only:
+        text = translate("Progress", "⚠ no step for {age}")
+    return text.format(age=age)
+
+
+def percent(status: RunStatus) -> int | None:
+    """How much of its steps a run has done, 0 to 100; only the last step makes it 100."""
+    if not status.total_steps:
+        return None
+    return min(100, 100 * status.step // status.total_steps)
+
+
+def window_title(info: RunInfo | None, silence: Silence) -> str:
+    """`43 % · digits · Traindeck`, as far as there is something to say."""
+    if info is None:
+        return APPLICATION
+    parts = [info.spec.name or info.title, APPLICATION]
+    done = percent(info.status)
+    if silence.seconds:
+        no_word = translate("Progress", "no word")
+        parts.insert(0, translate("Progress", "no step") if silence.workers_only else no_word)
+    elif info.state is RunState.RUNNING and done is not None:
+        parts.insert(0, f"{done} %")
+    else:
+        parts.insert(0, state_name(info.state))
+    return " · ".join(parts)

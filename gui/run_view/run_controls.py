@@ -1,0 +1,226 @@
+"""The bar at the top: which run this is, how far it is, and what can be asked of it now."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from PySide6.QtCore import QSize, Signal
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import (
+    QApplication,
+    QFrame,
+    QHBoxLayout,
+    QSizePolicy,
+    QStackedWidget,
+    QToolButton,
+    QWidget,
+)
+
+from engine.client import RunInfo
+from engine.runs.run_state import RunState
+from engine.spec import catalog
+from engine.spec.device_names import is_logical_cpu
+from engine.spec.run_spec import RunSpec
+from gui.bridge.liveness import Silence
+from gui.run_view.headline import RunHeadline
+from gui.style.theme import Theme, icon
+from gui.style.translation import translate
+from gui.widgets.entry_fields import wrapped
+from gui.widgets.steady_button import MoreButton, SteadyButton
+
+
+class Offer(NamedTuple):
+    """What can be asked of a run in one state."""
+
+    pause: bool = False
+    go_on: bool = False
+    """Resume, after a pause."""
+
+    stop: bool = False
+    stop_now: bool = False
+    """It is stopping already: a second click ends it at once."""
+
+    ask: bool = False
+    """Checkpoint and Empty cache."""
+
+
+_OFFERS = {
+    RunState.QUEUED: Offer(stop=True),
+    RunState.STARTING: Offer(stop=True),
+    RunState.RUNNING: Offer(pause=True, stop=True, ask=True),
+    RunState.PAUSED: Offer(go_on=True, stop=True, ask=True),
+    RunState.STOPPING: Offer(stop=True, stop_now=True),
+}
+_NOTHING = Offer()
+
+
+class RunControls(QFrame):
+    """Shows the watched run and offers what its state allows."""
+
+    pause_clicked = Signal()
+    pause_and_free_clicked = Signal()
+    resume_paused_clicked = Signal()
+    stop_clicked = Signal()
+    resume_clicked = Signal(str)
+    """Id of a run that is over and should go on from its newest checkpoint."""
+
+    checkpoint_clicked = Signal()
+    empty_cache_clicked = Signal()
+    theme_clicked = Signal()
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("bar")
+        self._theme = theme
+        self._info: RunInfo | None = None
+        self._headline = RunHeadline(theme)
+        self.progress = self._headline.progress
+        go_on, pause = self.tr("Resume"), self.tr("Pause")
+        self.pause = SteadyButton(
+            (pause, go_on), self.tr("Hold after the current step; the processes stay")
+        )
+        self.pause_and_free = QAction(self.tr("Pause and free the GPUs"), self)
+        self._free_tip = self.tr(
+            "Hold after the current step, with model and optimizer in the host's memory meanwhile: "
+            "others may use the GPUs."
+        )
+        self.pause_more = MoreButton(self.tr("More ways to pause"))
+        self.pause_more.menu().addAction(self.pause_and_free)
+        self.resume = SteadyButton((go_on, pause), self.tr("Go on from the newest checkpoint"))
+        self.resume_more = MoreButton(self.tr("More ways to resume"))
+        self._pauses_or_resumes = QStackedWidget()
+        self.stop = SteadyButton(
+            (self.tr("Stop"), self.tr("Stop now")),
+            self.tr("Save a checkpoint and end the run (Ctrl+.)"),
+        )
+        self.checkpoint = SteadyButton(
+            (self.tr("Checkpoint"),), self.tr("Save a checkpoint now (Ctrl+S)")
+        )
+        self.empty_cache = SteadyButton(
+            (self.tr("Empty cache"),), self.tr("Let every worker give unused memory back")
+        )
+        self._theme_button = QToolButton()
+        self._theme_button.setToolTip(self.tr("Dark or light (Ctrl+Shift+L)"))
+        self._theme_button.setAccessibleName(self.tr("Theme"))
+        self._theme_button.setIconSize(QSize(18, 18))
+        self._lay_out()
+        self.pause.clicked.connect(self._pause_or_go_on)
+        self.pause_and_free.triggered.connect(self.pause_and_free_clicked)
+        self.stop.clicked.connect(self.stop_clicked)
+        self.checkpoint.clicked.connect(self.checkpoint_clicked)
+        self.empty_cache.clicked.connect(self.empty_cache_clicked)
+        self.resume.clicked.connect(self._resume)
+        self._theme_button.clicked.connect(self.theme_clicked)
+        self.set_theme(theme)
+
+    def show_info(self, info: RunInfo | None) -> None:
+        """Show the run as it is now, or that there is none."""
+        self._info = info
+        self._headline.show_info(info)
+        focused = QApplication.focusWidget()
+        offer = _OFFERS.get(info.state, _NOTHING) if info else _NOTHING
+        self.pause.setText(self.tr("Resume") if offer.go_on else self.tr("Pause"))
+        self.pause.setIcon(icon("play-fill" if offer.go_on else "pause", self._theme))
+        self.pause.setEnabled(offer.pause or offer.go_on)
+        reason = _why_not_free(info.spec) if info else ""
+        self.pause_and_free.setEnabled(offer.pause and not reason)
+        self.pause_and_free.setToolTip(wrapped(reason or self._free_tip))
+        self.pause_more.setEnabled(offer.pause)
+        self.stop.setText(self.tr("Stop now") if offer.stop_now else self.tr("Stop"))
+        self.stop.setEnabled(offer.stop)
+        self.checkpoint.setEnabled(offer.ask)
+        self.empty_cache.setEnabled(offer.ask)
+        goes_on = bool(info and info.state.is_over and info.status.checkpoint)
+        self._pauses_or_resumes.setCurrentIndex(int(goes_on))
+        self.resume.setEnabled(bool(info and info.state.can_resume))
+        self._keep_focus(focused)
+
+    def show_silence(self, silence: Silence) -> None:
+        """Grey what may be true no longer, and say how old it is."""
+        self._headline.show_silence(silence)
+
+    @property
+    def title(self) -> str:
+        """The run's title on display."""
+        return self._headline.title
+
+    @property
+    def state_text(self) -> str:
+        """The line with state, time and time left."""
+        return self._headline.state_text
+
+    @property
+    def progress_text(self) -> str:
+        """Epoch and step."""
+        return self._headline.progress_text
+
+    def set_theme(self, theme: Theme) -> None:
+        """Draw the icons and the dot for `theme`."""
+        self._theme = theme
+        for button, name in (
+            (self.stop, "stop"),
+            (self.checkpoint, "floppy-disk"),
+            (self.empty_cache, "broom"),
+            (self.resume, "arrow-clockwise"),
+        ):
+            button.setIcon(icon(name, theme))
+        for more in (self.pause_more, self.resume_more):
+            more.setIcon(icon("caret-down", theme))
+        self._theme_button.setIcon(icon("sun" if theme.name == "dark" else "moon", theme))
+        self._headline.set_theme(theme)
+        self.show_info(self._info)
+
+    def _keep_focus(self, focused: QWidget | None) -> None:
+        """Who works by keys stays in the bar when the button under them has nothing to do any more,
+        and does not fall on the next one that comes along."""
+        if focused is None or not self.isAncestorOf(focused):
+            return
+        if focused.isEnabled() and focused.isVisible():
+            return
+        for button in (self.resume, self.pause, self.stop):
+            if button.isEnabled() and button.isVisible():
+                button.setFocus()
+                return
+
+    def _pause_or_go_on(self) -> None:
+        if self._info is not None and self._info.state is RunState.PAUSED:
+            self.resume_paused_clicked.emit()
+        else:
+            self.pause_clicked.emit()
+
+    def _resume(self) -> None:
+        if self._info is not None:
+            self.resume_clicked.emit(self._info.id)
+
+    def _lay_out(self) -> None:
+        for button, more in ((self.pause, self.pause_more), (self.resume, self.resume_more)):
+            page = QWidget()
+            pair = QHBoxLayout(page)
+            pair.setContentsMargins(0, 0, 0, 0)
+            pair.setSpacing(2)
+            pair.addWidget(button)
+            pair.addWidget(more)
+            self._pauses_or_resumes.addWidget(page)
+        fixed = QSizePolicy.Policy.Fixed
+        self._pauses_or_resumes.setSizePolicy(fixed, fixed)
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(14, 6, 10, 6)
+        layout.setSpacing(8)
+        layout.addWidget(self._headline, 1)
+        layout.addSpacing(8)
+        layout.addWidget(self._pauses_or_resumes)
+        for button in (self.stop, self.checkpoint, self.empty_cache):
+            layout.addWidget(button)
+        layout.addWidget(self._theme_button)
+
+
+def _why_not_free(spec: RunSpec) -> str:
+    """Why a pause of this run cannot free its devices, in a sentence; empty when it can."""
+    if all(is_logical_cpu(device) for device in spec.devices):
+        return translate("RunControls", "This run trains on the CPU: there is no GPU to free.")
+    try:
+        can_free = catalog.strategy(spec.strategy).can_free_devices
+    except catalog.UnknownName as error:
+        return str(error)
+    text = translate("RunControls", "{strategy} keeps its model on the GPUs during a pause.")
+    return "" if can_free else text.format(strategy=spec.strategy)

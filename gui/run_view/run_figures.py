@@ -1,0 +1,186 @@
+"""What the figure cards say about a run, worked out from its curves, events and status."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+from PySide6.QtCore import QObject, Signal
+
+from engine.client import RunInfo
+from engine.messages.events import EpochEnded, Rewound, TrainingStarted
+from engine.runs.best_metrics import less_is_better, merit
+from engine.runs.store_reader import StoredEvent, StoredPoints
+from gui.plots.data.series_style import spoken
+from gui.style import formatting
+from gui.style.translation import QT_TRANSLATE_NOOP
+
+TRAIN_LOSS = "train/loss"
+_SHARES = {
+    "rank/0/data_share": QT_TRANSLATE_NOOP("Plots", "data"),
+    "rank/0/communication_share": QT_TRANSLATE_NOOP("Plots", "comm."),
+}
+"""What a step should spend little time on; the rest is computing."""
+
+MOST_LOSSES = 40_000
+"""Losses that are kept for the trend."""
+
+_UNKNOWN = "–"
+
+Array = npt.NDArray[np.float64]
+
+
+class RunFigures(QObject):
+    """Feeds the cards: `figure(key, value, note, tone)` for each key of the figure row."""
+
+    figure = Signal(str, str, str, str)
+
+    metric_named = Signal(str)
+    """Caption of the card `metric`: which metric it shows."""
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._labels: dict[str, str] = {}
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget the run: another one is shown."""
+        self._steps_per_epoch = 0
+        self._loss: list[tuple[Array, Array]] = []
+        self._epochs: dict[int, EpochEnded] = {}
+        self._memory: dict[str, float] = {}
+        self._shares: dict[str, float] = {}
+        self.metric_named.emit(self.tr("VALIDATION"))
+        for key in ("loss", "metric", "throughput", "step_time", "memory"):
+            self.figure.emit(key, _UNKNOWN, "", "")
+
+    def set_device_labels(self, labels: dict[str, str]) -> None:
+        """What to call each device."""
+        if labels != self._labels:
+            self._labels = labels
+            self._show_memory()
+
+    def show_info(self, info: RunInfo) -> None:
+        """Take the newest status of the run."""
+        status = info.status
+        self._steps_per_epoch = status.steps_per_epoch
+        loss = status.metrics.get(TRAIN_LOSS)
+        if loss is not None:
+            note, tone = self._trend()
+            self.figure.emit("loss", f"{loss:.4g}", note, tone)
+        if status.samples_per_second:
+            count = status.replicas
+            note = self.tr("{count} replicas").format(count=count) if count else ""
+            if count == 1:
+                note = self.tr("1 replica")
+            speed = self.tr("{speed:,.0f} samples/s").format(speed=status.samples_per_second)
+            self.figure.emit("throughput", speed, note, "")
+        if status.step_seconds:
+            spent = " · ".join(
+                f"{spoken(name)} {100 * self._shares[series]:.0f} %"
+                for series, name in _SHARES.items()
+                if series in self._shares
+            )
+            step_time = f"{status.step_seconds * 1000:.3g} ms"
+            self.figure.emit("step_time", step_time, spent or self.tr("per step"), "")
+
+    def take_events(self, events: list[StoredEvent]) -> None:
+        """Take the results of epochs; a rewound run has lost the later ones."""
+        for stored in events:
+            match stored.event:
+                case TrainingStarted(steps_per_epoch=steps_per_epoch):
+                    self._steps_per_epoch = steps_per_epoch
+                case EpochEnded(epoch):
+                    self._epochs[epoch] = stored.event
+                case Rewound(step):
+                    self._epochs = {e: end for e, end in self._epochs.items() if end.step <= step}
+                case _:
+                    pass
+        self._show_best()
+
+    def take_curve(self, series: str, points: StoredPoints) -> None:
+        """Take a whole curve, in place of what there was of it."""
+        if series == TRAIN_LOSS:
+            self._loss = []
+        if _is_memory(series):
+            self._memory.pop(series, None)
+        self.take_points(series, points)
+
+    def take_points(self, series: str, points: StoredPoints) -> None:
+        """Take new points of a curve."""
+        values, rough = points.value, points.rough
+        if series == TRAIN_LOSS:
+            self._loss.append((points.step, values if rough is None else rough.mean))
+            self._drop_old_loss()
+        elif _is_memory(series) and np.isfinite(values).any():
+            self._memory[series] = max(float(np.nanmax(values)), self._memory.get(series, 0.0))
+            self._show_memory()
+        elif series in _SHARES and np.isfinite(values[-1:]).any():
+            self._shares[series] = float(values[-1])
+
+    def _show_memory(self) -> None:
+        """The device that has had most memory in use."""
+        if self._memory:
+            top = max(self._memory, key=lambda name: self._memory[name])
+            device = top.split("/")[1]
+            note = self._labels.get(device, device)
+            self.figure.emit("memory", formatting.size(self._memory[top]), note, "")
+
+    def _drop_old_loss(self) -> None:
+        """Keep the last two epochs: the trend needs no more."""
+        newest = self._loss[-1][0][-1] if len(self._loss[-1][0]) else 0
+        oldest = newest - 2 * self._steps_per_epoch
+        while len(self._loss) > 1 and self._steps_per_epoch and self._loss[0][0][-1] <= oldest:
+            self._loss.pop(0)
+        if sum(len(steps) for steps, _ in self._loss) > MOST_LOSSES:
+            # An epoch may have millions of steps; some of them, evenly spread, tell the trend too.
+            steps = np.concatenate([steps for steps, _ in self._loss])
+            values = np.concatenate([values for _, values in self._loss])
+            wanted = np.linspace(steps[0], steps[-1], MOST_LOSSES // 2)
+            spread = np.unique(np.searchsorted(steps, wanted))
+            self._loss = [(steps[spread], values[spread])]
+
+    def _trend(self) -> tuple[str, str]:
+        """How the mean training loss changed from the epoch before to the last one."""
+        size = self._steps_per_epoch
+        if not size or not self._loss:
+            return "", ""
+        steps = np.concatenate([steps for steps, _ in self._loss])
+        values = np.concatenate([values for _, values in self._loss])
+        if not len(steps) or steps[-1] < 2 * size:
+            return "", ""
+        age = steps[-1] - steps
+        last, before = values[age < size], values[(age >= size) & (age < 2 * size)]
+        if not (np.isfinite(last).any() and np.isfinite(before).any()):
+            return "", ""
+        old, new = float(np.nanmean(before)), float(np.nanmean(last))
+        if not old or not math.isfinite(new / old):
+            return "", ""
+        change = new / old - 1
+        sign, tone = ("▼", "good") if change <= 0 else ("▲", "warning")
+        text = self.tr("{sign} {percent:.1f} % / epoch")
+        return text.format(sign=sign, percent=100 * abs(change)), tone
+
+    def _show_best(self) -> None:
+        found = {epoch: end.metrics for epoch, end in self._epochs.items()}
+        name = merit(name for metrics in found.values() for name in metrics)
+        results = {
+            epoch: metrics[name]
+            for epoch, metrics in found.items()
+            if name in metrics and math.isfinite(metrics[name])
+        }
+        if not results:
+            return
+        pick = min if less_is_better(name) else max
+        best = pick(results, key=lambda epoch: results[epoch])
+        newest = results[max(results)]
+        note = self.tr("★ best {value} @ epoch {epoch}")
+        note = note.format(value=formatting.metric(name, results[best]), epoch=best)
+        caption = self.tr("VAL {metric}").format(metric=formatting.metric_name(name).upper())
+        self.metric_named.emit(caption)
+        self.figure.emit("metric", formatting.metric(name, newest), note, "best")
+
+
+def _is_memory(series: str) -> bool:
+    return series.startswith("device/") and series.endswith("/memory")

@@ -1,0 +1,153 @@
+"""What stands in the centre before there is any run: three steps, and one that can be tried now."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import (
+    QFrame,
+    QGridLayout,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from engine.cli.options import RECIPES_OWN
+from engine.spec import catalog
+from engine.spec.run_spec import RunSpec
+
+RECIPE = "digits"
+_CARD_WIDTH = 520
+
+
+class FirstStart(QWidget):
+    """Explains the window, and starts the first run if asked to."""
+
+    try_clicked = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        title = QLabel(self.tr("Train your first model"))
+        title.setObjectName("welcome")
+        self.button = QPushButton()
+        self.button.setObjectName("go")
+        self._note = QLabel()
+        self._note.setObjectName("mut")
+        self._note.setWordWrap(True)
+        self._note.setTextFormat(Qt.TextFormat.PlainText)
+        card = QFrame()
+        card.setObjectName("card")
+        card.setFixedWidth(_CARD_WIDTH)
+        inside = QVBoxLayout(card)
+        inside.setContentsMargins(28, 24, 28, 24)
+        inside.setSpacing(18)
+        inside.addWidget(title)
+        inside.addLayout(self._steps())
+        row = QHBoxLayout()
+        row.addWidget(self.button)
+        row.addStretch(1)
+        inside.addLayout(row)
+        inside.addWidget(self._note)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addStretch(2)
+        middle = QHBoxLayout()  # an alignment would forget that lines wrap
+        middle.addStretch(1)
+        middle.addWidget(card)
+        middle.addStretch(1)
+        layout.addLayout(middle)
+        layout.addStretch(3)
+        self.button.clicked.connect(self._try)
+        self._failure = ""
+        self.set_device("cpu:0", self.tr("the CPU"))
+        self.wait(False)
+
+    @property
+    def note(self) -> str:
+        """What the button does, or why it did not."""
+        return self._note.text()
+
+    def set_device(self, device: str, spoken: str) -> None:
+        """The device that the button takes: as a spec names it, and as people call it."""
+        self.device = device
+        self._spoken = spoken
+        self._describe()
+
+    def wait(self, waiting: bool) -> None:
+        """Whether the run is being started right now."""
+        self.button.setEnabled(not waiting)
+        self.button.setText(
+            self.tr("Starting…") if waiting else self.tr("Try it: digits on this machine")
+        )
+
+    def fail(self, sentence: str) -> None:
+        """Say why the run did not start."""
+        self.wait(False)
+        self._failure = sentence
+        self._describe()
+
+    def _try(self) -> None:
+        self._failure = ""
+        self.wait(True)
+        self._describe()
+        self.try_clicked.emit()
+
+    def _describe(self) -> None:
+        text = self.tr(
+            "Trains a small network on handwritten digits, on {device}. Nothing is downloaded."
+        )
+        failure = f"⚠ {self._failure}" if self._failure else ""
+        self._note.setText(failure or text.format(device=self._spoken))
+        self._note.setObjectName("problem" if failure else "mut")
+        self._note.style().polish(self._note)  # the style sheet goes by the name
+
+    def _steps(self) -> QGridLayout:
+        steps = (
+            (
+                self.tr("Choose what to train"),
+                self.tr("A recipe is one Python file with your model and your data. Two come with "
+                        "Traindeck; File → Open recipe takes yours."),
+            ),
+            (
+                self.tr("Choose where and how"),
+                self.tr("Tick devices in the form on the left, and pick a strategy for them. What "
+                        "does not fit says why."),
+            ),
+            (
+                self.tr("Press Start run, and watch"),
+                self.tr("Curves, devices and logs appear here. The run goes on when you close the "
+                        "window."),
+            ),
+        )  # fmt: skip
+        grid = QGridLayout()
+        grid.setHorizontalSpacing(14)
+        grid.setVerticalSpacing(14)
+        grid.setColumnStretch(1, 1)
+        for row, (heading, text) in enumerate(steps):
+            number = QLabel(str(row + 1))
+            number.setObjectName("stepnumber")
+            number.setAlignment(Qt.AlignmentFlag.AlignCenter)
+            number.setFixedSize(28, 28)
+            head, body = QLabel(heading), QLabel(text)
+            head.setObjectName("ttl")
+            body.setObjectName("mut")
+            body.setWordWrap(True)
+            words = QVBoxLayout()
+            words.setSpacing(2)
+            words.addWidget(head)
+            words.addWidget(body)
+            grid.addWidget(number, row, 0, Qt.AlignmentFlag.AlignTop)
+            grid.addLayout(words, row, 1)
+        return grid
+
+
+def first_spec(device: str) -> RunSpec:
+    """The run that the button starts: the digits, as their recipe wants them, on one device."""
+    recipe = catalog.recipe(RECIPE)
+    return RunSpec(
+        recipe=recipe.reference,
+        strategy=catalog.strategy("single", recipe).name,
+        devices=(device,),
+        **{name: getattr(recipe, name) for name in RECIPES_OWN},
+    )

@@ -1,0 +1,99 @@
+"""How a run's state looks: its colour and its dot. The word always stands beside them."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor, QIcon, QPainter, QPixmap
+
+from engine.client import RunInfo
+from engine.runs.run_state import RunState
+from gui.style.theme import Theme
+from gui.style.translation import translate
+
+SHARP = 3
+"""Pixels drawn per logical pixel, enough for every screen scale."""
+
+
+def state_colour(state: RunState, theme: Theme) -> str:
+    """The colour of `state` in `theme`."""
+    return {
+        RunState.QUEUED: theme.accent,
+        RunState.STARTING: theme.accent,
+        RunState.RUNNING: theme.ok,
+        RunState.PAUSED: theme.warn,
+        RunState.STOPPING: theme.warn,
+        RunState.FINISHED: theme.muted,
+        RunState.STOPPED: theme.muted,
+        RunState.FAILED: theme.bad,
+        RunState.INTERRUPTED: theme.bad,
+    }[state]
+
+
+def state_words(info: RunInfo) -> str:
+    """The state in a word, or behind whom the run waits, or how often it has begun."""
+    if info.state is RunState.QUEUED and info.reason:
+        return info.reason[0].lower() + info.reason[1:].rstrip(".")
+    if info.state is RunState.STARTING and info.status.attempt > 1:
+        text = translate("RunState", "starting again, attempt {attempt}")
+        return text.format(attempt=info.status.attempt)
+    return state_name(info.state)
+
+
+def state_name(state: RunState) -> str:
+    """The state in a word, within a sentence."""
+    return {
+        RunState.QUEUED: translate("RunState", "queued"),
+        RunState.STARTING: translate("RunState", "starting"),
+        RunState.RUNNING: translate("RunState", "running"),
+        RunState.PAUSED: translate("RunState", "paused"),
+        RunState.STOPPING: translate("RunState", "stopping"),
+        RunState.FINISHED: translate("RunState", "finished"),
+        RunState.STOPPED: translate("RunState", "stopped"),
+        RunState.FAILED: translate("RunState", "failed"),
+        RunState.INTERRUPTED: translate("RunState", "interrupted"),
+    }[state]
+
+
+def state_sentence(state: RunState) -> str:
+    """The same, for itself: `Finished.`"""
+    name = state_name(state)
+    return f"{name[:1].upper()}{name[1:]}."
+
+
+def dot(colour: str, size: int = 10) -> QPixmap:
+    """A filled circle, `size` logical pixels across."""
+    pixmap = QPixmap(size * SHARP, size * SHARP)
+    pixmap.setDevicePixelRatio(SHARP)
+    pixmap.fill(Qt.GlobalColor.transparent)
+    painter = QPainter(pixmap)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    painter.setBrush(QColor(colour))
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.drawEllipse(1, 1, size - 2, size - 2)
+    painter.end()
+    return pixmap
+
+
+def ring(colour: str, size: int = 10) -> QPixmap:
+    """An empty circle of the same size: a state that is no longer certain."""
+    pixmap = dot(colour, size)
+    painter = QPainter(pixmap)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    painter.setCompositionMode(QPainter.CompositionMode.CompositionMode_Clear)
+    painter.setBrush(Qt.GlobalColor.black)
+    painter.drawEllipse(3, 3, size - 6, size - 6)
+    painter.end()
+    return pixmap
+
+
+def dot_icon(colour: str) -> QIcon:
+    """A filled circle as an icon."""
+    return QIcon(dot(colour))
+
+
+def switch_icon(colour: str) -> QIcon:
+    """For a button that is checked or not: filled, or an empty circle."""
+    found = QIcon()
+    found.addPixmap(dot(colour), QIcon.Mode.Normal, QIcon.State.On)
+    found.addPixmap(ring(colour), QIcon.Mode.Normal, QIcon.State.Off)
+    return found

@@ -1,0 +1,256 @@
+"""The look: colour tokens, palette, style sheet, fonts, icons. No other module names a colour."""
+
+from __future__ import annotations
+
+import atexit
+import re
+import shutil
+import string
+import tempfile
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+import pyqtgraph
+from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtGui import QColor, QFont, QFontDatabase, QIcon, QPalette
+from PySide6.QtWidgets import QApplication
+
+RESOURCES = Path(__file__).parents[2] / "resources"
+
+Choice = Literal["system", "dark", "light"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Theme:
+    """Colours as `#rrggbb`, named by what they mean."""
+
+    name: Literal["dark", "light"]
+    bg: str
+    """Behind the cards."""
+
+    card: str
+    card2: str
+    """What stands out of a card: fields, buttons, tooltips."""
+
+    line: str
+    text: str
+    muted: str
+    accent: str
+    """Focus, selection and links; readable as text."""
+
+    accent_bg: str
+    """The same as an area, with `on_accent` as text on it."""
+
+    on_accent: str
+    ok: str
+    warn: str
+    bad: str
+    other: str
+    """Memory of other processes; quiet areas."""
+
+    grid: int
+    """Opacity of grid lines, 0 to 255."""
+
+    raw: int
+    """Opacity of unsmoothed values behind their smoothed curve, 0 to 255."""
+
+    cycle: tuple[str, ...]
+    """Colours of curves and devices, in their order; they repeat after the last."""
+
+    def curve(self, index: int) -> str:
+        """The colour of the curve or device number `index`."""
+        return self.cycle[index % len(self.cycle)]
+
+
+DARK = Theme(
+    name="dark",
+    bg="#0e1116",
+    card="#161b22",
+    card2="#1d232c",
+    line="#272e39",
+    text="#e6edf3",
+    muted="#8d98a7",
+    accent="#58a6ff",
+    accent_bg="#1f6feb",
+    on_accent="#ffffff",
+    ok="#3fb950",
+    warn="#d8a13a",
+    bad="#f47067",
+    other="#657181",
+    grid=48,
+    raw=60,
+    cycle=(
+        "#58a6ff", "#ff9d4d", "#41c98e", "#e07be0", "#e5c453", "#f47067", "#a08cff", "#5cc8d8",
+    ),
+)  # fmt: skip
+LIGHT = Theme(
+    name="light",
+    bg="#f3f5f8",
+    card="#ffffff",
+    card2="#eef1f5",
+    line="#d9dee5",
+    text="#1c2128",
+    muted="#5a6573",
+    accent="#0b63ce",
+    accent_bg="#0b63ce",
+    on_accent="#ffffff",
+    ok="#1a7a35",
+    warn="#8f5f00",
+    bad="#c9302c",
+    other="#838d9b",
+    grid=52,
+    raw=70,
+    cycle=(
+        "#0b63ce", "#c45800", "#13805a", "#a436a4", "#8a6d00", "#c9302c", "#6a4fd0", "#117d90",
+    ),
+)  # fmt: skip
+
+
+def theme_of(palette: QPalette) -> Theme:
+    """The theme that `palette` was made from: what a painted widget asks before it paints."""
+    return DARK if palette.color(QPalette.ColorRole.Window) == QColor(DARK.bg) else LIGHT
+
+
+def palette(theme: Theme) -> QPalette:
+    """The QPalette for everything that the style sheet leaves to the Fusion style."""
+    role = QPalette.ColorRole
+    colours = {
+        role.Window: theme.bg,
+        role.Base: theme.card,
+        role.AlternateBase: theme.card2,
+        role.Button: theme.card2,
+        role.ToolTipBase: theme.card2,
+        role.Light: theme.card2,
+        role.Midlight: theme.card2,
+        role.Mid: theme.line,
+        role.Dark: theme.line,
+        role.Shadow: theme.line,
+        role.WindowText: theme.text,
+        role.Text: theme.text,
+        role.ButtonText: theme.text,
+        role.BrightText: theme.text,
+        role.ToolTipText: theme.text,
+        role.PlaceholderText: theme.muted,
+        role.Link: theme.accent,
+        role.LinkVisited: theme.accent,
+        role.Highlight: theme.accent_bg,
+        role.Accent: theme.accent_bg,
+        role.HighlightedText: theme.on_accent,
+    }
+    result = QPalette()
+    for each, colour in colours.items():
+        result.setColor(each, QColor(colour))
+    for each in (role.WindowText, role.Text, role.ButtonText):
+        result.setColor(QPalette.ColorGroup.Disabled, each, QColor(theme.muted))
+    return result
+
+
+def style_sheet(theme: Theme) -> str:
+    """resources/style.qss with the tokens and icons of `theme` filled in."""
+    template = (RESOURCES / "style.qss").read_text(encoding="utf-8")
+    tokens = asdict(theme)
+
+    def icon_path(match: re.Match[str]) -> str:
+        return _icon_file(match[1], tokens[match[2] or "muted"]).as_posix()
+
+    with_icons = re.sub("@([a-z-]+)(?::([a-z_]+))?@", icon_path, template)
+    return string.Template(with_icons).substitute(tokens)
+
+
+def load_fonts() -> None:
+    """Make the bundled fonts known to Qt. Needs the QApplication; raises OSError if one is bad."""
+    for file in sorted((RESOURCES / "fonts").glob("*.[ot]tf")):
+        if QFontDatabase.addApplicationFont(str(file)) < 0:
+            raise OSError(f"The font {file} could not be loaded. Install Traindeck again.")
+
+
+def application_font() -> QFont:
+    """Inter, with digits of equal width so that figures do not jump."""
+    font = QFont("Inter")
+    font.setPixelSize(13)
+    font.setFeature(QFont.Tag("tnum"), 1)
+    return font
+
+
+def monospace_font() -> QFont:
+    """JetBrains Mono, for logs."""
+    font = QFont("JetBrains Mono")
+    font.setStyleHint(QFont.StyleHint.Monospace)
+    font.setPixelSize(11)
+    return font
+
+
+def icon(name: str, colour: Theme | str) -> QIcon:
+    """The icon resources/icons/`name`.svg in one colour (of a theme: its text colour), sharp at
+    every scale. Raises FileNotFoundError for an unknown name."""
+    ink = colour.text if isinstance(colour, Theme) else colour
+    return QIcon(str(_icon_file(name, ink)))
+
+
+@lru_cache
+def _icon_file(name: str, colour: str) -> Path:
+    """A recoloured copy: both QIcon's SVG engine and the style sheet want a file."""
+    source = (RESOURCES / "icons" / f"{name}.svg").read_text(encoding="utf-8")
+    file = _icon_folder() / f"{name}-{colour.removeprefix('#')}.svg"
+    file.write_text(source.replace("currentColor", colour), encoding="utf-8")
+    return file
+
+
+@lru_cache
+def _icon_folder() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="traindeck-icons-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def system_scheme(app: QApplication) -> Qt.ColorScheme:
+    """Dark, light, or unknown: many Linux desktops do not tell."""
+    return app.styleHints().colorScheme()
+
+
+class ThemeController(QObject):
+    """Dresses the application, and follows the system's colour scheme while asked to."""
+
+    changed = Signal(object)
+    """Theme, after the application has been dressed in it."""
+
+    def __init__(self, app: QApplication, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._app = app
+        self.choice: Choice = "system"
+        """What is followed."""
+
+        self.current = self._wanted()
+        """The theme on the screen."""
+
+        self._dress()
+        app.styleHints().colorSchemeChanged.connect(self._update)
+
+    def set_choice(self, choice: Choice) -> None:
+        """`dark`, `light`, or as the system has it."""
+        self.choice = choice
+        self._update()
+
+    def toggle(self) -> None:
+        """From dark to light or back; the system is no longer followed."""
+        self.set_choice("light" if self.current is DARK else "dark")
+
+    def _wanted(self) -> Theme:
+        if self.choice != "system":
+            return DARK if self.choice == "dark" else LIGHT
+        return DARK if system_scheme(self._app) is Qt.ColorScheme.Dark else LIGHT
+
+    def _update(self) -> None:
+        theme = self._wanted()
+        if theme is not self.current:
+            self.current = theme
+            self._dress()
+            self.changed.emit(theme)
+
+    def _dress(self) -> None:
+        theme = self.current
+        self._app.setPalette(palette(theme))
+        self._app.setStyleSheet(style_sheet(theme))
+        pyqtgraph.setConfigOptions(background=theme.card, foreground=theme.muted)

@@ -1,0 +1,4 @@
+"""Small widgets that know nothing of runs or devices.
+
+Imports `style`.
+"""

@@ -1,0 +1,260 @@
+"""Small typed entry fields, made from what a recipe or the spec says about a value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from html import escape
+from typing import NamedTuple
+
+from PySide6.QtCore import Qt, Signal, SignalInstance
+from PySide6.QtGui import QPaintEvent, QStandardItemModel, QWheelEvent
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QLabel,
+    QLineEdit,
+    QStyle,
+    QStyleOptionComboBox,
+    QStylePainter,
+    QVBoxLayout,
+    QWidget,
+)
+
+from engine.spec.field_info import FieldInfo, Setting
+
+
+class Combo(QComboBox):
+    """A combo box for the narrow side of the window, which scrolls: so the wheel is left to it."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.setMinimumContentsLength(8)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Write what does not fit with an ellipsis, not cut off in the middle of a letter."""
+        option = QStyleOptionComboBox()
+        self.initStyleOption(option)
+        room = self.style().subControlRect(
+            QStyle.ComplexControl.CC_ComboBox, option, QStyle.SubControl.SC_ComboBoxEditField, self
+        )
+        option.currentText = self.shown_text(room.width())
+        painter = QStylePainter(self)
+        painter.drawComplexControl(QStyle.ComplexControl.CC_ComboBox, option)
+        painter.drawControl(QStyle.ControlElement.CE_ComboBoxLabel, option)
+
+    def shown_text(self, room: int) -> str:
+        """What is written while the list is closed, at most `room` logical pixels wide."""
+        right = Qt.TextElideMode.ElideRight
+        return self.fontMetrics().elidedText(self.currentText(), right, room)
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        """Leave the choice as it is: whoever turns the wheel means the panel behind."""
+        event.ignore()
+
+    def set_entry(self, row: int, *, reason: str, tip: str = "") -> None:
+        """Let the entry in `row` be chosen, with `tip` as its tooltip, unless there is a `reason`
+        why not."""
+        model = self.model()
+        assert isinstance(model, QStandardItemModel)
+        model.item(row).setEnabled(not reason)
+        model.item(row).setToolTip(wrapped(reason or tip))
+
+
+class Editor(NamedTuple):
+    """A widget for one value, and how to read and write it."""
+
+    widget: QWidget
+    get: Callable[[], Setting]
+    """Raises ValueError with a sentence when what was typed stands for no value."""
+
+    set: Callable[[Setting], None]
+    changed: SignalInstance
+
+
+def _line(field: FieldInfo) -> Editor:
+    line = QLineEdit()
+    line.setClearButtonEnabled(False)
+    return Editor(
+        line,
+        lambda: field.parse(line.text()),
+        lambda value: line.setText(_as_text(value)),
+        line.textChanged,
+    )
+
+
+def _check(field: FieldInfo) -> Editor:
+    box = QCheckBox()
+    return Editor(box, box.isChecked, lambda value: box.setChecked(bool(value)), box.toggled)
+
+
+def _combo(field: FieldInfo) -> Editor:
+    combo = Combo()
+    combo.addItems([str(choice) for choice in field.choices])
+    return Editor(
+        combo,
+        lambda: field.parse(combo.currentText()),
+        lambda value: combo.setCurrentText(str(value)),
+        combo.currentTextChanged,
+    )
+
+
+_EDITORS: dict[str, Callable[[FieldInfo], Editor]] = {
+    "bool": _check,
+    "int": _line,
+    "float": _line,
+    "str": _line,
+    "choice": _combo,
+}
+
+
+class Field(QWidget):
+    """One entry field with room for a note and for a problem below it."""
+
+    changed = Signal()
+
+    def __init__(self, field: FieldInfo, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.info = field
+        self._refusal = ""
+        self._kept = field.default
+        self._editor = _EDITORS[field.type](field)
+        self._editor.widget.setAccessibleName(field.title)
+        self.label = QLabel(field.title)
+        """What to write beside it."""
+
+        self.label.setBuddy(self._editor.widget)
+        self._set_tip(field.doc)
+        self._editor.changed.connect(lambda *_: self.changed.emit())
+        self._below = Below()
+        self.setFocusProxy(self._editor.widget)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(2)
+        layout.addWidget(self._editor.widget)
+        layout.addWidget(self._below)
+        self.set_value(field.default)
+
+    @property
+    def widget(self) -> QWidget:
+        """The widget that takes the keys."""
+        return self._editor.widget
+
+    @property
+    def below_label(self) -> Below:
+        """The line below the field, for whoever lays it out somewhere else."""
+        return self._below
+
+    @property
+    def problem(self) -> str:
+        """The problem on display, or empty."""
+        return self._below.problem
+
+    @property
+    def refusal(self) -> str:
+        """Why the value cannot be changed now, or empty."""
+        return self._refusal
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether something other than the default stands here."""
+        try:
+            return self.value() != self.info.default
+        except ValueError:
+            return True
+
+    @property
+    def below(self) -> str:
+        """The line below the field: its problem or its note."""
+        return self._below.text()
+
+    def value(self) -> Setting:
+        """What was entered. Raises ValueError with a sentence when it stands for no value."""
+        return self._editor.get()
+
+    def value_or_default(self) -> Setting:
+        """What was entered, or the default where that stands for no value."""
+        try:
+            return self.value()
+        except ValueError:
+            return self.info.default
+
+    def set_value(self, value: Setting) -> None:
+        """Show `value`, while the field is refused: as soon as it no longer is."""
+        if self._refusal:
+            self._kept = value
+        else:
+            self._editor.set(value)
+
+    def set_refusal(self, reason: str, held: Setting | None = None) -> None:
+        """Show the value `held` (None: the default) and take no other one, with the reason as the
+        tooltip; with an empty reason show what was there before. Does not emit `changed`."""
+        self._editor.widget.blockSignals(True)
+        if reason:
+            if not self._refusal:
+                self._kept = self.value_or_default()
+            self._editor.set(self.info.default if held is None else held)
+        elif self._refusal:
+            self._editor.set(self._kept)
+        self._editor.widget.blockSignals(False)
+        self._refusal = reason
+        for widget in (self._editor.widget, self.label):
+            widget.setEnabled(not reason)
+        self._set_tip(reason or self.info.doc)
+
+    def set_choice_refusals(self, reasons: Mapping[Setting, str]) -> None:
+        """Let no choice be made that has a reason against it; of a field of type `choice`."""
+        assert isinstance(self._editor.widget, Combo)
+        for row, choice in enumerate(self.info.choices):
+            self._editor.widget.set_entry(row, reason=reasons.get(choice, ""))
+
+    def set_note(self, text: str) -> None:
+        """Show a quiet line below the field while there is no problem."""
+        self._below.set_note(text)
+
+    def set_problem(self, text: str) -> None:
+        """Show what is wrong with the value, in words; empty when nothing is."""
+        self._below.set_problem(text)
+
+    def _set_tip(self, text: str) -> None:
+        for widget in (self._editor.widget, self.label):
+            widget.setToolTip(wrapped(text))
+
+
+class Below(QLabel):
+    """The line below a field: a problem if there is one, else a note, else nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.problem = ""
+        self._note = ""
+        self.setWordWrap(True)
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        self.setVisible(False)
+
+    def set_note(self, text: str) -> None:
+        """Show `text` while there is no problem."""
+        self._note = text
+        self._show()
+
+    def set_problem(self, text: str) -> None:
+        """Show `text` as a problem; empty when there is none."""
+        self.problem = text
+        self._show()
+
+    def _show(self) -> None:
+        text = f"⚠ {self.problem}" if self.problem else self._note
+        self.setObjectName("problem" if self.problem else "note")
+        self.setText(text)
+        self.setVisible(bool(text))
+        self.style().polish(self)  # the style sheet goes by the name
+
+
+def wrapped(tip: str) -> str:
+    """`tip` as rich text: only that is broken into lines, where a tooltip is long."""
+    return f"<p>{escape(tip).replace(chr(10), '<br>')}</p>" if tip else ""
+
+
+def _as_text(value: Setting) -> str:
+    """As a person would type it: 0.001, 3e-05, 128."""
+    return f"{value:g}" if type(value) is float and float(f"{value:g}") == value else str(value)

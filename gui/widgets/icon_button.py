@@ -1,0 +1,33 @@
+"""A small button that is an icon, in the quiet colour of the theme on the screen."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QEvent, QSize
+from PySide6.QtWidgets import QToolButton
+
+from gui.style.theme import icon, theme_of
+
+_SIZE = QSize(16, 16)
+
+
+class IconButton(QToolButton):
+    """Its name is read by screen readers and stands above the tooltip."""
+
+    def __init__(self, picture: str, name: str, tip: str) -> None:
+        """`picture` is one of resources/icons."""
+        super().__init__()
+        self.setObjectName("quiet")
+        self.setAccessibleName(name)
+        self.setToolTip(tip)
+        self.setIconSize(_SIZE)
+        self._picture = picture
+        self._dress()
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Follow the theme."""
+        super().changeEvent(event)
+        if event.type() is QEvent.Type.PaletteChange:
+            self._dress()
+
+    def _dress(self) -> None:
+        self.setIcon(icon(self._picture, theme_of(self.palette()).muted))

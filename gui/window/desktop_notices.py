@@ -1,0 +1,70 @@
+"""Says on the desktop that a run has ended, for who looks elsewhere meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QObject, Signal
+from PySide6.QtGui import QIcon
+from PySide6.QtWidgets import QApplication, QSystemTrayIcon, QWidget
+
+from engine.client import RunInfo
+from engine.runs.run_state import RunState
+
+Notify = Callable[[str, str, bool], None]
+"""Shows a title and a text; the last is whether something went wrong."""
+
+_BAD = frozenset({RunState.FAILED, RunState.INTERRUPTED})
+
+
+class Notices(QObject):
+    """Compares the runs with what they were a moment ago."""
+
+    ended = Signal(str)
+    """A sentence about a run that has just ended."""
+
+    def __init__(
+        self, window: QWidget, notify: Notify | None = None, parent: QObject | None = None
+    ) -> None:
+        """`notify` is the desktop's own way, or None where it has none."""
+        super().__init__(parent)
+        self._window = window
+        self._notify = notify
+        self._active: set[str] = set()
+
+    def show_runs(self, infos: list[RunInfo]) -> None:
+        """Take the newest list of runs."""
+        for info in infos:
+            if info.state.is_over and info.id in self._active:
+                self._tell(info)
+        self._active = {info.id for info in infos if not info.state.is_over}
+
+    def _tell(self, info: RunInfo) -> None:
+        sentences = {
+            RunState.FINISHED: self.tr("{run} finished"),
+            RunState.STOPPED: self.tr("{run} stopped"),
+            RunState.FAILED: self.tr("{run} failed"),
+            RunState.INTERRUPTED: self.tr("{run} was interrupted"),
+        }
+        title = sentences[info.state].format(run=info.title)
+        self.ended.emit(f"{title}. {info.reason}".strip())
+        if self._window.isActiveWindow():
+            return
+        QApplication.alert(self._window)  # the entry in the taskbar asks for attention
+        if self._notify is not None:
+            self._notify(title, info.reason, info.state in _BAD)
+
+
+def desktop_notify(icon: QIcon, parent: QObject) -> Notify | None:
+    """Notices from a tray icon, where the desktop has a tray."""
+    if not QSystemTrayIcon.isSystemTrayAvailable() or not QSystemTrayIcon.supportsMessages():
+        return None
+    tray = QSystemTrayIcon(icon, parent)
+    tray.setToolTip(QApplication.applicationName())
+    tray.show()
+
+    def notify(title: str, text: str, bad: bool) -> None:
+        kinds = QSystemTrayIcon.MessageIcon
+        tray.showMessage(title, text, kinds.Critical if bad else kinds.Information)
+
+    return notify

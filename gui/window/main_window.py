@@ -1,0 +1,282 @@
+"""The window's layout: the bar, the docks, the menus and their shortcuts; no behaviour."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from PySide6.QtCore import QEvent, QSettings, Qt, Signal
+from PySide6.QtGui import QAction, QCloseEvent, QHideEvent, QKeySequence, QShowEvent
+from PySide6.QtWidgets import (
+    QDockWidget,
+    QFrame,
+    QLabel,
+    QMainWindow,
+    QMenu,
+    QScrollArea,
+    QTabWidget,
+    QToolBar,
+    QVBoxLayout,
+    QWidget,
+)
+
+from gui.log.log_bar import LogBar
+from gui.style.theme import Choice
+from gui.window.shortcuts import ShortcutsDialog, go_to_pane
+from gui.window.window_layout import WindowLayout
+
+SIDE_WIDTH = 316
+
+
+class Parts(NamedTuple):
+    """The widgets that the window lays out."""
+
+    controls: QWidget
+    alarms: QWidget
+    devices: QWidget
+    form: QWidget
+    history: QWidget
+    banner: QWidget
+    figures: QWidget
+    plots: QWidget
+    log: QWidget
+    events: QWidget
+    log_bar: LogBar
+    first_start: QWidget
+    comparison: QWidget
+
+
+class MainWindow(QMainWindow):
+    """Lays out the parts and remembers its geometry; what the actions do is decided elsewhere."""
+
+    watched = Signal(bool)
+    """Whether it can be seen: it is neither hidden nor minimised."""
+
+    def __init__(self, parts: Parts, settings: QSettings) -> None:
+        super().__init__()
+        self._parts = parts
+        self._is_first, self._had_bottom = False, True
+        self.setWindowTitle("Traindeck")
+        self.setObjectName("window")
+        self.open_recipe = self._action(self.tr("Open recipe…"), "Ctrl+O")
+        self.quit = self._action(self.tr("Quit"), QKeySequence.StandardKey.Quit)
+        self.start = self._action(self.tr("Start run"), "Ctrl+R")
+        self.stop = self._action(self.tr("Stop"), "Ctrl+.")
+        self.checkpoint = self._action(self.tr("Save checkpoint"), "Ctrl+S")
+        self.filter_action = self._action(self.tr("Filter"), "Ctrl+F")
+        self.toggle_theme = self._action(self.tr("Dark or light"), "Ctrl+Shift+L")
+        self.fit = self._action(self.tr("Fit plots"), "F")
+        self.reset_layout = self._action(self.tr("Reset layout"), "")
+        self._add_menu(self.tr("&File"), self.open_recipe, self.quit)
+        self.pause = self._action(self.tr("Pause or resume"), "Ctrl+P")
+        self.empty_cache = self._action(self.tr("Empty cache"), "Ctrl+E")
+        self.copy_command = self._action(self.tr("Copy command"), "Ctrl+Shift+C")
+        self._add_menu(
+            self.tr("&Run"),
+            *(self.start, self.pause, self.stop, self.checkpoint, self.empty_cache),
+            self.copy_command,
+        )
+        self.theme_choices: dict[Choice, QAction] = {
+            "system": self._action(self.tr("As the system"), ""),
+            "dark": self._action(self.tr("Dark"), ""),
+            "light": self._action(self.tr("Light"), ""),
+        }
+        self.view_menu = self._add_menu(
+            self.tr("&View"), self.fit, self.toggle_theme, self.reset_layout
+        )
+        self.view_menu.addMenu(self.tr("Theme")).addActions(list(self.theme_choices.values()))
+        self._add_search()
+        self._add_help()
+        side = (parts.alarms, parts.devices, parts.form, parts.history)
+        centre = (parts.banner, parts.first_start, parts.plots, parts.comparison)
+        self._panes = (parts.controls, *side, *centre, parts.log, parts.events)
+        self.filter = parts.log_bar.filter
+        self.status = QLabel()
+        self.helper_status = QLabel()
+        self._add_bar(parts.controls)
+        self._add_side(parts)
+        self._add_centre(parts)
+        self.bottom = self._add_bottom(parts)
+        self.statusBar().setSizeGripEnabled(False)
+        self.statusBar().addWidget(self.status)
+        self.statusBar().addPermanentWidget(self.helper_status)
+        self.filter_action.triggered.connect(self._focus_filter)
+        self.quit.triggered.connect(self.close)
+        self._layout = WindowLayout(self, self.bottom, self._tabs, settings)
+        self.reset_layout.triggered.connect(self._layout.reset)
+        self._layout.restore()
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        """Remember size and layout. The runs go on: they are no business of the window."""
+        if self._parts.comparison.isVisible():
+            self.show_comparison(False)
+        self._layout.save()
+        super().closeEvent(event)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Tell that somebody can see it."""
+        super().showEvent(event)
+        self.watched.emit(not self.isMinimized())
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        """Tell that nobody can see it."""
+        super().hideEvent(event)
+        self.watched.emit(False)
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Tell when it is minimised, and when it comes back."""
+        super().changeEvent(event)
+        if event.type() is QEvent.Type.WindowStateChange:
+            self.watched.emit(self.isVisible() and not self.isMinimized())
+
+    def show_welcome(self, is_first: bool) -> None:
+        """Whether the centre explains itself instead of showing empty plots."""
+        self._is_first = is_first
+        self._parts.first_start.setVisible(is_first)
+        for widget in (self._parts.figures, self._parts.plots):
+            widget.setVisible(not is_first)
+
+    def show_comparison(self, wanted: bool) -> None:
+        """Whether the centre shows several runs, with the log's room; or the single run."""
+        self._parts.comparison.setVisible(wanted)
+        self._parts.first_start.setVisible(not wanted and self._is_first)
+        for widget in (self._parts.figures, self._parts.plots):
+            widget.setVisible(not wanted and not self._is_first)
+        if wanted:
+            self._had_bottom = not self.bottom.isHidden()
+        self.bottom.setVisible(not wanted and self._had_bottom)
+
+    def show_log(self) -> None:
+        """Bring the tab of the log into sight."""
+        self.bottom.show()
+        self._tabs.setCurrentWidget(self._parts.log)
+
+    def show_shortcuts(self) -> None:
+        """Open the list of the keys that do something."""
+        dialog = ShortcutsDialog(self)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.open()
+
+    def _focus_filter(self) -> None:
+        self.bottom.show()
+        self.filter.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        self.filter.selectAll()
+
+    def _action(self, text: str, keys: str | QKeySequence.StandardKey) -> QAction:
+        action = QAction(text, self)
+        action.setShortcut(QKeySequence(keys))
+        self.addAction(action)
+        return action
+
+    def _add_menu(self, title: str, *actions: QAction) -> QMenu:
+        menu = self.menuBar().addMenu(title)
+        menu.addActions(actions)
+        return menu
+
+    def _add_search(self) -> None:
+        self.first_error = self._action(self.tr("First error"), "F8")
+        self.find_next = self._action(self.tr("Find next"), QKeySequence.StandardKey.FindNext)
+        self.find_previous = self._action(
+            self.tr("Find previous"), QKeySequence.StandardKey.FindPrevious
+        )
+        next_pane = self._action(self.tr("Next pane"), "F6")
+        previous_pane = self._action(self.tr("Previous pane"), "Shift+F6")
+        next_pane.triggered.connect(lambda: go_to_pane(self._panes, 1))
+        previous_pane.triggered.connect(lambda: go_to_pane(self._panes, -1))
+        self._add_menu(
+            self.tr("&Go"),
+            *(self.filter_action, self.find_next, self.find_previous, self.first_error),
+            *(next_pane, previous_pane),
+        )
+
+    def _add_help(self) -> None:
+        help_action = self._action(self.tr("Keyboard shortcuts"), "")
+        help_action.setShortcuts([QKeySequence("?"), QKeySequence("F1")])
+        help_action.triggered.connect(self.show_shortcuts)
+        self._add_menu(self.tr("&Help"), help_action)
+
+    def _add_bar(self, controls: QWidget) -> None:
+        bar = QToolBar(self.tr("Run"))
+        bar.setObjectName("run bar")
+        bar.setMovable(False)
+        bar.toggleViewAction().setEnabled(False)
+        bar.addWidget(controls)
+        self.addToolBar(bar)
+
+    def _add_side(self, parts: Parts) -> None:
+        content = QWidget()
+        content.setObjectName("content")
+        column = QVBoxLayout(content)
+        column.setContentsMargins(10, 10, 4, 6)
+        column.setSpacing(8)
+        column.addWidget(parts.alarms)
+        column.addWidget(parts.devices)
+        column.addWidget(parts.form)
+        runs = _Card()
+        inside = QVBoxLayout(runs)
+        inside.setContentsMargins(10, 5, 6, 5)
+        inside.addWidget(parts.history)
+        column.addWidget(runs, 1)
+        scroll = QScrollArea()
+        scroll.setWidgetResizable(True)
+        scroll.setFrameShape(QFrame.Shape.NoFrame)
+        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        scroll.setWidget(content)
+        scroll.setFixedWidth(SIDE_WIDTH)
+        dock = self._dock(self.tr("Devices and runs"), "side", scroll)
+        self.addDockWidget(Qt.DockWidgetArea.LeftDockWidgetArea, dock)
+        self.setCorner(Qt.Corner.BottomLeftCorner, Qt.DockWidgetArea.LeftDockWidgetArea)
+
+    def _add_centre(self, parts: Parts) -> None:
+        centre = QWidget()
+        column = QVBoxLayout(centre)
+        column.setContentsMargins(2, 10, 10, 0)
+        column.setSpacing(8)
+        column.addWidget(parts.banner)
+        column.addWidget(parts.first_start, 1)
+        column.addWidget(parts.figures)
+        column.addWidget(parts.plots, 1)
+        column.addWidget(parts.comparison, 1)
+        self.setCentralWidget(centre)
+        centre.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
+        centre.setFocus()  # no button: the first Space must do nothing
+
+    def _add_bottom(self, parts: Parts) -> QDockWidget:
+        tabs = QTabWidget()
+        parts.log.setObjectName("log")
+        parts.events.setObjectName("events")
+        tabs.addTab(parts.log, self.tr("Log"))
+        tabs.addTab(parts.events, self.tr("Events"))
+        tabs.setCornerWidget(parts.log_bar)
+        self._tabs = tabs
+        card = QFrame()
+        card.setObjectName("card")
+        inside = QVBoxLayout(card)
+        inside.setContentsMargins(6, 4, 6, 4)
+        inside.addWidget(tabs)
+        content = QWidget()
+        around = QVBoxLayout(content)
+        around.setContentsMargins(2, 2, 10, 6)
+        around.addWidget(card)
+        dock = self._dock(self.tr("Log and events"), "bottom", content)
+        self.addDockWidget(Qt.DockWidgetArea.BottomDockWidgetArea, dock)
+        return dock
+
+    def _dock(self, title: str, name: str, content: QWidget) -> QDockWidget:
+        dock = QDockWidget(title, self)
+        dock.setObjectName(name)
+        dock.setTitleBarWidget(QWidget())
+        dock.setFeatures(QDockWidget.DockWidgetFeature.DockWidgetClosable)
+        dock.setWidget(content)
+        self.view_menu.addAction(dock.toggleViewAction())
+        return dock
+
+
+class _Card(QFrame):
+    """A card that takes what room there is: what is wrapped inside may not ask for more."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("card")
+
+    def hasHeightForWidth(self) -> bool:
+        return False

@@ -1,0 +1,175 @@
+"""The keyboard: what the keys do, said by the actions themselves; the way round the window."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations, pairwise
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QAction, QKeySequence
+from PySide6.QtWidgets import (
+    QApplication,
+    QDialog,
+    QDialogButtonBox,
+    QGridLayout,
+    QHBoxLayout,
+    QLabel,
+    QMainWindow,
+    QMenu,
+    QVBoxLayout,
+    QWidget,
+)
+
+from gui.style.translation import translate
+
+_COLUMNS = 3
+
+Group = tuple[str, list[tuple[str, str]]]
+"""A heading, and keys with what they do: `("Run", [("Ctrl+R", "Start run")])`."""
+
+
+def shortcuts(window: QMainWindow) -> list[Group]:
+    """What every action of `window` says of itself: by menu, then by the part it belongs to."""
+    groups: dict[str, list[QAction]] = {}
+    for entry in window.menuBar().actions():
+        menu = entry.menu()
+        if isinstance(menu, QMenu):
+            groups[_plain(entry.text())] = menu.actions()
+    listed = {action for actions in groups.values() for action in actions}
+    for action in every_action(window):
+        if action.shortcuts() and action not in listed:
+            groups.setdefault(_owner(action), []).append(action)
+    rows = {
+        title: [(_keys(action), _plain(action.text())) for action in actions if action.shortcuts()]
+        for title, actions in groups.items()
+    }
+    return [(title, found) for title, found in rows.items() if found]
+
+
+def every_action(window: QMainWindow) -> list[QAction]:
+    """The actions of the window and of its parts, whoever made them, each once."""
+    parts = [window, *window.findChildren(QWidget)]
+    return list(dict.fromkeys(action for part in parts for action in part.actions()))
+
+
+def _owner(action: QAction) -> str:
+    """What a screen reader calls the part of the window that the action belongs to."""
+    for part in [*action.associatedObjects(), action.parent()]:
+        while part is not None:
+            if isinstance(part, QWidget) and part.accessibleName():
+                return part.accessibleName()
+            part = part.parent()
+    return ""
+
+
+def _plain(text: str) -> str:
+    return text.replace("&", "").rstrip("…")
+
+
+def _moves() -> list[tuple[str, str]]:
+    """What Qt does by itself, and nobody guesses."""
+    return [
+        (translate("Shortcuts", "Tab"), translate("Shortcuts", "From field to field")),
+        (
+            translate("Shortcuts", "Space"),
+            translate("Shortcuts", "Press the button, or tick the box, that has the focus"),
+        ),
+        (
+            translate("Shortcuts", "Alt+Enter"),
+            translate("Shortcuts", "In the legend of a plot: that curve alone, or all again"),
+        ),
+        (
+            translate("Shortcuts", "Alt"),
+            translate("Shortcuts", "Underlined letters: to that field or menu"),
+        ),
+    ]
+
+
+class ShortcutsDialog(QDialog):
+    """The list under "?"."""
+
+    def __init__(self, window: QMainWindow) -> None:
+        super().__init__(window)
+        self.setWindowTitle(self.tr("Keyboard shortcuts"))
+        columns = QHBoxLayout()
+        columns.setSpacing(40)
+        for groups in _in_columns([*shortcuts(window), (self.tr("Everywhere"), _moves())]):
+            columns.addLayout(_column(groups))
+        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
+        buttons.rejected.connect(self.reject)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(20, 16, 20, 14)
+        layout.setSpacing(14)
+        layout.addLayout(columns)
+        layout.addWidget(buttons)
+
+    def text(self) -> str:
+        """Everything that is listed."""
+        return "\n".join(label.text() for label in self.findChildren(QLabel))
+
+
+def _in_columns(groups: list[Group]) -> list[list[Group]]:
+    """Three columns in the order of `groups`, the highest of them as low as can be."""
+
+    def columns(cuts: tuple[int, ...]) -> list[list[Group]]:
+        return [groups[begin:end] for begin, end in pairwise((0, *cuts, len(groups)))]
+
+    def height(cuts: tuple[int, ...]) -> int:
+        return max(sum(len(rows) + 2 for _, rows in column) for column in columns(cuts))
+
+    return columns(min(combinations(range(len(groups) + 1), _COLUMNS - 1), key=height))
+
+
+def _column(groups: list[Group]) -> QGridLayout:
+    grid = QGridLayout()
+    grid.setHorizontalSpacing(24)
+    grid.setVerticalSpacing(5)
+    for title, rows in groups:
+        heading = QLabel(title.upper())
+        heading.setObjectName("h")
+        if grid.count():
+            grid.setRowMinimumHeight(grid.rowCount(), 8)
+        grid.addWidget(heading, grid.rowCount(), 0, 1, 2)
+        for keys, what in rows:
+            row = grid.rowCount()
+            key = QLabel(keys)
+            key.setObjectName("key")
+            grid.addWidget(key, row, 0, Qt.AlignmentFlag.AlignLeft)
+            grid.addWidget(QLabel(what), row, 1)
+    grid.setRowStretch(grid.rowCount(), 1)
+    return grid
+
+
+def go_to_pane(panes: Sequence[QWidget], step: int) -> None:
+    """Give the keys to the pane after (`step` 1) or before (-1) the one that has them now."""
+    focused = QApplication.focusWidget()
+    here = next(
+        (place for place, pane in enumerate(panes) if focused and pane.isAncestorOf(focused)),
+        next((place for place, pane in enumerate(panes) if pane is focused), None),
+    )
+    count = len(panes)
+    start = here if here is not None else (-1 if step > 0 else 0)
+    for offset in range(1, count + 1):
+        pane = panes[(start + step * offset) % count]
+        if pane.isVisible() and (target := _first_stop(pane)):
+            target.setFocus(Qt.FocusReason.ShortcutFocusReason)
+            return
+
+
+def _first_stop(pane: QWidget) -> QWidget | None:
+    """The first widget in `pane` that takes the Tab key; itself where it does."""
+    candidate: QWidget | None = pane
+    while candidate is not None:
+        takes = bool(candidate.focusPolicy() & Qt.FocusPolicy.TabFocus)
+        inside = candidate is pane or pane.isAncestorOf(candidate)
+        if takes and inside and candidate.isVisible() and candidate.isEnabled():
+            return candidate
+        candidate = candidate.nextInFocusChain()
+        if candidate is pane:
+            break
+    return None
+
+
+def _keys(action: QAction) -> str:
+    form = QKeySequence.SequenceFormat.NativeText
+    return ", ".join(keys.toString(form) for keys in action.shortcuts())

@@ -1,0 +1,59 @@
+"""How far the run is, in the entry of the taskbar or dock: where the desktop shows such a thing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QObject
+from PySide6.QtDBus import QDBusConnection, QDBusMessage
+from PySide6.QtGui import QGuiApplication
+
+from engine.client import RunInfo
+from engine.runs.run_state import RunState
+
+DESKTOP_FILE = "traindeck"
+"""Name of the desktop entry, by which a dock finds the window."""
+
+Tell = Callable[[float | None], None]
+"""Takes a part from 0 to 1; None: there is nothing to show."""
+
+_GOES_ON = frozenset({RunState.RUNNING, RunState.PAUSED, RunState.STOPPING})
+_INTERFACE = "com.canonical.Unity.LauncherEntry"
+"""Understood by the docks of Ubuntu and KDE; others do not listen."""
+
+_FINEST = 200
+"""So many parts at most are told apart: a dock has few pixels."""
+
+
+class Taskbar:
+    """Tells what has changed, and nothing twice."""
+
+    def __init__(self, tell: Tell | None) -> None:
+        """`tell` is the desktop's way, or None where it has none."""
+        self._tell = tell
+        self._told: float | None = None
+
+    def show_info(self, info: RunInfo | None) -> None:
+        """Show the progress of the run on display, while it goes on."""
+        part = None
+        if info is not None and info.state in _GOES_ON and info.status.total_steps:
+            done = min(1.0, info.status.step / info.status.total_steps)
+            part = round(done * _FINEST) / _FINEST
+        if self._tell is not None and part != self._told:
+            self._tell(part)
+        self._told = part
+
+
+def desktop_tell(parent: QObject) -> Tell | None:
+    """The way of this desktop, if it has a session bus and a screen."""
+    bus = QDBusConnection.sessionBus()
+    if QGuiApplication.platformName() not in ("xcb", "wayland") or not bus.isConnected():
+        return None
+
+    def tell(part: float | None) -> None:
+        message = QDBusMessage.createSignal(f"/{DESKTOP_FILE}", _INTERFACE, "Update")
+        shown = {"progress": part or 0.0, "progress-visible": part is not None}
+        message.setArguments([f"application://{DESKTOP_FILE}.desktop", shown])
+        bus.send(message)
+
+    return tell

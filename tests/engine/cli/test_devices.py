@@ -1,0 +1,149 @@
+"""Devices by the names that people use, and which strategies can run on them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from engine.cli import devices
+from engine.cli.devices import (
+    default_devices,
+    record_gpus,
+    resolve_devices,
+    why_not_here,
+)
+from engine.cli.output import Exit, Refused
+from engine.spec.strategy import Strategy, WorkerPlan
+from engine.telemetry.snapshot import DeviceSnapshot, MigSlice, Snapshot
+
+FIRST, SECOND, LOST = "GPU-aaaa", "GPU-bbbb", "GPU-cccc"
+NO_GPU = "No NVIDIA driver is installed."
+
+
+def snapshot(*gpus: str) -> Snapshot:
+    rows = [
+        DeviceSnapshot(
+            id=uuid,
+            kind="gpu",
+            label=str(number),
+            name="H100",
+            lost="It fell off the bus." if uuid == LOST else None,
+        )
+        for number, uuid in enumerate(gpus)
+    ]
+    return Snapshot(time=0.0, devices=tuple(rows), gpu_note="" if gpus else NO_GPU)
+
+
+@pytest.fixture
+def two_gpus_and_a_lost_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "snapshot_once", lambda: snapshot(FIRST, SECOND, LOST))
+
+
+@pytest.fixture
+def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "snapshot_once", lambda: snapshot())
+
+
+def test_of_a_divided_gpu_a_slice_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    divided = DeviceSnapshot(
+        id=FIRST,
+        kind="gpu",
+        label="0",
+        name="H100",
+        slices=(MigSlice(uuid="MIG-1", name="3g.40gb"), MigSlice(uuid="MIG-2", name="1g.10gb")),
+    )
+    machine_now = Snapshot(time=0.0, devices=(divided, *snapshot(SECOND).devices))
+    monkeypatch.setattr(devices, "snapshot_once", lambda: machine_now)
+    assert default_devices() == ("MIG-1",)
+    assert resolve_devices("MIG-2") == ("MIG-2",)
+    assert resolve_devices("gpu:1") == (SECOND,)
+    with pytest.raises(Refused, match=r"gpu:0 \(H100\) is divided into slices .* such as MIG-1"):
+        resolve_devices("gpu:0")
+
+
+def test_a_recording_is_made_elsewhere_and_what_it_said_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(devices, "record", lambda file: (file.name == "a", f"About {file.name}."))
+    assert record_gpus(tmp_path / "a") == Exit.DONE
+    assert record_gpus(tmp_path / "b") == Exit.FAILED
+    told = capsys.readouterr()
+    assert (told.out, told.err) == ("About a.\n", "About b.\n")
+
+
+@pytest.mark.usefixtures("two_gpus_and_a_lost_one")
+@pytest.mark.parametrize(
+    ("text", "devices"),
+    [
+        ("cpu", ("cpu:0",)),
+        ("cpu:0, cpu:01", ("cpu:0", "cpu:1")),
+        ("gpu:1", (SECOND,)),
+        ("cuda:0,gpu:1", (FIRST, SECOND)),
+        (f"{SECOND},gpu:0", (SECOND, FIRST)),
+        ("all-gpus", (FIRST, SECOND)),
+    ],
+)
+def test_names_of_devices(text: str, devices: tuple[str, ...]) -> None:
+    assert resolve_devices(text) == devices
+
+
+@pytest.mark.usefixtures("two_gpus_and_a_lost_one")
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("gpu:3", "There is no gpu:3: this machine has 3 GPUs, counted from 0."),
+        ("gpu:2", "gpu:2 (H100) is lost. It fell off the bus."),
+        ("gpu:0,gpu:x", "'gpu:x' names no device"),
+    ],
+)
+def test_names_of_gpus_that_are_not_there(text: str, sentence: str) -> None:
+    with pytest.raises(Refused) as refusal:
+        resolve_devices(text)
+    assert sentence in str(refusal.value)
+
+
+@pytest.mark.usefixtures("no_gpu")
+@pytest.mark.parametrize("text", ["gpu:0", "cuda:0", "all-gpus"])
+def test_without_a_gpu_the_refusal_says_why(text: str) -> None:
+    with pytest.raises(Refused, match=f"^{text} is not there: {NO_GPU}"):
+        resolve_devices(text)
+
+
+def test_logical_cpus_and_uuids_need_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "snapshot_once", pytest.fail)
+    assert resolve_devices(f"cpu:0,{FIRST}") == ("cpu:0", FIRST)
+
+
+@pytest.mark.usefixtures("two_gpus_and_a_lost_one")
+def test_the_first_gpu_is_the_default() -> None:
+    assert default_devices() == (FIRST,)
+
+
+@pytest.mark.usefixtures("no_gpu")
+def test_without_a_gpu_the_cpu_is_the_default() -> None:
+    assert default_devices() == ("cpu:0",)
+
+
+class TwoGpus(Strategy):
+    """Runs on two GPUs and on nothing else."""
+
+    name: ClassVar[str] = "torch/two"
+    title: ClassVar[str] = "Two"
+    summary: ClassVar[str] = ""
+    recipe_frameworks: ClassVar[frozenset[str]] = frozenset({"torch"})
+    needs: ClassVar[str] = "2 GPUs"
+
+    def problems(self, devices: tuple[str, ...]) -> list[str]:  # type: ignore[override]
+        found = [] if len(devices) == 2 else ["Choose two."]
+        return found + ["Choose GPUs." for device in devices[:1] if device.startswith("cpu")]
+
+    def pool(self, devices: object) -> tuple[WorkerPlan, ...]:
+        return ()
+
+
+def test_a_strategy_runs_here_if_it_accepts_some_devices_of_this_machine() -> None:
+    assert why_not_here(TwoGpus(), snapshot(FIRST, SECOND, "GPU-dddd")) == ""
+    assert why_not_here(TwoGpus(), snapshot(FIRST)) == "Choose GPUs."
+    assert why_not_here(TwoGpus(), snapshot(FIRST, LOST)) == "Choose GPUs."

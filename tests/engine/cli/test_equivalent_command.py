@@ -1,0 +1,98 @@
+"""The command line of a spec: read back by the program itself, it is the same spec."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from engine import client
+from engine.cli.equivalent_command import train_command
+from engine.spec.run_spec import RunSpec
+from main import main
+
+PLAIN = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",))
+MINE = """
+import torch
+DEFAULTS = {"epochs": 9, "batch_size": 10, "learning_rate": 0.5}
+def model(depth: int = 3, wide: bool = True, note: str = "a b"): ...
+def datasets(): ...
+"""
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[RunSpec]:
+    specs: list[RunSpec] = []
+
+    def start(spec: RunSpec) -> str:
+        specs.append(spec)
+        raise client.CannotStart([])
+
+    monkeypatch.setattr(client, "start", start)
+    return specs
+
+
+def read_back(command: str, started: list[RunSpec]) -> RunSpec:
+    program, *arguments = shlex.split(command)[1:]
+    assert program == "main.py"
+    main(arguments)
+    return started.pop()
+
+
+def test_only_what_differs_from_the_defaults_is_said(started: list[RunSpec]) -> None:
+    defaults = read_back("python main.py train --devices cpu:0", started)
+    assert train_command(defaults) == "python main.py train --devices cpu:0"
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        PLAIN,
+        RunSpec(
+            recipe="digits_keras",
+            strategy="tf/mirrored",
+            devices=("cpu:0", "cpu:1"),
+            batch_size=33,
+            epochs=1,
+            learning_rate=3e-05,
+            momentum=0.9,
+            optimizer="sgd",
+            checkpoint_minutes=0.0,
+            checkpoint_best="accuracy",
+            deterministic=True,
+            compile=True,
+        ),
+        RunSpec(
+            recipe="digits",
+            strategy="torch/ddp",
+            devices=("GPU-0a", "GPU-1b"),
+            name='it\'s $HOME; rm `x` "y"',
+            learning_rate=-1e-3,
+            momentum=-0.5,
+            settings={"width": 8, "activation": "gelu"},
+        ),
+    ],
+)
+def test_read_back_it_is_the_same_spec(spec: RunSpec, started: list[RunSpec]) -> None:
+    assert read_back(train_command(spec), started) == spec
+
+
+def test_a_recipe_of_the_users_brings_its_own_defaults(
+    tmp_path: Path, started: list[RunSpec]
+) -> None:
+    file = tmp_path / "my recipe.py"
+    file.write_text(MINE)
+    spec = RunSpec(
+        recipe=str(file),
+        strategy="torch/single",
+        devices=("cpu:0",),
+        batch_size=10,
+        epochs=5,
+        learning_rate=0.5,
+        settings={"wide": False, "note": "x = 'y'"},
+    )
+    command = train_command(spec)
+    assert "--batch-size" not in command
+    assert "--epochs 5" in command
+    assert read_back(command, started) == spec

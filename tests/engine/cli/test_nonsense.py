@@ -1,0 +1,103 @@
+"""Nonsense on the command line: one sentence on standard error, exit code 2, nothing started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.system import paths
+from main import main
+
+
+def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """What the command line says when it refuses `arguments`."""
+    try:
+        code = main(arguments)
+    except SystemExit as end:  # argparse leaves in its own way
+        code = int(end.code or 0)
+    captured = capsys.readouterr()
+    assert code == 2
+    assert captured.out == ""
+    assert paths.run_ids() == []
+    return captured.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["fly"], "There is no command 'fly'"),
+        (["show"], "The following arguments are required: ID."),
+        (["train", "--epochs", "many"], "--epochs must be a whole number, not 'many'."),
+        (["train", "--epochs", "9" * 30], "Epochs (epochs) must be at most 2147483647"),
+        (["train", "--epochs", "9" * 9999], "--epochs must be a whole number"),
+        (["train", "--epochs", "0"], "Epochs (epochs) must be at least 1, not 0."),
+        (["train", "--batch-size", "0"], "Batch size (batch_size) must be at least 1, not 0."),
+        (["train", "--learning-rate", "fast"], "--learning-rate must be a number, not 'fast'."),
+        (["train", "--learning-rate", "nan"], "(learning_rate) must be a finite number"),
+        (["train", "--learning-rate", "1e999"], "--learning-rate must be a smaller number"),
+        (["train", "--seed", "-1"], "Seed (seed) must be at least 0, not -1."),
+        (
+            ["train", "--precision", "bf17"],
+            "--precision must be one of fp32, tf32, bf16, fp16, not",
+        ),
+        (["train", "--clip-norm", "x"], "--clip-norm must be a number, not 'x'."),
+        (["train", "--keep-checkpoints", "0"], "(keep_checkpoints) must be at least 1, not 0."),
+        (["train", "--compile=yes"], "--compile/--no-compile ignored explicit argument 'yes'."),
+        (["train", "--name", "\udcff"], "holds characters that cannot be shown"),
+        (["train", "--recipe", "nope"], "There is no built-in recipe 'nope'"),
+        (["train", "--recipe", "no/such.py"], "There is no recipe file"),
+        (["train", "--strategy", "nope"], "There is no strategy 'nope'"),
+        (["train", "--set", "width"], "--set takes name=value, not 'width'."),
+        (["train", "--set", "width=wide"], "width must be a whole number, not 'wide'."),
+        (["train", "--set", "colour=red"], "digits has no setting 'colour'."),
+        (["train", "--devices", "cpu:0,"], "has an empty entry"),
+        (["train", "--devices", "cpu:64"], "There is no device cpu:64"),
+        (["train", "--devices", "tpu:0"], "'tpu:0' names no device"),
+        (["train", "--devices", "cpu:0,cpu:00"], "cpu:0 is chosen 2 times"),
+        (["train", "--devices", "GPU-0000"], "GPU-0000 is not on this machine"),
+        (["train", "--strategy", "single", "--devices", "cpu:0,cpu:1"], "trains on 1 device"),
+        *(
+            ([command, run_id], f"There is no run {run_id}")
+            for command in (
+                "show",
+                "attach",
+                "stop",
+                "pause",
+                "resume",
+                "checkpoint",
+                "empty-cache",
+            )
+            for run_id in ("7", "../7")
+        ),
+        (["show", "7", "--json"], "There is no run 7"),
+    ],
+    ids=lambda value: (
+        " ".join(value)[:50].encode("ascii", "replace").decode() if isinstance(value, list) else ""
+    ),
+)
+def test_nonsense_gets_a_sentence(
+    arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if arguments[0] == "train" and "--devices" not in arguments:
+        arguments = [*arguments, "--devices", "cpu:0"]
+    text = refused(arguments, capsys)
+    assert sentence in text
+    assert "Traceback" not in text
+
+
+def test_a_broken_recipe_is_named_with_its_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = tmp_path / "broken.py"
+    recipe.write_text("import torch\ndef model(:\n")
+    text = refused(["train", "--recipe", str(recipe), "--devices", "cpu:0"], capsys)
+    assert text == f"The recipe {recipe} has a syntax error in line 2: invalid syntax.\n"
+
+
+def test_every_problem_has_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    text = refused(["train", "--devices", "cpu:0", "--epochs", "0", "--batch-size", "-3"], capsys)
+    assert text.splitlines() == [
+        "Batch size (batch_size) must be at least 1, not -3.",
+        "Epochs (epochs) must be at least 1, not 0.",
+    ]

@@ -1,0 +1,246 @@
+"""What the command line says of runs: JSON for programs, words for people, exit codes."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+from typing import Any
+
+import msgspec
+import pytest
+
+from engine import client
+from engine.cli.follow import CtrlC, follow_other, follow_own
+from engine.cli.output import byte_count, duration
+from engine.cli.show import show
+from engine.messages import commands
+from engine.messages.commands import Command
+from engine.messages.events import CacheEmptied, EpochEnded, Failure, Paused, RunEnded
+from engine.runs.checkpoint_files import Position, begin, publish
+from engine.runs.run_notes import RunNotes, write_notes
+from engine.spec import catalog
+from engine.spec.spec_file import write_spec
+from main import main
+from tests.engine.cli.written_run import RUNNING, SPEC, WrittenRun, write_run
+
+FINISHED = RunEnded(state="finished", reason="All 3 epochs are done.")
+STOPPED = RunEnded(state="stopped", reason="Stopped after step 12.")
+FAILED = RunEnded(
+    state="failed",
+    reason="Rank 1 was ended by SIGKILL.",
+    failure=Failure(
+        1, "cpu:1", -9, "SIGKILL", "Rank 1 was ended.", "recipe.py:3", "a\n[b]last[/b]"
+    ),
+)
+
+
+def last_line(text: str) -> Any:
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    return json.loads(text.splitlines()[-1], parse_constant=refuse)
+
+
+def test_show_json_is_one_strict_object(capsys: pytest.CaptureFixture[str]) -> None:
+    metrics = {"validation/loss": math.nan, "validation/accuracy": 0.5, "train/loss": math.inf}
+    run = write_run(*RUNNING, EpochEnded(epoch=2, step=20, metrics=metrics), FINISHED)
+    assert main(["show", run.id, "--json"]) == 0
+    assert last_line(capsys.readouterr().out) == {
+        "id": run.id,
+        "state": "finished",
+        "reason": "All 3 epochs are done.",
+        "epoch": 2,
+        "step": 20,
+        "metrics": {"validation/loss": None, "validation/accuracy": 0.5, "train/loss": None},
+        "run_dir": str(run.folder),
+    }
+
+
+def test_runs_json_is_a_list_newest_first(capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = write_run(*RUNNING, FAILED), write_run(*RUNNING)
+    assert main(["runs", "--json"]) == 0
+    rows = last_line(capsys.readouterr().out)
+    assert [(row["id"], row["state"]) for row in rows] == [
+        (second.id, "running"),
+        (first.id, "failed"),
+    ]
+    assert {tuple(row) for row in rows} == {
+        ("id", "state", "reason", "epoch", "step", "metrics", "run_dir")
+    }
+
+
+def test_a_finished_run_takes_no_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    run = write_run(*RUNNING, FINISHED)
+    for command in ("attach", "stop", "pause", "checkpoint", "empty-cache"):
+        assert main([command, run.id]) == 2
+        assert f"Run {run.id} is finished, no longer active" in capsys.readouterr().err
+    assert main(["resume", run.id]) == 2
+    assert "has finished all its epochs" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("end", "code"), [(FINISHED, 0), (STOPPED, 3), (FAILED, 1)])
+def test_following_a_run_returns_how_it_ended(
+    end: RunEnded, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = write_run(*RUNNING, end)
+    assert follow_own(run.id, CtrlC(), after=0, attempt=1, json=True) == code
+    captured = capsys.readouterr()
+    assert len(captured.out.splitlines()) == 1
+    assert last_line(captured.out)["state"] == end.state
+
+
+def test_a_failure_is_told_with_rank_signal_place_and_log(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    show(write_run(*RUNNING, FAILED).id, json=False)
+    captured = capsys.readouterr()
+    for part in ("Rank 1 was ended.", "rank 1 on cpu:1", "SIGKILL", "recipe.py:3", "[b]last[/b]"):
+        assert part in captured.err
+    assert "Rank 1 was ended by SIGKILL." in captured.out
+
+
+def test_show_lists_the_settings_and_the_checkpoints(capsys: pytest.CaptureFixture[str]) -> None:
+    run = write_run(*RUNNING, STOPPED)
+    (begin(run.folder, 12) / "model.pt").write_bytes(b"x" * 3000)
+    publish(
+        run.folder,
+        Position(step=12),
+        strategy="s",
+        replicas=1,
+        batch_size=8,
+        parameters=1,
+        kinds=("request", "best"),
+    )
+    show(run.id, json=False)
+    text = capsys.readouterr().out
+    for part in ("torch/single", "cpu:0", "step-00000012", " 12 ", "request, best", "2.9 KiB"):
+        assert part in text
+
+
+def test_show_lists_the_options_that_are_not_as_usual(capsys: pytest.CaptureFixture[str]) -> None:
+    run = write_run(*RUNNING, STOPPED)
+    write_spec(
+        run.folder, msgspec.structs.replace(SPEC, precision="bf16"), catalog.recipe(SPEC.recipe)
+    )
+    show(run.id, json=False)
+    text = capsys.readouterr().out
+    assert "precision      bf16" in text
+    assert "schedule" not in text
+
+
+class Supervisor:
+    """Takes commands in place of a supervisor, and ends the run at the last that is expected."""
+
+    def __init__(self, run: WrittenRun, expected: list[Command]) -> None:
+        self.taken: list[Command] = []
+        self._run = run
+        self._expected = expected
+
+    def send(self, run_id: str, command: Command) -> int:
+        assert run_id == self._run.id
+        self.taken.append(command)
+        if self.taken == self._expected:
+            self._run.write(STOPPED)
+        else:
+            os.kill(os.getpid(), signal.SIGINT)  # impatience
+        return 0
+
+
+def test_ctrl_c_stops_a_run_and_a_second_one_at_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = write_run(*RUNNING)
+    expected: list[Command] = [commands.Stop(), commands.Stop(now=True)]
+    supervisor = Supervisor(run, expected)
+    monkeypatch.setattr(client, "send", supervisor.send)
+    with CtrlC() as ctrl_c:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert follow_own(run.id, ctrl_c, after=0, attempt=1, json=True) == 3
+    assert supervisor.taken == expected
+    assert "Ctrl-C again ends at once" in capsys.readouterr().err
+
+
+def test_ctrl_c_leaves_an_attached_run_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = write_run(*RUNNING)
+    monkeypatch.delattr(client, "send")
+    with CtrlC() as ctrl_c:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert follow_other(run.id, ctrl_c, json=False) == 0
+    assert f"Run {run.id} goes on" in capsys.readouterr().err
+
+
+def test_ctrl_c_works_as_before_afterwards() -> None:
+    with CtrlC():
+        pass
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.parametrize(("flags", "freed"), [([], False), (["--free-gpus"], True)])
+def test_a_pause_may_free_the_gpus(
+    flags: list[str],
+    freed: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run = write_run(*RUNNING)
+
+    def send(run_id: str, command: Command) -> int:
+        assert command == commands.Pause(free_devices=freed)
+        return run.write(Paused(step=12, freed_devices=freed)) - 1
+
+    monkeypatch.setattr(client, "send", send)
+    assert main(["pause", run.id, *flags]) == 0
+    assert ("its model in the host's memory" in capsys.readouterr().out) is freed
+
+
+def test_every_worker_on_a_device_answers_for_its_cache(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = write_run(*RUNNING)
+    split = msgspec.structs.replace(SPEC, strategy="torch/ddp", workers_per_device=2)
+    write_spec(run.folder, split, catalog.recipe(SPEC.recipe))
+
+    def send(run_id: str, command: Command) -> int:
+        before = run.write()
+        run.write(*[CacheEmptied(rank, "cpu:0", 1 + rank) for rank in (0, 1)])
+        return before
+
+    monkeypatch.setattr(client, "send", send)
+    assert main(["empty-cache", run.id]) == 0
+    assert capsys.readouterr().out == ("cpu:0  1 B freed  (rank 0)\ncpu:0  2 B freed  (rank 1)\n")
+
+
+def test_lists_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["strategies", "--json"]) == 0
+    rows = {row["name"]: row for row in last_line(capsys.readouterr().out)}
+    assert rows["torch/ddp"]["can_run"] is True
+    assert main(["devices", "--json"]) == 0
+    assert last_line(capsys.readouterr().out)[0]["id"] == "cpu"
+    assert main(["recipes", "--json"]) == 0
+    assert "digits" in [row["name"] for row in last_line(capsys.readouterr().out)]
+
+
+@pytest.mark.parametrize("command", ["strategies", "devices", "recipes", "runs"])
+def test_lists_for_people(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command]) == 0
+    assert capsys.readouterr().out
+
+
+def test_units() -> None:
+    assert [byte_count(n) for n in (None, 5, 1536, 30 << 30)] == ["–", "5 B", "1.5 KiB", "30.0 GiB"]
+    assert [duration(s) for s in (7, 3723, math.inf)] == ["0:07", "1:02:03", "–"]
+
+
+def test_what_a_person_wrote_on_a_run_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    run = write_run(*RUNNING, FINISHED)
+    write_notes(run.folder, RunNotes(name="renamed", tags=("keep", "wide"), note="the best"))
+    assert main(["show", run.id]) == 0
+    text = capsys.readouterr().out
+    assert "renamed · single · #1" in text
+    assert "keep, wide" in text
+    assert "the best" in text

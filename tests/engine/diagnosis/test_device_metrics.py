@@ -1,0 +1,99 @@
+"""Which pictures of the devices become points of a run's curves."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from engine.diagnosis.device_metrics import DeviceRecorder
+from engine.messages.events import Metrics, Points
+from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
+
+GPU, OTHER = "GPU-1111", "GPU-2222"
+CPU_ROW = DeviceSnapshot(
+    id="cpu",
+    kind="cpu",
+    label="CPU",
+    name="A processor",
+    memory_used=1000,
+    utilisation=12.5,
+    temperature=50.0,
+)
+
+
+def gpu(id: str = GPU, **known: Any) -> DeviceSnapshot:
+    return DeviceSnapshot(id=id, kind="gpu", label="0", name="G", **known)
+
+
+def recorded(recorder: DeviceRecorder, time: float, *devices: DeviceSnapshot) -> list[Points]:
+    return recorder.metrics(Snapshot(time=time, devices=devices), step=7).points
+
+
+def test_the_devices_of_the_run_and_no_others_become_points() -> None:
+    known = {"temperature": 60.0, "power": 300.5, "clock": 1980.0, "fan": 40.0}
+    snapshot = Snapshot(
+        time=50.0,
+        devices=(
+            CPU_ROW,
+            gpu(memory_used=2000, utilisation=90.0, **known),
+            gpu(OTHER, memory_used=3000, utilisation=1.0),
+        ),
+    )
+    assert DeviceRecorder((GPU,)).metrics(snapshot, step=7) == Metrics(
+        50.0,
+        50.0,
+        [
+            Points(f"device/{GPU}/utilisation", [7], [90.0]),
+            Points(f"device/{GPU}/memory", [7], [2000.0]),
+            Points(f"device/{GPU}/temperature", [7], [60.0]),
+            Points(f"device/{GPU}/power", [7], [300.5]),
+            Points(f"device/{GPU}/clock", [7], [1980.0]),
+        ],
+    )
+
+
+def test_all_logical_cpus_are_the_one_processor() -> None:
+    recorder = DeviceRecorder(("cpu:0", "cpu:1"))
+    assert recorded(recorder, 50.0, CPU_ROW, gpu(utilisation=90.0)) == [
+        Points("device/cpu/utilisation", [7], [12.5]),
+        Points("device/cpu/memory", [7], [1000.0]),
+    ]
+
+
+def test_what_the_driver_never_says_is_no_curve_but_zero_is_a_value() -> None:
+    recorder = DeviceRecorder((GPU,))
+    for time in (50.0, 51.0):
+        assert recorded(recorder, time, gpu(utilisation=0.0)) == [
+            Points(f"device/{GPU}/utilisation", [7], [0.0])
+        ]
+
+
+def test_a_value_that_is_not_known_any_more_leaves_one_gap() -> None:
+    recorder = DeviceRecorder((GPU,))
+    recorded(recorder, 50.0, gpu(utilisation=90.0))
+    [gap] = recorded(recorder, 51.0, gpu(lost="gone"))
+    assert (gap.steps, len(gap.values)) == ([7], 1)
+    assert math.isnan(gap.values[0])
+    assert recorded(recorder, 52.0, gpu(lost="gone")) == []
+    [back] = recorded(recorder, 53.0, gpu(utilisation=80.0))
+    assert back.values == [80.0]
+
+
+def test_a_silence_of_the_telemetry_leaves_a_gap_but_a_slower_pace_does_not() -> None:
+    recorder = DeviceRecorder((GPU,))
+    recorded(recorder, 50.0, gpu(utilisation=90.0))
+    assert recorded(recorder, 55.0, gpu(utilisation=80.0))[0].values == [80.0]
+    [after] = recorded(recorder, 95.0, gpu(utilisation=70.0))
+    assert after.steps == [7, 7]
+    assert math.isnan(after.values[0])
+    assert after.values[1] == 70.0
+
+
+def test_the_same_snapshot_is_recorded_once() -> None:
+    recorder = DeviceRecorder((GPU,))
+    assert len(recorded(recorder, 50.0, gpu(utilisation=90.0))) == 1
+    assert recorded(recorder, 50.0, gpu(utilisation=90.0)) == []
+
+
+def test_a_device_that_is_not_in_the_picture_has_no_points() -> None:
+    assert recorded(DeviceRecorder((GPU,)), 50.0) == []

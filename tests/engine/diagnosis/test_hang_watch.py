@@ -1,0 +1,242 @@
+"""When a training counts as hanging, by a clock that the test moves; and what stacks say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from engine.diagnosis import hang_watch
+from engine.diagnosis.hang_watch import HangWatch
+from engine.diagnosis.stack_dumps import Frame, standstill, working_threads
+from engine.messages.channel import Alive
+from engine.messages.events import Metrics, Progress, Resumed, TrainingStarted, Trouble
+from engine.runs.run_state import RunState, RunStatus
+from engine.spec.recipe_file import RecipeInfo
+from engine.spec.strategy import WorkerPlan
+from engine.system import paths
+from engine.system.process import PROJECT
+
+RECIPE = RecipeInfo(name="mine", path="/home/ben/mine.py", framework="torch", builtin=False)
+PLANS = (WorkerPlan(0, ("cpu:0",)), WorkerPlan(1, ("cpu:1",)))
+STARTED = TrainingStarted(0, 10, 3, 2, 1234)
+STACKS = """Thread 0x00007f0000000001 (most recent call first):
+  File "/usr/lib/python3.11/threading.py", line 331 in wait
+  File "/usr/lib/python3.11/threading.py", line 1045 in _bootstrap_inner
+
+Current thread 0x00007f0000000002 (most recent call first):
+  File "/usr/lib/python3.11/ssl.py", line 9 in read
+  File "/home/ben/fetch.py", line 7 in fetch
+  File "/home/ben/mine.py", line 57 in loss
+  File "{project}/engine/pytorch/trainer.py", line 200 in run_steps
+"""
+
+
+@dataclass
+class Case:
+    """A watch over a run of two workers, and its clock."""
+
+    folder: Path
+    minutes: float = 1.0
+    step_seconds: float = 0.5
+
+    def __post_init__(self) -> None:
+        self.now = 1000.0
+        self.asked: list[int] = []
+        self.state = RunState.RUNNING
+        self.watch = HangWatch(self.folder, self.minutes, PLANS, RECIPE, lambda: self.now)
+
+    @property
+    def status(self) -> RunStatus:
+        return RunStatus(
+            state=self.state, step=7, step_seconds=self.step_seconds, worker_pids=(11, 12)
+        )
+
+    def wait(self, seconds: int) -> list[Trouble]:
+        """Let time pass, and look every second, as the supervisor does."""
+        told = []
+        for _ in range(seconds):
+            self.now += 1.0
+            if trouble := self.watch.tick(self.status):
+                assert isinstance(trouble, Trouble)
+                told.append(trouble)
+        return told
+
+    def step(self, step: int = 7) -> None:
+        self.watch.heard(0, Progress(1, step, 64.0, self.step_seconds, 9.0))
+
+
+@pytest.fixture
+def case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Case:
+    (tmp_path / "logs").mkdir()
+    made = Case(tmp_path)
+    monkeypatch.setattr(hang_watch, "ask_for_stacks", made.asked.append)
+    return made
+
+
+def test_after_the_limit_all_ranks_are_asked_and_it_is_told_once(case: Case) -> None:
+    case.watch.heard(0, STARTED)
+    case.step()
+    assert case.wait(60) == []
+    assert case.asked == []
+    [trouble] = case.wait(10)
+    assert case.asked == [11, 12]
+    assert trouble.raised
+    assert trouble.text.startswith("No step was done for 62 s after step 7. Rank 0 on cpu:0 does ")
+
+
+def test_what_was_written_before_is_no_stack_of_now(case: Case) -> None:
+    file = paths.stacks_file(case.folder, 1)
+    file.write_text(STACKS.replace("loss", "older"))
+    case.step()
+    case.wait(61)
+    with file.open("a") as written:
+        written.write(STACKS)
+    [trouble] = case.wait(1)
+    assert "Rank 1 on cpu:1 is in fetch (fetch.py:7), there in read (ssl.py:9)." in trouble.text
+    case.wait(120)
+    failure = case.watch.failure(case.status)
+    assert failure is not None
+    assert (failure.rank, failure.where) == (1, "/home/ben/fetch.py:7")
+    assert failure.message.startswith("The training hangs: Rank 1 on cpu:1 is in fetch")
+
+
+def test_when_it_goes_on_that_is_told_and_it_may_hang_again(case: Case) -> None:
+    case.step()
+    case.wait(70)
+    case.step(8)
+    assert case.wait(1) == [Trouble("hang", "The training goes on.", raised=False)]
+    assert [trouble.raised for trouble in case.wait(70)] == [True]
+
+
+@pytest.mark.parametrize("sign", [Alive("validation", 3), Alive("checkpoint", 7)])
+def test_what_is_no_step_may_take_ten_times_as_long(case: Case, sign: Alive) -> None:
+    case.step()
+    case.watch.heard(0, sign)
+    for _ in range(590):
+        case.watch.heard(0, sign)  # it says so every second
+        assert case.wait(1) == []
+    assert case.wait(20)
+
+
+def test_a_first_step_may_compile_for_long(case: Case) -> None:
+    case.watch.heard(0, STARTED)
+    assert case.wait(590) == []
+    assert case.wait(20)
+
+
+def test_a_validation_that_gets_on_is_no_hang(case: Case) -> None:
+    case.step()
+    for batch in range(2000):
+        case.watch.heard(0, Alive("validation", batch))
+        assert case.wait(1) == []
+
+
+def test_slow_steps_have_ten_of_their_own_time(case: Case) -> None:
+    case.step_seconds = 30.0
+    case.step()
+    assert case.wait(299) == []
+    assert case.wait(5)
+
+
+def test_a_sign_of_life_alone_is_no_progress(case: Case) -> None:
+    case.step()
+    for _ in range(59):
+        case.watch.heard(0, Alive("training", 7))
+        case.watch.heard(1, Alive("training", 7))
+        case.watch.heard(1, Metrics(1.0, 2.0, []))
+        assert case.wait(1) == []
+    assert case.wait(5)
+
+
+def test_a_pause_is_no_hang_and_the_clock_starts_anew_after_it(case: Case) -> None:
+    case.step()
+    case.state = RunState.PAUSED
+    assert case.wait(1000) == []
+    case.state = RunState.RUNNING
+    case.watch.heard(0, Resumed(7))
+    assert case.wait(59) == []
+
+
+def test_who_was_held_up_itself_blames_nobody(case: Case) -> None:
+    case.step()
+    case.now += 1000.0  # the machine slept
+    assert case.wait(59) == []
+
+
+def test_a_sleep_does_not_heal_what_hung_before_it(case: Case) -> None:
+    case.step()
+    case.wait(70)
+    case.now += 1000.0
+    assert case.wait(40) == []
+    assert case.watch.failure(case.status) is None, "the sleep does not count"
+    assert case.wait(15) == []
+    assert case.watch.failure(case.status) is not None
+
+
+def test_a_stop_of_what_hangs_is_no_sign_that_it_goes_on(case: Case) -> None:
+    case.step()
+    case.wait(70)
+    case.state = RunState.STOPPING
+    assert case.wait(30) == []
+
+
+def test_zero_minutes_are_never_over(case: Case) -> None:
+    case.minutes = 0.0
+    case.__post_init__()
+    case.step()
+    assert case.wait(5000) == []
+
+
+def test_the_main_thread_is_the_last_one() -> None:
+    [frames] = working_threads(STACKS)
+    assert frames[0] == Frame("/usr/lib/python3.11/ssl.py", 9, "read")
+    assert len(frames) == 4
+
+
+OTHER_THREADS = """
+Thread 0x00007f0000000003 (most recent call first):
+  File "/home/ben/mine.py", line 90 in prefetch
+  File "/usr/lib/python3.11/threading.py", line 982 in run
+  File "/usr/lib/python3.11/threading.py", line 1002 in _bootstrap
+
+Thread 0x00007f0000000004 (most recent call first):
+  File "/home/ben/mine.py", line 30 in augment
+  File "/site-packages/tensorflow/python/ops/script_ops.py", line 267 in __call__
+
+Current thread 0x00007f0000000002 (most recent call first):
+  File "/site-packages/tensorflow/python/eager/execute.py", line 53 in quick_execute
+  File "{project}/engine/tf/trainer.py", line 118 in run_steps
+"""
+
+
+def test_a_thread_of_the_framework_calls_the_recipe_for_the_main_one() -> None:
+    """As in a `py_function`. What the recipe does beside the training is not what hangs."""
+    threads = working_threads(OTHER_THREADS.format(project=PROJECT))
+    found = standstill(PLANS[0], threads, RECIPE)
+    assert found.text == "Rank 0 on cpu:0 is in augment (mine.py:30)."
+    assert found.where == "/home/ben/mine.py:30"
+
+
+def test_a_thread_of_ours_works_for_the_main_one() -> None:
+    """As `fit` does, which is in its own thread."""
+    ours = OTHER_THREADS.replace(
+        '"/usr/lib/python3.11/threading.py", line 982',
+        '"{project}/engine/tf/fit_epoch.py", line 83',
+    )
+    threads = working_threads(ours.format(project=PROJECT))
+    found = standstill(PLANS[0], threads, RECIPE)
+    assert found.text == "Rank 0 on cpu:0 is in prefetch (mine.py:90)."
+
+
+def test_outside_of_the_recipe_the_framework_room_is_named() -> None:
+    frames = [
+        Frame("/site-packages/torch/distributed.py", 3000, "all_reduce"),
+        Frame(str(PROJECT / "engine/pytorch/process_group.py"), 88, "agree"),
+    ]
+    found = standstill(PLANS[0], [frames], RECIPE)
+    assert found.text == (
+        "Rank 0 on cpu:0 is in agree (group.py:88), there in all_reduce (distributed.py:3000)."
+    )
+    assert found.where == ""

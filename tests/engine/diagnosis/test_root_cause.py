@@ -1,0 +1,127 @@
+"""Which rank is to blame, and how it is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.diagnosis.root_cause import TAIL_BYTES, TAIL_LINES, find_failure, tail
+from engine.messages.events import Failure, WorkerFailed
+from engine.spec.strategy import one_process, one_process_per_device
+
+PLANS = one_process_per_device(("cpu:0", "cpu:1", "cpu:2"))
+
+
+def account(rank: int, *, lost_peer: bool = False, traceback: str = "") -> WorkerFailed:
+    return WorkerFailed(rank, f"ValueError: {rank}", "recipe.py:3", traceback, lost_peer)
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> dict[int, Path]:
+    found = {plan.rank: tmp_path / f"rank{plan.rank}.log" for plan in PLANS}
+    for rank, log in found.items():
+        log.write_text(f"rank {rank} was here\n")
+    return found
+
+
+def find(
+    logs: dict[int, Path], exits: dict[int, int], accounts: tuple[WorkerFailed, ...] = ()
+) -> Failure:
+    return find_failure(exits, {account.rank: account for account in accounts}, PLANS, logs)
+
+
+@pytest.mark.parametrize(
+    ("exits", "accounts", "rank"),
+    [
+        ({2: 1, 0: 1, 1: 1}, (account(2), account(0), account(1)), 2),
+        ({0: 1, 1: 1}, (account(0, lost_peer=True), account(1)), 1),
+        ({0: 1, 1: -9}, (account(0),), 1),
+        ({0: 77, 1: -11, 2: -9}, (), 1),
+        ({0: 1, 1: 1}, (account(1),), 1),
+        ({0: 1, 1: 3}, (account(0, lost_peer=True),), 1),
+        ({0: 1, 2: 1}, (account(0, lost_peer=True), account(2, lost_peer=True)), 1),
+        ({2: 1}, tuple(account(rank, lost_peer=True) for rank in (2, 0, 1)), 2),
+        ({}, (account(1),), 1),
+    ],
+    ids=[
+        "the first exception",
+        "an exception before a lost peer",
+        "a signal before an exception",
+        "the first signal",
+        "an exception before a bad exit",
+        "a bad exit before a lost peer",
+        "a silent rank before a lost peer",
+        "the first lost peer",
+        "an exception whose process has not ended yet",
+    ],
+)
+def test_who_is_to_blame(
+    exits: dict[int, int], accounts: tuple[WorkerFailed, ...], rank: int, logs: dict[int, Path]
+) -> None:
+    failure = find(logs, exits, accounts)
+    assert failure.rank == rank
+    assert failure.device == f"cpu:{rank}"
+    assert failure.log_tail == f"rank {rank} was here"
+
+
+def test_an_exception_is_told_in_the_workers_words(logs: dict[int, Path]) -> None:
+    failure = find(logs, {1: 1}, (account(1),))
+    assert failure.message == "Rank 1 on cpu:1 failed: ValueError: 1"
+    assert failure.where == "recipe.py:3"
+    assert (failure.exit_code, failure.signal) == (1, "")
+
+
+@pytest.mark.parametrize(
+    ("code", "signal", "phrase"),
+    [
+        (-9, "SIGKILL", "was ended by SIGKILL (killed from outside; when memory runs out"),
+        (-11, "SIGSEGV", "was ended by SIGSEGV (a crash in native code)."),
+        (-15, "SIGTERM", "was ended by SIGTERM."),
+        (5, "", "ended with exit code 5 before the training was done."),
+        (0, "", "ended with exit code 0 before the training was done."),
+    ],
+)
+def test_an_end_without_words_is_told_by_its_exit_code(
+    code: int, signal: str, phrase: str, logs: dict[int, Path]
+) -> None:
+    failure = find(logs, {0: code})
+    assert f"Rank 0 on cpu:0 {phrase}" in failure.message
+    assert (failure.exit_code, failure.signal) == (code, signal)
+
+
+def test_a_worker_with_several_devices_names_them_all(logs: dict[int, Path]) -> None:
+    failure = find_failure({0: -9}, {}, one_process(("cpu:0", "cpu:1")), logs)
+    assert failure.device == "cpu:0, cpu:1"
+
+
+def test_workers_that_just_left_are_nobodys_fault(logs: dict[int, Path]) -> None:
+    failure = find(logs, {})
+    assert failure.rank == -1
+    assert failure.message == "The workers left without finishing the training."
+
+
+def test_the_tail_of_a_log_is_its_last_lines(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("\n".join(str(number) for number in range(10_000)) + "\n\n")
+    assert tail(log).splitlines() == [str(n) for n in range(10_000 - TAIL_LINES, 10_000)]
+
+
+def test_a_log_of_one_endless_line_is_cut(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b"\xc3" * (3 * TAIL_BYTES))
+    assert 0 < len(tail(log)) <= TAIL_BYTES
+
+
+def test_a_missing_log_has_no_tail(tmp_path: Path) -> None:
+    assert tail(tmp_path / "log") == ""
+
+
+def test_a_traceback_that_is_told_elsewhere_leaves_room_for_what_was_printed(
+    logs: dict[int, Path],
+) -> None:
+    traceback = "Traceback:\n" + "".join(f"  frame {n}\n" for n in range(50)) + "ValueError: 0\n"
+    logs[0].write_text("printed by the recipe\n" + traceback)
+    assert find(logs, {0: 1}, (account(0, traceback=traceback),)).log_tail == (
+        "printed by the recipe"
+    )

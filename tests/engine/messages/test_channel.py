@@ -1,0 +1,291 @@
+"""The control channel: who may call, and what happens when somebody calls badly."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import socket
+import stat
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from multiprocessing.connection import Client, Pipe
+from multiprocessing.context import AuthenticationError
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from engine.messages.channel import (
+    CLOSED,
+    CONTROL_FILE,
+    Channel,
+    CommandAccepted,
+    Hello,
+    Message,
+    Server,
+    connect,
+    supervisor_pid,
+)
+from engine.messages.commands import EmptyCache, Pause, Resume, SaveCheckpoint, Stop
+from tests.support.events import EXAMPLES, NOT_NUMBERS, losses
+
+SECONDS = 60.0
+"""Longest wait; only a test that fails gets there."""
+
+COMMANDS = (SaveCheckpoint(), EmptyCache(), Pause(), Resume(), Stop(), Stop(now=True))
+only_posix = pytest.mark.skipif(os.name != "posix", reason="POSIX permissions and sockets")
+
+
+class Answering:
+    """A server that keeps its callers in a queue."""
+
+    def __init__(self, folder: Path) -> None:
+        self._callers: queue.SimpleQueue[tuple[Hello, Channel]] = queue.SimpleQueue()
+        self._server = Server(folder, lambda hello, channel: self._callers.put((hello, channel)))
+        self._channels: list[Channel] = []
+
+    def next(self) -> tuple[Hello, Channel]:
+        hello, channel = self._callers.get(timeout=SECONDS)
+        self._channels.append(channel)
+        return hello, channel
+
+    def nobody_called(self) -> bool:
+        return self._callers.empty()
+
+    def close(self) -> None:
+        self._server.close()
+        for channel in self._channels:
+            channel.close()
+
+
+@pytest.fixture
+def answering(tmp_path: Path) -> Iterator[Answering]:
+    with closing(Answering(tmp_path)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def channels() -> Iterator[tuple[Channel, Channel]]:
+    """Two channels that are each other's other side."""
+    one, other = map(Channel, Pipe())
+    with closing(one), closing(other):
+        yield one, other
+
+
+def control(folder: Path) -> Any:
+    return json.loads((folder / CONTROL_FILE).read_text())
+
+
+@pytest.mark.parametrize("message", [Hello(3), CommandAccepted(12), *COMMANDS, *EXAMPLES], ids=repr)
+def test_every_message_arrives_as_it_was(
+    message: Message, channels: tuple[Channel, Channel]
+) -> None:
+    sender, receiver = channels
+    sender.send(message)
+    assert receiver.receive(SECONDS) == message
+
+
+def test_nan_and_infinities_arrive(channels: tuple[Channel, Channel]) -> None:
+    sender, receiver = channels
+    sender.send(losses(NOT_NUMBERS))
+    assert repr(receiver.receive(SECONDS)) == repr(losses(NOT_NUMBERS))
+
+
+def test_waiting_for_a_silent_side_ends(channels: tuple[Channel, Channel]) -> None:
+    with pytest.raises(TimeoutError):
+        channels[0].receive(0.0)
+
+
+def test_a_closed_side_is_noticed_by_the_other(channels: tuple[Channel, Channel]) -> None:
+    one, other = channels
+    other.close()
+    with pytest.raises(CLOSED):
+        one.receive(SECONDS)
+    with pytest.raises(CLOSED):
+        one.send(Pause())
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"",
+        b"garbage",
+        b"\x81\xa4type\xa7unknown",
+        b"\x81\xa4type\xa3st\xff",
+        b"\x80\x04N.",
+        b"\x82\xa4type\xa5pause\xa1x" + b"\x91" * 100_000,
+    ],
+    ids=lambda frame: repr(frame[:12]),
+)
+def test_a_frame_that_is_no_message_is_refused_and_the_next_one_taken(frame: bytes) -> None:
+    ours, theirs = Pipe()
+    with closing(Channel(ours)) as channel, theirs:
+        theirs.send_bytes(frame)
+        theirs.send_bytes(msgspec.msgpack.encode(Pause()))
+        with pytest.raises(msgspec.DecodeError):
+            channel.receive(SECONDS)
+        assert channel.receive(SECONDS) == Pause()
+
+
+def test_a_caller_is_known_by_its_hello_and_talks_both_ways(
+    answering: Answering, tmp_path: Path
+) -> None:
+    with closing(connect(tmp_path, Hello(2))) as caller:
+        hello, channel = answering.next()
+        assert hello == Hello(2)
+        caller.send(Pause())
+        assert channel.receive(SECONDS) == Pause()
+        channel.send(CommandAccepted(7))
+        assert caller.receive(SECONDS) == CommandAccepted(7)
+
+
+def test_a_wrong_key_is_refused(answering: Answering, tmp_path: Path) -> None:
+    with pytest.raises((AuthenticationError, EOFError, OSError)):
+        Client(control(tmp_path)["address"], authkey=b"wrong" * 8)
+    with closing(connect(tmp_path, Hello(0))):
+        hello, _ = answering.next()
+    assert hello == Hello(0), "the refused caller never got this far"
+
+
+def test_a_control_file_with_the_wrong_key_is_an_os_error(
+    answering: Answering, tmp_path: Path
+) -> None:
+    changed = control(tmp_path) | {"key": "00" * 32}
+    (tmp_path / CONTROL_FILE).write_text(json.dumps(changed))
+    with pytest.raises(OSError, match="does not answer"):
+        connect(tmp_path, Hello(0))
+    assert answering.nobody_called()
+
+
+def test_a_caller_who_does_not_begin_with_hello_is_hung_up_on(
+    answering: Answering, tmp_path: Path
+) -> None:
+    key = bytes.fromhex(control(tmp_path)["key"])
+    with closing(Channel(Client(control(tmp_path)["address"], authkey=key))) as caller:
+        caller.send(Stop(now=True))
+        with pytest.raises(CLOSED):
+            caller.receive(SECONDS)
+    assert answering.nobody_called()
+
+
+@only_posix
+@pytest.mark.parametrize("noise", [b"", b"GET / HTTP/1.1\r\n\r\n" * 20], ids=["silent", "noisy"])
+def test_a_wedged_caller_does_not_hold_up_another(
+    noise: bytes, answering: Answering, tmp_path: Path
+) -> None:
+    with socket.socket(socket.AF_UNIX) as wedged:
+        wedged.connect(control(tmp_path)["address"])
+        wedged.sendall(noise)
+        with closing(connect(tmp_path, Hello(1))):
+            hello, _ = answering.next()
+    assert hello == Hello(1)
+
+
+@only_posix
+@only_posix
+def test_a_caller_who_never_reads_is_hung_up_on(
+    answering: Answering, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.messages.channel.LONGEST_SEND", 0.1)
+    with closing(connect(tmp_path, Hello(-1))):
+        _, ours = answering.next()
+
+        def talk() -> None:
+            while True:
+                ours.send(CommandAccepted(1))
+
+        with pytest.raises(BlockingIOError):
+            talk()
+        with pytest.raises(CLOSED):
+            ours.receive()
+        with pytest.raises(CLOSED):
+            ours.send(CommandAccepted(1))
+
+
+def test_a_frame_that_is_too_large_ends_its_connection(
+    answering: Answering, tmp_path: Path
+) -> None:
+    with closing(connect(tmp_path, Hello(-1))) as theirs:
+        _, ours = answering.next()
+        theirs._connection._send(b"\xff\xff\xff\xff" + b"\x7f" * 8)
+        with pytest.raises(CLOSED):
+            ours.receive()
+
+
+@only_posix
+def test_the_end_of_a_caller_is_heard_while_its_child_holds_the_connection(
+    answering: Answering, tmp_path: Path
+) -> None:
+    with closing(connect(tmp_path, Hello(0))) as theirs:
+        held = os.dup(theirs._connection.fileno())  # as a forked process has it
+        _, ours = answering.next()
+        theirs.send(Pause())
+        theirs.finish()
+        assert ours.receive(SECONDS) == Pause()
+        with pytest.raises(CLOSED):
+            ours.receive(SECONDS)
+        ours.send(Resume())
+        assert theirs.receive(SECONDS) == Resume(), "the other way is still open"
+        os.close(held)
+
+
+def test_only_the_owner_may_read_the_key(answering: Answering, tmp_path: Path) -> None:
+    assert stat.S_IMODE((tmp_path / CONTROL_FILE).stat().st_mode) == 0o600
+
+
+@only_posix
+def test_a_control_file_that_was_left_open_to_all_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / CONTROL_FILE).write_text("{}")
+    (tmp_path / CONTROL_FILE).chmod(0o666)
+    with closing(Answering(tmp_path)):
+        assert stat.S_IMODE((tmp_path / CONTROL_FILE).stat().st_mode) == 0o600
+
+
+def test_the_control_file_names_the_supervisor_until_it_closes(tmp_path: Path) -> None:
+    assert supervisor_pid(tmp_path) == 0
+    with closing(Answering(tmp_path)):
+        assert supervisor_pid(tmp_path) == os.getpid()
+    assert supervisor_pid(tmp_path) == 0
+
+
+@pytest.mark.parametrize("text", ["", "{", "{}", "[1]", '{"pid": "x"}'])
+def test_a_damaged_control_file_names_nobody_and_cannot_be_called(
+    text: str, tmp_path: Path
+) -> None:
+    (tmp_path / CONTROL_FILE).write_text(text)
+    assert supervisor_pid(tmp_path) == 0
+    with pytest.raises(OSError, match="does not answer"):
+        connect(tmp_path, Hello(-1))
+
+
+def test_calling_where_nobody_ever_listened_is_an_os_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        connect(tmp_path, Hello(-1))
+
+
+def test_calling_a_supervisor_that_was_killed_is_an_os_error(tmp_path: Path) -> None:
+    with closing(Answering(tmp_path)):
+        left_behind = (tmp_path / CONTROL_FILE).read_text()
+    (tmp_path / CONTROL_FILE).write_text(left_behind)
+    with pytest.raises(OSError, match=r"."):
+        connect(tmp_path, Hello(-1))
+
+
+def test_a_closed_server_leaves_no_thread(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
+    with closing(Answering(tmp_path)):
+        (acceptor,) = set(threading.enumerate()) - before
+    assert not acceptor.is_alive()
+
+
+def test_connections_outlive_the_listening(tmp_path: Path) -> None:
+    answering = Answering(tmp_path)
+    with closing(connect(tmp_path, Hello(0))) as caller:
+        _, channel = answering.next()
+        answering._server.close()
+        caller.send(Pause())
+        assert channel.receive(SECONDS) == Pause()
+        channel.close()

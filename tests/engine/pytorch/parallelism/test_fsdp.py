@@ -1,0 +1,41 @@
+"""Which modules FSDP gathers by themselves."""
+
+from __future__ import annotations
+
+import pytest
+from torch import nn
+
+from engine.pytorch.parallelism import fsdp
+
+
+class Network(nn.Module):
+    """Two repeated blocks in a list, and a small head."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(
+            nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 16)) for _ in range(2)
+        )
+        self.head = nn.Linear(16, 1)
+
+
+def names(model: nn.Module) -> list[str]:
+    known = {id(module): name for name, module in model.named_modules()}
+    return [known[id(unit)] for unit in fsdp._units(model)]
+
+
+def test_a_small_model_is_gathered_as_a_whole() -> None:
+    assert names(Network()) == [""]
+
+
+def test_large_blocks_of_a_list_are_gathered_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fsdp, "SMALLEST_SHARED", 500)
+    assert names(Network()) == ["blocks.1", "blocks.0", ""]
+
+
+def test_inner_blocks_come_before_outer_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fsdp, "SMALLEST_SHARED", 200)
+    found = names(Network())
+    assert found.index("blocks.0.2") < found.index("blocks.0")
+    assert found[-1] == ""
+    assert "head" not in found

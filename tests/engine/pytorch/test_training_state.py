@@ -1,0 +1,195 @@
+"""What a PyTorch checkpoint brings back, and what it never runs."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load_file
+from torch import nn
+
+from engine.pytorch import training_state
+from engine.pytorch.training_state import CheckpointMisfit
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(autouse=True)
+def random_state() -> Iterator[None]:
+    """No other test sees what this one does to the random numbers."""
+    before = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    yield
+    random.setstate(before[0])
+    np.random.set_state(before[1])
+    torch.set_rng_state(before[2])
+
+
+class Training:
+    """A small network with an optimizer that has a memory."""
+
+    def __init__(self, seed: int, width: int = 3, make: Any = torch.optim.AdamW) -> None:
+        torch.manual_seed(seed)
+        self.model: Any = nn.Linear(2, width)
+        self.optimizer: torch.optim.Optimizer = make(list(self.model.parameters()))
+
+    def step(self) -> None:
+        self.optimizer.zero_grad()
+        torch.autograd.backward(self.model(torch.ones(1, 2)).square().sum())
+        self.optimizer.step()
+
+    def save(self, folder: Path) -> None:
+        training_state.save(folder, self.model, self.optimizer, None)
+
+    def restore(self, folder: Path) -> None:
+        training_state.restore(folder, self.model, self.optimizer, None)
+
+    def weights(self) -> torch.Tensor:
+        return torch.cat([p.detach().flatten() for p in self.model.parameters()])
+
+
+def seed_all(seed: int) -> None:
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+
+
+def draw() -> list[float]:
+    """The next numbers of every generator; an odd count of normals leaves one in store."""
+    return [
+        random.random(),
+        random.gauss(),
+        float(np.random.normal()),
+        float(np.random.random()),
+        float(torch.randn(())),
+    ]
+
+
+def optimizers() -> dict[str, Callable[[list[nn.Parameter]], torch.optim.Optimizer]]:
+    return {
+        "AdamW": lambda p: torch.optim.AdamW(p, 0.1, amsgrad=True),
+        "SGD": lambda p: torch.optim.SGD(p, 0.1),
+        "SGD with momentum": lambda p: torch.optim.SGD(p, 0.1, momentum=0.9, nesterov=True),
+        "RMSprop": lambda p: torch.optim.RMSprop(p, 0.1, momentum=0.5, centered=True),
+        "Adagrad": lambda p: torch.optim.Adagrad(p, 0.1, lr_decay=0.1),
+        "Rprop": lambda p: torch.optim.Rprop(p, 0.1),
+    }
+
+
+@pytest.mark.parametrize("name", optimizers())
+def test_a_restored_training_goes_on_exactly_like_the_one_that_was_saved(
+    name: str, tmp_path: Path
+) -> None:
+    make = optimizers()[name]
+    original = Training(seed=1, make=make)
+    original.step()
+    original.step()
+    original.save(tmp_path)
+    restored = Training(seed=2, make=make)
+    restored.restore(tmp_path)
+    for training in (original, restored):
+        training.step()
+        training.step()
+    assert torch.equal(original.weights(), restored.weights())
+
+
+def test_groups_of_parameters_keep_their_own_settings(tmp_path: Path) -> None:
+    def make(parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
+        groups = [{"params": [p], "lr": 0.1 / k} for k, p in enumerate(parameters, start=1)]
+        return torch.optim.AdamW(groups)
+
+    original = Training(seed=1, make=make)
+    original.step()
+    original.save(tmp_path)
+    restored = Training(seed=2, make=make)
+    restored.restore(tmp_path)
+    assert [group["lr"] for group in restored.optimizer.param_groups] == [0.1, 0.05]
+    original.step()
+    restored.step()
+    assert torch.equal(original.weights(), restored.weights())
+
+
+def test_statistics_of_a_batch_norm_come_back(tmp_path: Path) -> None:
+    original, restored = Training(seed=1), Training(seed=2)
+    original.model = nn.Sequential(original.model, nn.BatchNorm1d(3))
+    restored.model = nn.Sequential(restored.model, nn.BatchNorm1d(3))
+    original.model(torch.randn(8, 2))
+    original.save(tmp_path)
+    restored.restore(tmp_path)
+    for ours, theirs in zip(original.model.buffers(), restored.model.buffers(), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+def test_the_tensors_can_be_read_without_torchs_help(tmp_path: Path) -> None:
+    training = Training(seed=1)
+    training.save(tmp_path)
+    [file] = (tmp_path / training_state.TENSORS).iterdir()
+    tensors = load_file(file)
+    assert np.array_equal(tensors["model.weight"], training.model.weight.detach().numpy())
+
+
+def test_every_generator_goes_on_where_it_was(tmp_path: Path) -> None:
+    seed_all(7)
+    draw()
+    training_state.save_own(tmp_path / "rank0.pt", {}, [CPU])
+    expected = draw()
+    seed_all(8)
+    training_state.restore_own(tmp_path / "rank0.pt", [CPU])
+    assert draw() == expected
+
+
+def test_what_belongs_to_a_rank_comes_back(tmp_path: Path) -> None:
+    training_state.save_own(tmp_path / "rank0.pt", {"scaler": {"scale": 2.0}}, [CPU])
+    assert training_state.restore_own(tmp_path / "rank0.pt", [CPU]) == {"scaler": {"scale": 2.0}}
+
+
+def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
+    Training(seed=1, width=3).save(tmp_path)
+    with pytest.raises(CheckpointMisfit, match=r"for model\.(bias|weight)"):
+        Training(seed=1, width=4).restore(tmp_path)
+
+
+def test_a_checkpoint_without_some_of_the_models_tensors_is_refused(tmp_path: Path) -> None:
+    Training(seed=1).save(tmp_path)
+    other = Training(seed=1)
+    other.model = nn.Sequential(other.model)
+    with pytest.raises(CheckpointMisfit, match=r"model\.0\.(bias|weight)"):
+        other.restore(tmp_path)
+
+
+class RunsCode:
+    """Leaves a file behind when it is unpickled."""
+
+    def __init__(self, trace: Path) -> None:
+        self.trace = trace
+
+    def __reduce__(self) -> tuple[object, tuple[Path]]:
+        return Path.touch, (self.trace,)
+
+
+def test_code_in_a_ranks_own_file_is_never_run(tmp_path: Path) -> None:
+    trace = tmp_path / "code was here"
+    torch.save(RunsCode(trace), tmp_path / "rank0.pt")
+    with pytest.raises(training_state.CheckpointMisfit, match="code, which is never run"):
+        training_state.restore_own(tmp_path / "rank0.pt", [CPU])
+    assert not trace.exists()
+
+
+def test_code_in_place_of_tensors_is_never_run(tmp_path: Path) -> None:
+    trace = tmp_path / "code was here"
+    training = Training(seed=1)
+    training.save(tmp_path)
+    for file in (tmp_path / training_state.TENSORS).iterdir():
+        torch.save(RunsCode(trace), file)
+    metadata = (
+        tmp_path / training_state.TENSORS / ".metadata"
+    )  # where torch's own format keeps a pickle
+    with metadata.open("wb") as file:
+        torch.save(RunsCode(trace), file)
+    with pytest.raises(CheckpointMisfit):
+        training.restore(tmp_path)
+    assert not trace.exists()

@@ -1,0 +1,211 @@
+"""The index of all runs, and the cache behind it."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from engine import client
+from engine.client import RunInfo
+from engine.messages.events import AttemptStarted
+from engine.runs import device_queue, run_index
+from engine.runs.device_queue import Ticket
+from engine.runs.run_index import FILE_NAME, RunIndex, newest_active
+from engine.runs.run_notes import RunNotes, write_notes
+from engine.runs.store import RunStore
+from engine.system import paths
+from engine.system.process import created
+from tests.engine.written_runs import write_run
+
+
+@pytest.fixture
+def looked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Ids of the runs whose folders were read."""
+    found: list[str] = []
+    look = client.look
+
+    def counted(run_id: str) -> RunInfo:
+        found.append(run_id)
+        return look(run_id)
+
+    monkeypatch.setattr("engine.runs.run_info.look", counted)
+    return found
+
+
+def index_file() -> Path:
+    return paths.home() / FILE_NAME
+
+
+def test_another_process_reads_only_the_runs_that_are_active(looked: list[str]) -> None:
+    write_run("finished", (0.5, 0.25, 0.75))
+    write_run("running")
+    first = RunIndex().runs()
+    assert [info.id for info in first] == ["2", "1"]
+    looked.clear()
+    again = RunIndex().runs()
+    assert looked == ["2"]
+    assert again == first
+    assert again[1].best == {"validation/loss": (0.25, 20)}
+
+
+def test_new_notes_are_seen_at_once(looked: list[str]) -> None:
+    folder = write_run("finished")
+    index = RunIndex()
+    index.runs()
+    write_notes(folder, RunNotes(name="renamed", tags=("keep",)))
+    assert index.runs()[0].title == "renamed · single · #1"
+    assert RunIndex().runs()[0].notes.tags == ("keep",)
+
+
+@pytest.mark.parametrize("damage", [b"not a database, but long enough to be one" * 99, b"SQLite"])
+def test_a_damaged_cache_is_made_anew(damage: bytes, looked: list[str]) -> None:
+    write_run("stopped")
+    good = RunIndex().runs()
+    index_file().write_bytes(damage)
+    assert RunIndex().runs() == good
+    RunIndex().runs()
+    looked.clear()
+    assert RunIndex().runs() == good
+    assert looked == []
+
+
+def test_a_run_that_is_gone_leaves_the_cache(looked: list[str]) -> None:
+    folder = write_run("stopped")
+    index = RunIndex()
+    index.runs()
+    folder.rename(folder.parent / "elsewhere")
+    assert index.runs() == []
+    assert RunIndex().runs() == []
+
+
+def test_where_nothing_can_be_kept_the_runs_are_listed_all_the_same() -> None:
+    write_run("stopped")
+    index_file().mkdir()
+    assert [info.id for info in RunIndex().runs()] == ["1"]
+
+
+def test_the_best_figure_is_finite() -> None:
+    write_run("finished", (math.nan, 3.0, -math.inf, 2.0))
+    assert RunIndex().runs()[0].best == {"validation/loss": (2.0, 40)}
+
+
+def settle(index: RunIndex) -> list[RunInfo]:
+    """What `index` lists after a while in which nothing happened."""
+    for path in (paths.runs_folder(), paths.home() / device_queue.FILE_NAME):
+        if path.exists():
+            os.utime(path, (1_760_000_000, 1_760_000_000))
+    return index.runs()
+
+
+def ticket(run_id: str) -> Ticket:
+    return Ticket(run_id, os.getpid(), created(os.getpid()), (), ())
+
+
+def resume(folder: Path) -> None:
+    """What a supervisor does first."""
+    device_queue.enter(ticket(folder.name))
+    store = RunStore(folder)
+    store.append(AttemptStarted(2, os.getpid(), created(os.getpid())), 1_760_000_500.0)
+    store.close()
+
+
+def test_a_glance_at_runs_that_are_over_looks_into_few_folders(
+    monkeypatch: pytest.MonkeyPatch, looked: list[str]
+) -> None:
+    for _ in range(5):
+        write_run("finished")
+    write_run("running")
+    index = RunIndex()
+    first = settle(index)
+    stamped: list[str] = []
+    stamp = run_index._stamp
+    monkeypatch.setattr("engine.runs.run_index.IN_TURN", 2)
+    monkeypatch.setattr(
+        "engine.runs.run_index._stamp",
+        lambda folder: (stamped.append(Path(folder).name), stamp(folder))[1],
+    )
+    looked.clear()
+    assert index.glance() is first
+    assert looked == ["6"]
+    assert stamped == ["6", "5"]
+    for _ in range(2):
+        index.glance()
+    assert set(stamped) == set("123456")
+
+
+def test_a_glance_finds_runs_that_come_and_go() -> None:
+    folder = write_run("finished")
+    index = RunIndex()
+    settle(index)
+    write_run("finished")
+    assert [info.id for info in index.glance()] == ["2", "1"]
+    settle(index)
+    shutil.rmtree(folder)
+    assert [info.id for info in index.glance()] == ["2"]
+
+
+def test_a_glance_finds_a_run_of_which_there_was_only_a_folder() -> None:
+    write_run("finished")
+    folder = write_run("finished")
+    aside = folder.parent.parent / "aside"
+    shutil.copytree(folder, aside)
+    for file in ("spec.toml", "run.sqlite"):
+        (folder / file).unlink()
+    index = RunIndex()
+    assert [info.id for info in settle(index)] == ["1"]
+    shutil.copytree(aside, folder, dirs_exist_ok=True)
+    os.utime(paths.runs_folder(), (1_760_000_000, 1_760_000_000))
+    assert [info.id for info in index.glance()] == ["2", "1"]
+
+
+def test_a_glance_finds_an_old_run_that_somebody_else_resumes() -> None:
+    old = write_run("stopped")
+    write_run("finished")
+    index = RunIndex()
+    settle(index)
+    resume(old)
+    assert index.glance()[1].state == "starting"
+
+
+def test_a_supervisor_that_is_slow_to_write_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    old = write_run("stopped")
+    monkeypatch.setattr("engine.runs.run_index.IN_TURN", 0)
+    device_queue.enter(ticket("1"))
+    index = RunIndex()
+    assert settle(index)[0].state == "stopped"
+    resume(old)
+    assert index.glance()[0].state == "starting"
+
+
+def test_notes_of_another_window_are_seen_when_it_is_the_turn_of_their_run() -> None:
+    folder = write_run("finished")
+    index = RunIndex()
+    settle(index)
+    write_notes(folder, RunNotes(name="new"))
+    assert index.glance()[0].name == "new"
+
+
+def test_a_damaged_run_is_listed_apart_and_comes_back() -> None:
+    folder = write_run("finished")
+    good = (folder / "spec.toml").read_bytes()
+    (folder / "spec.toml").write_bytes(b"noise")
+    index = RunIndex()
+    assert settle(index) == []
+    assert [run.id for run in index.unreadable] == ["1"]
+    (folder / "spec.toml").write_bytes(good)
+    assert [info.id for info in index.glance()] == ["1"]
+    assert index.unreadable == []
+
+
+def test_the_run_to_begin_with_is_the_newest_active_one_else_the_newest() -> None:
+    assert newest_active() is None
+    for state in ("running", "finished", "finished"):
+        write_run(state)
+    (paths.run_folder("3") / "spec.toml").write_bytes(b"noise")
+    assert newest_active() == "2"
+    device_queue.enter(ticket("1"))
+    assert newest_active() == "1"

@@ -1,0 +1,67 @@
+"""Deleting runs, and bringing them back."""
+
+from __future__ import annotations
+
+import pytest
+from filelock import FileLock
+
+from engine import client
+from engine.runs import trash
+from engine.runs.trash import CannotDelete
+from engine.system import paths
+from tests.engine.written_runs import write_run
+
+
+def test_a_deleted_run_comes_back_as_it_was() -> None:
+    write_run("finished", (0.5,), name="kept")
+    before = client.look("1")
+    trash.delete("1")
+    assert client.runs() == []
+    assert trash.trashed() == ["1"]
+    trash.restore("1")
+    assert client.look("1") == before
+    assert trash.trashed() == []
+
+
+def test_an_active_run_is_not_deleted() -> None:
+    write_run("running")
+    with pytest.raises(CannotDelete, match="Run 1 is running: stop it before you delete it"):
+        trash.delete("1")
+    assert paths.run_ids() == ["1"]
+
+
+def test_a_run_that_a_supervisor_is_taking_is_not_deleted() -> None:
+    folder = write_run("stopped")
+    with (
+        FileLock(folder / "supervisor.lock"),
+        pytest.raises(CannotDelete, match="just being started"),
+    ):
+        trash.delete("1")
+    assert paths.run_ids() == ["1"]
+
+
+def test_a_new_run_never_takes_the_number_of_a_deleted_one() -> None:
+    write_run("stopped")
+    trash.delete("1")
+    assert write_run("stopped").name == "2"
+    trash.restore("1")
+    assert paths.run_ids() == ["2", "1"]
+
+
+def test_what_is_not_there_is_said() -> None:
+    for run_id in ("7", "../7", ""):
+        with pytest.raises(CannotDelete, match="There is no run"):
+            trash.delete(run_id)
+    with pytest.raises(CannotDelete, match="not in the trash"):
+        trash.restore("7")
+
+
+def test_an_emptied_trash_is_empty() -> None:
+    for _ in range(2):
+        write_run("stopped")
+    trash.delete("1")
+    trash.delete("2")
+    assert trash.empty() == 2
+    assert trash.trashed() == []
+    with pytest.raises(CannotDelete):
+        trash.restore("1")

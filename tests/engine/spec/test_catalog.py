@@ -1,0 +1,78 @@
+"""Which strategies and recipes there are, by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.spec import catalog
+from engine.spec.strategy import one_process, one_process_per_device
+
+
+def test_every_strategy_file_is_found() -> None:
+    rooms = Path(catalog.__file__).parents[1]
+    files = [*rooms.glob("*/strategies/[!_]*.py")]
+    names = [strategy.name for strategy in catalog.strategies()]
+    assert len(set(names)) == len(files)
+    assert names == sorted(names)
+    assert {"torch/single", "torch/ddp"} <= set(names)
+
+
+def test_a_strategy_by_its_full_name() -> None:
+    assert catalog.strategy("torch/ddp").name == "torch/ddp"
+
+
+def test_a_short_name_is_enough_with_a_recipe_that_only_one_fits() -> None:
+    assert catalog.strategy("single", catalog.recipe("digits")).name == "torch/single"
+
+
+def test_an_unknown_strategy_is_answered_with_those_that_would_do() -> None:
+    with pytest.raises(catalog.UnknownName) as caught:
+        catalog.strategy("sinlge", catalog.recipe("digits"))
+    text = str(caught.value)
+    assert "There is no strategy 'sinlge' for the torch recipe digits" in text
+    assert "torch/single" in text
+    assert "tf/" not in text
+
+
+def test_a_built_in_recipe_by_its_name() -> None:
+    digits = catalog.recipe("digits")
+    assert digits.builtin
+    assert digits.reference == "digits"
+
+
+@pytest.mark.parametrize("info", catalog.builtin_recipes(), ids=lambda info: info.name)
+def test_every_built_in_recipe_is_usable(info: catalog.RecipeInfo) -> None:
+    assert info.problem == ""
+    assert info.doc
+    assert catalog.strategies_for(info)
+
+
+def test_a_relative_path_is_a_recipe_of_the_users(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine.py").write_text("import torch\ndef model(): ...\ndef datasets(): ...")
+    monkeypatch.chdir(tmp_path)
+    info = catalog.recipe("mine.py")
+    assert info.problem == ""
+    assert info.reference == str(tmp_path / "mine.py")
+
+
+def test_an_unknown_recipe_is_answered_with_those_there_are() -> None:
+    with pytest.raises(catalog.UnknownName, match=r"no built-in recipe 'digit'.*digits"):
+        catalog.recipe("digit")
+
+
+def test_a_path_of_nobodys_is_a_recipe_that_is_not_there() -> None:
+    assert "no recipe file" in catalog.recipe("~nobody-of-this-name/mine.py").problem
+
+
+def test_one_process_per_device_gives_rank_k_device_k() -> None:
+    plans = one_process_per_device(("a", "b"))
+    assert [(plan.rank, plan.devices) for plan in plans] == [(0, ("a",)), (1, ("b",))]
+
+
+def test_one_process_has_every_device() -> None:
+    [plan] = one_process(("a", "b"))
+    assert (plan.rank, plan.devices) == (0, ("a", "b"))

@@ -1,0 +1,249 @@
+"""Recipes are read, never run."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from engine.spec.field_info import FieldInfo, Setting
+from engine.spec.recipe_file import RecipeInfo, read_recipe
+
+MINIMAL = """
+import torch
+def model(): ...
+def datasets(): ...
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+def read(folder: Path, source: str) -> RecipeInfo:
+    path = folder / "example.py"
+    path.write_text(dedent(source))
+    return read_recipe(path)
+
+
+def fields(folder: Path, arguments: str) -> list[tuple[str, str, Setting]]:
+    info = read(folder, f"import torch\ndef model({arguments}): ...\ndef datasets(): ...")
+    assert info.problem == ""
+    return [(field.name, field.type, field.default) for field in info.fields]
+
+
+def test_everything_that_a_recipe_says_about_itself(folder: Path) -> None:
+    info = read(
+        folder,
+        '''
+        """A network
+        for pictures.
+
+        More words.
+        """
+        import torch
+        from typing import Literal
+        DEFAULTS = {"epochs": 7, "batch_size": 32, "learning_rate": 1}
+
+        def model(width: int = 8, activation: Literal["relu", "tanh"] = "relu"):
+            """Width is the number of channels."""
+
+        def datasets(*, share: float = 0.2): ...
+        ''',
+    )
+    assert info == RecipeInfo(
+        name="example",
+        path=str(folder / "example.py"),
+        builtin=False,
+        framework="torch",
+        doc="A network for pictures.",
+        fields=(
+            FieldInfo("width", "int", 8, (), "Width is the number of channels."),
+            FieldInfo(
+                "activation", "choice", "relu", ("relu", "tanh"), "Width is the number of channels."
+            ),
+            FieldInfo("share", "float", 0.2),
+        ),
+        epochs=7,
+        batch_size=32,
+        learning_rate=1.0,
+    )
+
+
+def test_reading_a_recipe_does_not_run_it(folder: Path) -> None:
+    assert read(folder, MINIMAL + "raise SystemExit").problem == ""
+
+
+def test_a_recipe_without_defaults_gets_the_usual_ones(folder: Path) -> None:
+    info = read(folder, MINIMAL)
+    assert (info.epochs, info.batch_size, info.learning_rate) == (5, 128, 1e-3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ("flag: bool = True", [("flag", "bool", True)]),
+        ("flag=False", [("flag", "bool", False)]),
+        ("n=3", [("n", "int", 3)]),
+        ("n=-3", [("n", "int", -3)]),
+        ("rate: float = 0", [("rate", "float", 0)]),
+        ("rate=1e-3", [("rate", "float", 1e-3)]),
+        ("text='x'", [("text", "str", "x")]),
+        ("a, b=1, *, c=2, d", [("b", "int", 1), ("c", "int", 2)]),
+        ("a, /, b=1", [("b", "int", 1)]),
+        ("*rest, **more", []),
+        ("nothing=None", []),
+        ("several=(1, 2)", []),
+        ("computed=len('abc')", []),
+        ("unhashable={[]: 1}", []),
+        ("kind: Literal['a', b] = 'a'", [("kind", "str", "a")]),
+        ("kind: Literal[None, 'a'] = 'a'", [("kind", "str", "a")]),
+        ("kind: Literal['a', 'b'] = 'c'", []),
+        ("outputs=1, targets=2, parameters=3, learning_rate=4", []),
+    ],
+)
+def test_arguments_with_simple_defaults_are_settings(
+    folder: Path, arguments: str, expected: list[tuple[str, str, Setting]]
+) -> None:
+    assert fields(folder, arguments) == expected
+
+
+def test_a_setting_of_two_functions_is_one_setting(folder: Path) -> None:
+    info = read(folder, "import torch\ndef model(size=8): ...\ndef datasets(size=8): ...")
+    assert [field.name for field in info.fields] == ["size"]
+
+
+@pytest.mark.parametrize(
+    ("source", "framework"),
+    [
+        ("import torch", "torch"),
+        ("from torch import nn", "torch"),
+        ("import torch.nn as nn", "torch"),
+        ("import keras", "keras"),
+        ("from keras.layers import Dense", "keras"),
+        ("import keras\nimport tensorflow", "keras"),
+        ("import torchvision\nimport keras", "keras"),
+    ],
+)
+def test_the_framework_is_the_one_that_is_imported(
+    folder: Path, source: str, framework: str
+) -> None:
+    assert read(folder, f"{source}\ndef model(): ...\ndef datasets(): ...").framework == framework
+
+
+@pytest.mark.parametrize(
+    ("source", "phrase"),
+    [
+        ("def model(:", "has a syntax error in line 1"),
+        ("import torch\ndef datasets(): ...", "has no function model()"),
+        ("import torch\ndef model(): ...", "has no function datasets()"),
+        ("def model(): ...\ndef datasets(): ...", "imports neither torch nor keras"),
+        (MINIMAL + "import keras", "imports both keras and torch"),
+        (MINIMAL + "DEFAULTS = dict(epochs=3)", "DEFAULTS in the recipe"),
+        (MINIMAL + "DEFAULTS = {'epochs': 'many'}", "DEFAULTS in the recipe"),
+        (
+            "import torch\ndef model(size=8): ...\ndef datasets(size=9): ...",
+            "two functions have a setting 'size' with different types or defaults",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_recipe_is_a_sentence(folder: Path, source: str, phrase: str) -> None:
+    problem = read(folder, source).problem
+    assert phrase in problem
+    assert str(folder / "example.py") in problem
+
+
+def test_a_missing_recipe_is_a_problem_and_no_error(folder: Path) -> None:
+    assert "There is no recipe file" in read_recipe(folder / "gone.py").problem
+
+
+def test_a_recipe_that_is_no_text_is_a_problem_and_no_error(folder: Path) -> None:
+    path = folder / "binary.py"
+    path.write_bytes(b"\xff\xfe\x00")
+    assert "cannot be read" in read_recipe(path).problem
+
+
+def test_a_built_in_recipe_is_referred_to_by_name_and_another_by_path(folder: Path) -> None:
+    path = folder / "example.py"
+    path.write_text(MINIMAL)
+    assert read_recipe(path, builtin=True).reference == "example"
+    assert read_recipe(path).reference == str(path)
+
+
+FIELDS = {
+    "flag": FieldInfo("flag", "bool", True),
+    "count": FieldInfo("count", "int", 1),
+    "rate": FieldInfo("rate", "float", 0.5),
+    "text": FieldInfo("text", "str", ""),
+    "pick": FieldInfo("pick", "choice", 1, (1, 2, "many")),
+}
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "value"),
+    [
+        ("flag", "true", True),
+        ("flag", " Yes ", True),
+        ("flag", "off", False),
+        ("flag", "0", False),
+        ("count", " -7 ", -7),
+        ("rate", "1e-3", 1e-3),
+        ("rate", "2", 2.0),
+        ("text", " a b ", "a b"),
+        ("pick", "2", 2),
+        ("pick", "many", "many"),
+    ],
+)
+def test_text_becomes_a_value(field: str, text: str, value: Setting) -> None:
+    parsed = FIELDS[field].parse(text)
+    assert parsed == value
+    assert type(parsed) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "sentence"),
+    [
+        ("flag", "maybe", "flag must be true or false, not 'maybe'."),
+        ("count", "1.5", "count must be a whole number, not '1.5'."),
+        ("rate", "fast", "rate must be a number, not 'fast'."),
+        ("pick", "3", "pick must be one of 1, 2, many, not '3'."),
+    ],
+)
+def test_text_that_is_no_value_is_refused_with_a_sentence(
+    field: str, text: str, sentence: str
+) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
+        FIELDS[field].parse(text)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("flag", False), ("count", 3), ("rate", 3), ("rate", 0.1), ("text", "x"), ("pick", 2)],
+)
+def test_a_value_that_fits(field: str, value: Setting) -> None:
+    assert FIELDS[field].problem(value) == ""
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("flag", 1),
+        ("count", True),
+        ("count", 1.5),
+        ("rate", True),
+        ("rate", "x"),
+        ("text", 1),
+        ("pick", 3),
+    ],
+)
+def test_a_value_that_does_not_fit(field: str, value: Setting) -> None:
+    assert FIELDS[field].problem(value).startswith(f"{field} must be ")
+
+
+def test_defaults_may_be_annotated(tmp_path: Path) -> None:
+    recipe = tmp_path / "annotated.py"
+    recipe.write_text(MINIMAL + "DEFAULTS: dict[str, int] = {'epochs': 3}\n")
+    assert read_recipe(recipe).epochs == 3

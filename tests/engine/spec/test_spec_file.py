@@ -1,0 +1,120 @@
+"""What a run folder remembers of how the run was asked for."""
+
+from __future__ import annotations
+
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.spec.recipe_file import RecipeInfo, read_recipe
+from engine.spec.run_spec import RunSpec
+from engine.spec.spec_file import FILE_NAME, UnreadableSpec, read_spec, write_spec
+
+SPEC = RunSpec(
+    recipe="/somewhere/mine.py",
+    strategy="torch/ddp",
+    devices=("cpu:0", "cpu:1"),
+    batch_size=33,
+    epochs=7,
+    learning_rate=1.0,
+    seed=5,
+    settings={"flag": True, "count": 3, "rate": 2.0, "word": 'with "quotes" and ümlaut'},
+    name="My run",
+)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    folder = tmp_path / "12"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> RecipeInfo:
+    path = tmp_path / "recipes" / "mine.py"
+    path.parent.mkdir()
+    path.write_text("import torch\ndef model(): ...\ndef datasets(): ...\n")
+    return read_recipe(path)
+
+
+def environment(run: Path) -> dict[str, Any]:
+    found: dict[str, Any] = tomllib.loads((run / FILE_NAME).read_text("utf-8"))["environment"]
+    return found
+
+
+def test_a_spec_comes_back_as_it_was_down_to_the_types(run: Path, recipe: RecipeInfo) -> None:
+    write_spec(run, SPEC, recipe)
+    assert repr(read_spec(run)) == repr(SPEC)
+
+
+def test_the_recipe_is_kept_as_it_was(run: Path, recipe: RecipeInfo) -> None:
+    write_spec(run, SPEC, recipe)
+    Path(recipe.path).write_text("changed later")
+    assert (run / "recipe.py").read_text().startswith("import torch")
+
+
+def test_the_versions_of_what_computes_are_noted(run: Path, recipe: RecipeInfo) -> None:
+    write_spec(run, SPEC, recipe)
+    assert environment(run)["recipe_path"] == recipe.path
+    assert set(environment(run)["packages"]) >= {"torch", "numpy"}
+
+
+def test_outside_of_git_no_commit_is_noted(
+    run: Path, recipe: RecipeInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(Path(recipe.path).parent.parent))
+    write_spec(run, SPEC, recipe)
+    assert "recipe_commit" not in environment(run)
+
+
+def test_inside_git_the_commit_is_noted_and_whether_the_recipe_was_changed(
+    run: Path, recipe: RecipeInfo
+) -> None:
+    def git(*arguments: str) -> str:
+        who = ("-c", "user.name=Test", "-c", "user.email=test@example.com")
+        command = ["git", *who, *arguments]
+        result = subprocess.run(
+            command, cwd=Path(recipe.path).parent, check=True, capture_output=True, text=True
+        )
+        return result.stdout.strip()
+
+    git("init", "-q")
+    git("add", "mine.py")
+    git("commit", "-q", "-m", "A recipe")
+    write_spec(run, SPEC, recipe)
+    assert environment(run)["recipe_commit"] == git("rev-parse", "HEAD")
+    assert environment(run)["recipe_changed_since_commit"] is False
+    Path(recipe.path).write_text("import torch  # changed\n")
+    write_spec(run, SPEC, recipe)
+    assert environment(run)["recipe_changed_since_commit"] is True
+
+
+@pytest.mark.parametrize(("old", "today"), [("true", "stop"), ("false", "continue")])
+def test_a_spec_from_before_on_nan_can_still_be_read(old: str, today: str, run: Path) -> None:
+    text = f"[run]\nrecipe = 'r'\nstrategy = 's'\ndevices = ['cpu:0']\nstop_on_nan = {old}\n"
+    text += "[environment]\n"
+    (run / FILE_NAME).write_text(text)
+    assert read_spec(run).on_nan == today
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        None,
+        "",
+        "no toml",
+        "[run]\nrecipe = 'r'",
+        "[run]\nrecipe = 'r'\nstrategy = 's'\ndevices = 'cpu:0'",
+        "[run]\nrecipe = 'r'\nstrategy = 's'\ndevices = ['cpu:0']\nunknown = 1\n[environment]",
+        "[run]\nrecipe = 'r'\nstrategy = 's'\ndevices = ['cpu:0']",
+    ],
+)
+def test_a_missing_or_damaged_spec_is_said_in_a_sentence(text: str | None, run: Path) -> None:
+    if text is not None:
+        (run / FILE_NAME).write_text(text)
+    with pytest.raises(UnreadableSpec, match=r"The settings of 12 cannot be read: .+\."):
+        read_spec(run)

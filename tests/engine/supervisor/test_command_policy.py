@@ -1,0 +1,65 @@
+"""Which commands are refused when, and in which words."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.messages.commands import Command, EmptyCache, Pause, Resume, SaveCheckpoint, Stop
+from engine.runs.run_state import RunState, RunStatus
+from engine.spec import catalog
+from engine.spec.run_spec import RunSpec
+from engine.supervisor.command_policy import refusal
+
+GPU = ("GPU-0",)
+FREE = Pause(free_devices=True)
+
+
+def refused(
+    command: Command,
+    state: RunState = RunState.RUNNING,
+    *,
+    strategy: str = "torch/single",
+    devices: tuple[str, ...] = ("cpu:0",),
+    freed: bool = False,
+    listens: bool = True,
+    ended: bool = False,
+) -> str:
+    return refusal(
+        command,
+        RunStatus(state=state, freed_devices=freed),
+        RunSpec(recipe="digits", strategy=strategy, devices=devices),
+        catalog.strategy(strategy),
+        listens=listens,
+        ended=ended,
+    )
+
+
+@pytest.mark.parametrize("command", [SaveCheckpoint(), EmptyCache(), Pause()], ids=repr)
+def test_a_run_that_trains_takes_commands(command: Command) -> None:
+    assert refused(command) == ""
+    assert "still starting" in refused(command, RunState.STARTING)
+    assert "still starting" in refused(command, listens=False)
+    assert "is ending" in refused(command, RunState.STOPPING)
+    assert "is ending" in refused(command, ended=True)
+
+
+@pytest.mark.parametrize("state", [RunState.STARTING, RunState.PAUSED, RunState.STOPPING])
+def test_stop_is_never_refused(state: RunState) -> None:
+    assert refused(Stop(), state, ended=True) == ""
+
+
+def test_pausing_and_resuming_alternate() -> None:
+    assert refused(Pause(), RunState.PAUSED) == "The run is paused already."
+    assert refused(Resume(), RunState.PAUSED) == ""
+    assert refused(Resume()) == "The run is not paused."
+
+
+def test_only_gpus_can_be_freed_and_only_by_strategies_that_can() -> None:
+    assert refused(FREE, devices=GPU) == ""
+    assert "CPU devices have no memory of their own to free" in refused(FREE)
+    assert "tf/single cannot take its model off" in refused(FREE, strategy="tf/single", devices=GPU)
+
+
+def test_a_paused_run_can_still_be_asked_to_free_its_devices() -> None:
+    assert refused(FREE, RunState.PAUSED, devices=GPU) == ""
+    assert "paused already" in refused(FREE, RunState.PAUSED, devices=GPU, freed=True)

@@ -1,0 +1,168 @@
+"""A supervisor's place in the queue, without workers."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from engine import client
+from engine.client import CommandFailed
+from engine.messages.channel import Server
+from engine.messages.commands import Pause, Stop
+from engine.messages.events import AttemptStarted, CommandReceived, CommandRefused, Queued
+from engine.runs import device_queue
+from engine.runs.device_queue import Ticket
+from engine.runs.run_state import RunStatus
+from engine.runs.store import RunStore
+from engine.runs.store_reader import RunReader
+from engine.spec.run_spec import RunSpec
+from engine.supervisor import buffered_store as ledger_module
+from engine.supervisor import queue_admission as turnstile_module
+from engine.supervisor.buffered_store import Ledger
+from engine.supervisor.inbox import Inbox, Interrupted
+from engine.supervisor.queue_admission import Turnstile
+from engine.system import paths, process
+from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
+
+GPU = "GPU-11111111-2222-3333-4444-555555555555"
+SPEC = RunSpec(recipe="digits", strategy="torch/single", devices=(GPU,))
+OTHER = Ticket("99", os.getpid(), process.created(os.getpid()), (GPU,), (GPU,))
+FREED = RunStatus(freed_devices=True)
+
+
+@pytest.fixture(autouse=True)
+def one_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = DeviceSnapshot(id=GPU, kind="gpu", label="0", name="G")
+    snapshot = Snapshot(time=0.0, devices=(device,))
+    monkeypatch.setattr(turnstile_module, "snapshot_once", lambda: snapshot)
+
+
+@pytest.fixture
+def folder() -> Path:
+    return paths.create_run_folder()
+
+
+@pytest.fixture
+def store(folder: Path) -> Iterator[RunStore]:
+    with closing(RunStore(folder)) as store:
+        store.append(AttemptStarted(1, os.getpid(), process.created(os.getpid())), 1.0)
+        store.commit()
+        yield store
+
+
+def queued_events(folder: Path) -> list[Any]:
+    with RunReader(folder) as reader:
+        return [stored.event for stored in reader.events_after(1)]
+
+
+def places() -> list[tuple[str, str]]:
+    return [(ticket.run, ticket.place) for ticket in device_queue.read()]
+
+
+def test_a_free_device_lets_a_run_through_without_a_word(folder: Path, store: RunStore) -> None:
+    turnstile = Turnstile(folder, SPEC)
+    turnstile.draw()
+    assert turnstile.wait(Ledger(folder, store), Inbox()) is None
+    assert queued_events(folder) == []
+    assert places() == [("1", "inside")]
+    turnstile.leave()
+    assert places() == []
+
+
+def test_it_answers_while_it_waits_and_a_stop_ends_it(folder: Path, store: RunStore) -> None:
+    device_queue.enter(OTHER)
+    inbox = Inbox()
+    turnstile = Turnstile(folder, SPEC)
+    turnstile.draw()
+    answers: list[object] = []
+
+    def ask() -> None:
+        for command in (Pause(), Stop()):
+            try:
+                answers.append(client.send("1", command))
+            except CommandFailed as error:
+                answers.append(str(error))
+
+    with closing(Server(folder, inbox.connected)):
+        asker = threading.Thread(target=ask)
+        asker.start()
+        ended = turnstile.wait(Ledger(folder, store), inbox)
+        asker.join()
+    assert ended is not None
+    assert (ended.state, ended.failure) == ("stopped", None)
+    said = queued_events(folder)
+    assert said[0] == Queued(("99",), "Queued behind run 99 on GPU 0 (next in line).")
+    assert [type(event) for event in said[1:3]] == [CommandRefused, CommandReceived]
+    assert said[-1] == ended
+    assert "waits in the queue" in str(answers[0])
+    assert answers[1] == 4, "the number of the event that answers"
+
+
+def test_the_end_of_the_session_ends_it(folder: Path, store: RunStore) -> None:
+    device_queue.enter(OTHER)
+    inbox = Inbox()
+    inbox.put(Interrupted("SIGTERM"))
+    turnstile = Turnstile(folder, SPEC)
+    turnstile.draw()
+    ended = turnstile.wait(Ledger(folder, store), inbox)
+    assert ended is not None
+    assert ended.state == "stopped"
+
+
+def test_a_disk_that_takes_nothing_while_it_waits_loses_no_word(
+    folder: Path, store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Read-only for as long as it is queued; with room again all of it is there, in order."""
+    monkeypatch.setattr(ledger_module, "RETRY_SECONDS", 0.0)
+    device_queue.enter(OTHER)
+    ledger = Ledger(folder, store)
+    turnstile = Turnstile(folder, SPEC)
+    turnstile.draw()
+    store._connection.execute("PRAGMA query_only = 1")
+    device_queue.leave(OTHER)
+    assert turnstile.wait(ledger, Inbox()) is None
+    assert ledger.why_short == "it is read-only", "whoever is next is told by the same ledger"
+    assert queued_events(folder) == []
+    store._connection.execute("PRAGMA query_only = 0")
+    ledger.commit()
+    assert [event.ahead for event in queued_events(folder)] == [("99",), ()]
+
+
+def test_a_pause_without_the_devices_lets_others_in_and_the_way_back_is_said(
+    folder: Path, store: RunStore
+) -> None:
+    turnstile = Turnstile(folder, SPEC)
+    turnstile.draw()
+    turnstile.follow(RunStatus())
+    assert turnstile.come_back() == ""
+    turnstile.follow(FREED)
+    assert places() == [("1", "aside")]
+    assert device_queue.enter(OTHER) == []
+    assert turnstile.come_back() == (
+        "Run 99 uses GPU 0 now: resume this run when that one is over or paused with its GPUs "
+        "freed."
+    )
+    device_queue.leave(OTHER)
+    assert turnstile.come_back() == ""
+    turnstile.follow(FREED)  # the workers have not said yet that they go on
+    assert places() == [("1", "inside")]
+    turnstile.follow(RunStatus())
+    turnstile.follow(FREED)
+    assert places() == [("1", "aside")]
+
+
+def test_a_ticket_of_a_run_that_never_queues_is_in_the_way_of_others(
+    folder: Path, store: RunStore
+) -> None:
+    device_queue.enter(OTHER)
+    turnstile = Turnstile(folder, msgspec.structs.replace(SPEC, queue="never"))
+    turnstile.draw()
+    assert turnstile.wait(Ledger(folder, store), Inbox()) is None
+    assert places() == [("99", "inside"), ("1", "inside")]

@@ -1,0 +1,72 @@
+"""Where the runs lie and what they are called."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from engine.system import paths
+
+
+def test_the_home_is_where_the_environment_says(traindeck_home: Path) -> None:
+    assert paths.home() == traindeck_home
+    assert paths.run_folder("7") == traindeck_home / "runs" / "7"
+
+
+def test_a_relative_home_is_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(paths.HOME_VARIABLE, "here")
+    assert paths.home() == tmp_path / "here"
+
+
+def test_a_tilde_is_the_users_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    monkeypatch.setenv(paths.HOME_VARIABLE, "~/decks")
+    assert paths.home() == tmp_path / "decks"
+
+
+def test_without_a_word_it_is_the_platforms_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(paths.HOME_VARIABLE)
+    assert paths.home().is_absolute()
+    assert paths.home().name == "traindeck"
+
+
+def test_run_folders_are_numbered_and_ready(traindeck_home: Path) -> None:
+    first, second = paths.create_run_folder(), paths.create_run_folder()
+    assert [first, second] == [traindeck_home / "runs" / "1", traindeck_home / "runs" / "2"]
+    assert {entry.name for entry in first.iterdir()} == {"logs", "checkpoints"}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="POSIX permissions")
+def test_a_run_folder_is_readable_by_its_owner_only() -> None:
+    folder = paths.create_run_folder()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE(folder.parent.stat().st_mode) == 0o700
+
+
+def test_the_next_number_follows_the_largest_and_leaves_gaps_alone(traindeck_home: Path) -> None:
+    (traindeck_home / "runs" / "9").mkdir(parents=True)
+    (traindeck_home / "runs" / "10").mkdir()
+    assert paths.create_run_folder().name == "11"
+
+
+def test_a_number_that_somebody_takes_at_this_moment_is_passed_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    paths.create_run_folder()
+    monkeypatch.setattr(paths, "_numbered", lambda folder: [])  # seen just before it was made
+    assert paths.create_run_folder().name == "2"
+
+
+def test_runs_are_listed_newest_first_without_what_is_no_run(traindeck_home: Path) -> None:
+    for name in ("2", "10", "1", "0", "01", "notes", "3.old"):
+        (traindeck_home / "runs" / name).mkdir(parents=True)
+    assert paths.run_ids() == ["10", "2", "1"]
+
+
+def test_before_the_first_run_there_are_none() -> None:
+    assert paths.run_ids() == []

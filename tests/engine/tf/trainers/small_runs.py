@@ -1,0 +1,124 @@
+"""Small models under TensorFlow's strategies, several in one process: it starts slowly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from engine.runs.checkpoint_files import Position
+from engine.spec import catalog
+from engine.spec.run_spec import RunSpec
+from engine.spec.strategy import Strategy
+from engine.tf import devices, trainer
+from engine.tf.trainer import TfTrainer
+from engine.tf.trainers import central_storage
+
+NAMES = devices.configure(("cpu:0", "cpu:1"))
+MIRRORED = tf.distribute.MirroredStrategy(NAMES)
+"""TensorFlow allows one such object per process."""
+
+# The devices exist now, and TensorFlow lets nobody change them any more.
+trainer.configure = lambda names, limit=0: NAMES[: len(names)]
+central_storage.configure = trainer.configure
+
+SAMPLES, BATCH = 97, 32
+
+
+class Session:
+    """What a trainer asks its worker's session for."""
+
+    rank, world_size = 0, 1
+
+    def __init__(self, spec: RunSpec, recipe: SimpleNamespace) -> None:
+        self.spec = spec
+        self.devices = spec.slots
+        self.load_recipe = lambda: recipe
+
+    def settings_for(self, function: Callable[..., Any]) -> dict[str, Any]:
+        """None."""
+        return {}
+
+
+class Given:
+    """A strategy over devices that exist already."""
+
+    def __init__(self, strategy: Strategy) -> None:
+        self._strategy = strategy
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._strategy, name)
+
+    def build_for(self, names: list[str], spec: RunSpec) -> Any:
+        """The strategy object of this process for this kind."""
+        is_mirrored = spec.strategy == "tf/mirrored"
+        return MIRRORED if is_mirrored else tf.distribute.OneDeviceStrategy("CPU:0")
+
+
+def sgd(parameters: Any, rate: float) -> keras.optimizers.Optimizer:
+    """The optimizer of a recipe."""
+    return keras.optimizers.SGD(rate, momentum=0.9)
+
+
+def data(inputs: Any = None) -> tuple[Any, Any]:
+    """Training and validation data, with `inputs` instead of random ones."""
+    generator = np.random.RandomState(0)
+    given = generator.randn(SAMPLES, 6).astype(np.float32) if inputs is None else inputs
+    both = given, generator.randint(0, 3, SAMPLES)
+    return both, both
+
+
+def recipe(*layers: Callable[[], keras.Layer], **more: Any) -> SimpleNamespace:
+    """A recipe of a Sequential of these layers; `more` are its functions, or the `shape`."""
+
+    def model() -> keras.Model:
+        shape = more.get("shape", (6,))
+        return keras.Sequential([keras.Input(shape), *(layer() for layer in layers)])
+
+    functions = {"model": model, "datasets": data, "optimizer": sgd} | more
+    return SimpleNamespace(**functions)
+
+
+def made(kind: str, given: SimpleNamespace, **options: Any) -> TfTrainer:
+    """A trainer under the strategy `kind`; on two devices unless it is tf/single."""
+    chosen = ("cpu:0",) if kind == "tf/single" else ("cpu:0", "cpu:1")
+    wanted: dict[str, Any] = {"batch_size": BATCH, "learning_rate": 0.1, "epochs": 2}
+    spec = RunSpec(recipe="small", strategy=kind, devices=chosen, **(wanted | options))
+    session: Any = Session(spec, given)
+    strategy: Any = Given(catalog.strategy(kind))
+    central = kind == "tf/central_storage"
+    return (central_storage.CentralTrainer if central else TfTrainer)(session, strategy)
+
+
+def weights(one: TfTrainer) -> list[Any]:
+    """All variables of the model but the random streams."""
+    return [np.asarray(v, np.float64) for v in one._model.variables if v.dtype != "int32"]
+
+
+def difference(left: list[Any], right: list[Any]) -> float:
+    """The largest one between two lists of arrays."""
+    return max(float(np.abs(a - b).max()) for a, b in zip(left, right, strict=True))
+
+
+def trained(kind: str, given: SimpleNamespace, **options: Any) -> list[Any]:
+    """Weights and validation metrics after two epochs."""
+    one = made(kind, given, **options)
+    for epoch in range(2):
+        one.run_steps(Position(epoch, 0, epoch * one.steps_per_epoch), one.steps_per_epoch)
+    one.begin_validation()
+    one.validate(0, one.validation_batches)
+    return [*weights(one), np.array(list(one.end_validation().values()))]
+
+
+def copies(variable: keras.Variable) -> list[Any]:
+    """The values of a variable on every replica of `MIRRORED`."""
+    return [np.asarray(v) for v in MIRRORED.experimental_local_results(variable.value)]
+
+
+def dense(units: int, **options: Any) -> Callable[[], keras.Layer]:
+    """What makes a Dense layer."""
+    return lambda: keras.layers.Dense(units, **options)

@@ -1,0 +1,280 @@
+"""Trains small models and prints what came out, as JSON, for `test_small_trainers.py`.
+
+Run by `conftest.py` with the Keras backend tensorflow.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import tempfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from engine.runs.checkpoint_files import Position
+from engine.tf import devices
+from engine.tf.data import data_sets
+from engine.training import sample_order
+from engine.training.errors import TrainingFailed
+from tests.engine.tf.trainers.small_floats import half_precision, left_out, overflow
+from tests.engine.tf.trainers.small_runs import (
+    BATCH,
+    MIRRORED,
+    SAMPLES,
+    copies,
+    data,
+    dense,
+    difference,
+    made,
+    recipe,
+    trained,
+    weights,
+)
+
+
+def equal_to_one_device() -> dict[str, float]:
+    """Differences from one device, of models and options that go wrong easily."""
+    odd = keras.regularizers.L2(0.01)
+    words = np.random.RandomState(1).randint(0, 5, (SAMPLES, 4))
+    cases: dict[str, tuple[SimpleNamespace, dict[str, Any]]] = {
+        "regularisation": (recipe(dense(3, kernel_regularizer=odd)), {"accumulation": 3}),
+        "sparse gradients": (
+            recipe(
+                lambda: keras.layers.Embedding(5, 4),
+                keras.layers.Flatten,
+                dense(3),
+                shape=(4,),
+                datasets=lambda: data(words),
+            ),
+            {"optimizer": "adam", "accumulation": 2},
+        ),
+        "rmsprop": (
+            recipe(dense(3)),
+            {"optimizer": "rmsprop", "learning_rate": 0.01, "momentum": 0.5, "weight_decay": 0.1},
+        ),
+        "clipping by the recipe": (
+            recipe(dense(3), optimizer=lambda _, rate: keras.optimizers.SGD(rate, clipnorm=0.1)),
+            {},
+        ),
+    }
+    found = {}
+    for name, (given, options) in cases.items():
+        alone = trained("tf/single", given, **options | {"accumulation": 1})
+        for kind in ("tf/mirrored", "tf/central_storage"):
+            found[f"{name}, {kind}"] = difference(trained(kind, given, **options), alone)
+    return found
+
+
+def batch_norm() -> dict[str, Any]:
+    """Running statistics: whose they are, and that saving and restoring goes on exactly."""
+    given = recipe(dense(8), keras.layers.BatchNormalization, dense(3))
+    one, central = made("tf/mirrored", given), made("tf/central_storage", given)
+    mean = one._model.layers[1].moving_mean
+    for each in (one, central):
+        each.run_steps(Position(), 4)
+    before = copies(mean)
+    one.begin_validation()
+    after = copies(mean)
+    return {
+        "apart before": difference(before[:1], before[1:]),
+        "apart after": difference(after[:1], after[1:]),
+        "from the first": difference(before[:1], after[:1]),
+        "central from the first": difference(weights(central), weights(one)),
+    }
+
+
+def resumed() -> dict[str, float]:
+    """Differences of a training that was saved and restored from one that went on."""
+    given = recipe(
+        dense(8), keras.layers.BatchNormalization, lambda: keras.layers.Dropout(0.5), dense(3)
+    )
+    found = {}
+    for kind in ("tf/single", "tf/mirrored", "tf/central_storage"):
+        with tempfile.TemporaryDirectory() as folder:
+            one = made(kind, given, optimizer="adam", schedule="cosine", precision="fp16")
+            one.run_steps(Position(), 2)
+            one.save(Path(folder))
+            draws = random.random(), float(np.random.rand())
+            one.run_steps(Position(0, 2, 2), 2)
+            other = made(kind, given, optimizer="adam", schedule="cosine", precision="fp16")
+            other.restore(Path(folder))
+            assert draws == (random.random(), float(np.random.rand()))
+            other.run_steps(Position(0, 2, 2), 2)
+            found[kind] = difference(weights(one), weights(other))
+    return found
+
+
+def misfits() -> list[str]:
+    """What is said of checkpoints of another model, and of a file that is damaged."""
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        made("tf/single", recipe(dense(4), dense(3))).save(Path(folder))
+        others = [recipe(dense(5), dense(3)), recipe(dense(4), dense(4), dense(3))]
+        for number, other in enumerate([*others, recipe(dense(4), dense(3))]):
+            if number == len(others):
+                (Path(folder) / "state.index").write_bytes(b"nothing")
+            try:
+                made("tf/single", other).restore(Path(folder))
+            except TrainingFailed as error:
+                found.append(str(error))
+    return found
+
+
+def nonsense() -> list[str]:
+    """What is said of data sets that are none."""
+    pair = np.ones((4, 2)), np.ones(4)
+    found = []
+    for given in (
+        5,
+        (pair,),
+        (pair, iter(())),
+        (pair, (np.ones(4), 3)),
+        (pair, ([1, 2], [[1], "a"])),
+    ):
+        try:
+            data_sets(given)
+        except ValueError as error:
+            found.append(str(error))
+    return found
+
+
+def streams() -> dict[str, Any]:
+    """What every replica draws in dropout, and from `keras.random` without a seed."""
+    drawn: list[Any] = []
+
+    class Draws(keras.layers.Layer):  # type: ignore[misc]
+        def call(self, inputs: Any, training: bool = False) -> Any:
+            if training:
+                number = keras.random.uniform((), 0, 1)
+                tf.py_function(lambda x: drawn.append(float(x)), [number], [])
+            return inputs
+
+    one = made("tf/mirrored", recipe(Draws, lambda: keras.layers.Dropout(0.5), dense(3)))
+    one.run_steps(Position(), 3)
+    return {"drawn": drawn, "states": one._streams.states()}
+
+
+def compiled() -> float:
+    """Difference of a step that XLA compiled, on two replicas with uneven shares."""
+    given = recipe(dense(8), dense(3))
+    alone = trained("tf/single", given)
+    return difference(trained("tf/mirrored", given, compile=True, accumulation=2), alone)
+
+
+def asking() -> dict[str, float]:
+    """Differences from the default loss, of one whose Python asks what its tensors hold."""
+
+    def loss(outputs: Any, targets: Any) -> Any:
+        found = keras.losses.sparse_categorical_crossentropy(targets, outputs, from_logits=True)
+        if tf.reduce_max(targets) > 100:
+            found = found * 0.0
+        return found
+
+    plain, asks = recipe(dense(3)), recipe(dense(3), loss=loss)
+    return {
+        kind: difference(trained(kind, asks), trained(kind, plain))
+        for kind in ("tf/single", "tf/mirrored")
+    }
+
+
+def schedules() -> dict[str, Any]:
+    """A recipe's own learning-rate schedule, alone and beside the spec's."""
+
+    def own(parameters: Any, rate: float) -> keras.optimizers.Optimizer:
+        return keras.optimizers.SGD(keras.optimizers.schedules.ExponentialDecay(rate, 1, 0.5))
+
+    given = recipe(dense(3), optimizer=own)
+    rates = made("tf/single", given).run_steps(Position(), 3)["learning_rate"]
+    try:
+        made("tf/single", given, schedule="cosine")
+    except TrainingFailed as error:
+        return {"rates": rates, "said": str(error)}
+    return {"rates": rates, "said": ""}
+
+
+def naive() -> dict[str, float]:
+    """The loop that circulates: `strategy.run` over data that is not distributed, and the mean of
+    each replica's loss."""
+    given = recipe(dense(3), datasets=lambda: data(np.eye(SAMPLES, 6, dtype=np.float32)))
+
+    def ours(rate: float) -> list[Any]:
+        one = made("tf/mirrored", given, learning_rate=rate)
+        one.run_steps(Position(), 3)
+        return weights(one)
+
+    one = made("tf/mirrored", given)
+    model, optimizer = one._model, one._optimizer
+    order = sample_order.epoch_order(SAMPLES, 0, 0)
+
+    @tf.function
+    def step(inputs: Any, targets: Any) -> None:
+        with tf.GradientTape() as tape:
+            outputs = model(inputs, training=True)
+            loss = tf.reduce_mean(
+                keras.losses.sparse_categorical_crossentropy(targets, outputs, from_logits=True)
+            )
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+
+    for batch in range(3):
+        MIRRORED.run(step, args=one._train.batch(tf.constant(order[batch * BATCH :][:BATCH])))
+    return {
+        "from ours": difference(weights(one), ours(0.1)),
+        "from ours at twice the rate": difference(weights(one), ours(0.2)),
+    }
+
+
+def gpus() -> dict[str, Any]:
+    """What is asked of TensorFlow for GPUs that it pretends to have."""
+    seen = ["first", "second"]
+    asked: list[Any] = []
+
+    def divide(gpu: str, parts: list[Any]) -> None:
+        asked.append([gpu, *(part.memory_limit for part in parts)])
+
+    def grow(gpu: str, enabled: bool) -> None:
+        asked.append([gpu, enabled])
+
+    config = tf.config
+    with (
+        mock.patch.object(config, "get_visible_devices", return_value=seen),
+        mock.patch.object(config, "set_logical_device_configuration", divide),
+        mock.patch.object(config.experimental, "set_memory_growth", grow),
+    ):
+        names = [devices.configure(("a", "b")), devices.configure(("a", "a", "b", "b"), 512)]
+        try:
+            devices.configure(("a", "b", "c"))
+        except RuntimeError as error:
+            return {"asked": asked, "names": names, "said": str(error)}
+    return {}
+
+
+def main() -> None:
+    """Print everything."""
+    wanted = (
+        equal_to_one_device,
+        batch_norm,
+        resumed,
+        misfits,
+        nonsense,
+        streams,
+        overflow,
+        left_out,
+        half_precision,
+        compiled,
+        asking,
+        schedules,
+        naive,
+        gpus,
+    )
+    print(json.dumps({function.__name__: function() for function in wanted}))
+
+
+if __name__ == "__main__":
+    main()

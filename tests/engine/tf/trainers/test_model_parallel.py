@@ -1,0 +1,102 @@
+"""Stages on several devices: where everything lies and is computed, and what cannot be cut.
+
+What the process does that these tests look at stands in `staged_model`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.spec import catalog
+from engine.spec.recipe_file import read_recipe
+from tests.support.runs import RECIPES
+
+ROOT = Path(__file__).parents[4]
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the process found out."""
+    file = tmp_path_factory.mktemp("staged") / "found.json"
+    ended = subprocess.run(
+        [sys.executable, "-m", "tests.engine.tf.trainers.staged_model", str(file)],
+        cwd=ROOT,
+        env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    result: dict[str, Any] = json.loads(file.read_text())
+    return result
+
+
+def test_stages_train_exactly_like_the_whole_model(found: dict[str, Any]) -> None:
+    """With dropout, BatchNorm, masks, regularisation and weight decay, over two devices."""
+    assert found["staged"]["difference"] == 0.0
+
+
+def test_variables_and_their_slots_lie_with_their_stage(found: dict[str, Any]) -> None:
+    staged = found["staged"]
+    assert set(staged["variables"]) == {"CPU:0", "CPU:1"}
+    assert staged["trainable"] == sorted(staged["trainable"])
+    assert sorted(staged["slots"]) == sorted(2 * staged["trainable"])
+
+
+def test_the_way_back_and_the_update_are_computed_where_the_weights_lie(
+    found: dict[str, Any],
+) -> None:
+    """One gradient tape over all stages would compute all of it on the first device."""
+    operations = found["staged"]["operations"]
+    backward = {where for name, where in operations if name.startswith("gradient_tape")}
+    update = {where for name, where in operations if name.startswith("adam")}
+    assert backward == update == {"CPU:0", "CPU:1"}
+    last_layer = {where for name, where in operations if "/last" in name}
+    assert last_layer == {"CPU:1"}
+
+
+def test_the_largest_stage_is_as_small_as_possible(found: dict[str, Any]) -> None:
+    """Layers of 64, 64, 128, 64 and 16 parameters."""
+    assert found["sizes"] == [[336], [128, 208], [128, 128, 80]]
+
+
+def test_a_recipe_cuts_what_is_no_chain(found: dict[str, Any]) -> None:
+    assert [where for _, where in found["own"]] == ["CPU:0", "CPU:0", "CPU:1", "CPU:1"]
+
+
+@pytest.mark.parametrize(
+    ("mistake", "said"),
+    [
+        ("functional", "not a Sequential"),
+        ("few layers", "only 2 of its layers have trainable parameters"),
+        ("not a list", "must return a list of 2 layers or models"),
+        ("shared", "Stages 0 and 1 of the model share"),
+        ("foreign", "which is not in the model"),
+        ("nothing to train", "Stage 0 of the model has no trainable parameter"),
+        ("not all", "No stage of the model holds"),
+    ],
+)
+def test_what_cannot_be_cut_is_said(found: dict[str, Any], mistake: str, said: str) -> None:
+    assert said in found["refusals"][mistake]
+
+
+def test_recipes_that_cannot_be_cut_are_refused_beforehand(tmp_path: Path) -> None:
+    strategy = catalog.strategy("tf/model_parallel")
+    assert strategy.recipe_problem(read_recipe(RECIPES / "probe_keras.py")) == ""
+    recipe = tmp_path / "one_piece.py"
+    recipe.write_text("import keras\ndef model(): ...\ndef datasets(): ...\n")
+    assert "stages(model, count)" in strategy.recipe_problem(read_recipe(recipe))
+
+
+def test_the_model_is_one_replica() -> None:
+    strategy = catalog.strategy("tf/model_parallel")
+    assert strategy.replicas(("cpu:0", "cpu:1")) == 1
+    assert len(strategy.pool(("cpu:0", "cpu:1"))) == 1

@@ -1,0 +1,66 @@
+"""The line between a coordinator and the other ranks of its pool."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Client, Connection
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from engine.tf.trainers.ps_channel import Joined, Member, Members
+
+
+@pytest.fixture
+def meeting(tmp_path: Path) -> Path:
+    return tmp_path / "attempt-1.rendezvous"
+
+
+def meet(meeting: Path) -> tuple[Members, Member, Member]:
+    """A coordinator and ranks 1 and 2, whichever comes first."""
+    with ThreadPoolExecutor(3) as together:
+        first = together.submit(Member, meeting, Joined(1, 5001))
+        second = together.submit(Member, meeting, Joined(2, 5002))
+        coordinator = together.submit(Members, meeting, 2)
+        return coordinator.result(10), first.result(10), second.result(10)
+
+
+def call(meeting: Path) -> Connection:
+    """A line to the coordinator from somebody who does not know the key."""
+    pause = threading.Event()
+    while not meeting.exists():
+        pause.wait(0.01)
+    found = msgspec.json.decode(meeting.read_bytes())
+    return Client(tuple(found["address"]))
+
+
+def test_all_hear_what_the_coordinator_says(meeting: Path) -> None:
+    coordinator, first, second = meet(meeting)
+    assert coordinator.ports == {1: 5001, 2: 5002}
+    coordinator.tell([1.5, 2.0])
+    coordinator.tell([])
+    assert [first.hear(), first.hear()] == [[1.5, 2.0], []]
+    assert [second.hear(), second.hear()] == [[1.5, 2.0], []]
+    assert meeting.stat().st_mode & 0o077 == 0  # the key is nobody else's
+
+
+def test_the_end_of_the_coordinator_is_heard(meeting: Path) -> None:
+    coordinator, first, second = meet(meeting)
+    coordinator.tell([1])
+    coordinator.close()
+    first.wait_for_the_end()
+    assert second.hear() == [1]
+    with pytest.raises(ConnectionError, match="closed by peer"):
+        second.hear()
+
+
+def test_a_stranger_is_not_let_in(meeting: Path) -> None:
+    with ThreadPoolExecutor(2) as together:
+        coordinator = together.submit(Members, meeting, 1)
+        stranger = call(meeting)
+        stranger.send_bytes(b"let me in")
+        member = together.submit(Member, meeting, Joined(1, 5001))
+        coordinator.result(10).tell([7])
+        assert member.result(10).hear() == [7]

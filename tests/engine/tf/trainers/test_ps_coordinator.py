@@ -1,0 +1,116 @@
+"""Parameter servers in real runs: a coordinator, workers and a server, each a rank of the pool."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import Any
+
+import pytest
+
+from engine import client
+from engine.messages.events import Failure, RunEnded, WorkerReady, WorkerStarted
+from engine.runs.run_state import RunState
+from engine.spec import catalog
+from engine.spec.strategy import WorkerPlan
+from engine.tf.strategies.parameter_server import strategy
+from tests.support.contract import probe, validation
+from tests.support.runs import (
+    curve,
+    events,
+    is_training,
+    logs,
+    train,
+    wait_for,
+    wait_for_end,
+    wait_until_gone,
+)
+
+LONG = 10_000
+DEMANDING: dict[str, Any] = {
+    "optimizer": "adamw",
+    "learning_rate": 0.01,
+    "weight_decay": 0.1,
+    "schedule": "cosine",
+    "warmup_steps": 3,
+    "clip_norm": 0.5,
+}
+"""What counts steps: Adam's corrections, and the schedule."""
+
+OF_A_PAIR = {"coordinator": 0, "worker": 2, "parameter server": 3}
+"""A rank of each kind when there are two workers."""
+
+
+def test_every_process_is_a_rank_and_only_workers_have_devices() -> None:
+    assert strategy.pool(("a", "b", "c")) == (
+        WorkerPlan(0, (), "coordinator"),
+        WorkerPlan(1, ("a",), "worker"),
+        WorkerPlan(2, ("b",), "worker"),
+        WorkerPlan(3, ("c",), "worker"),
+        WorkerPlan(4, (), "parameter server"),
+        WorkerPlan(5, (), "parameter server"),
+    )
+    assert list(strategy.tasks(("a", "b", "c")).values()) == [
+        ("worker", 0),
+        ("worker", 1),
+        ("worker", 2),
+        ("ps", 0),
+        ("ps", 1),
+    ]
+
+
+def test_it_says_that_it_is_asynchronous() -> None:
+    assert not strategy.is_synchronous
+    assert "asynchronous" in strategy.title
+    assert "asynchronous" in strategy.summary
+
+
+def test_one_worker_trains_like_one_device() -> None:
+    """Also when each batch is computed in parts."""
+    ours = train(probe(strategy, devices=1, accumulation=3, **DEMANDING))
+    assert ours.state is RunState.FINISHED, logs(ours)
+    theirs = train(probe(catalog.strategy("tf/single"), devices=1, **DEMANDING))
+    for series in ("train/loss", "train/learning_rate", "train/gradient_norm"):
+        assert curve(ours, series)[1] == pytest.approx(curve(theirs, series)[1], abs=1e-5)
+    assert validation(ours) == pytest.approx(validation(theirs), abs=1e-5)
+    wait_until_gone(ours)
+
+
+@pytest.mark.parametrize(
+    ("role", "number", "said"),
+    [
+        ("parameter server", signal.SIGKILL, "Rank 3 (parameter server) was ended by SIGKILL"),
+        ("worker", signal.SIGSTOP, "Rank 2 (worker) on cpu:1 failed: it has not answered"),
+    ],
+)
+def test_a_rank_that_is_lost_ends_the_run_and_is_named(
+    role: str, number: signal.Signals, said: str
+) -> None:
+    """TensorFlow's coordinator waits for ever when a worker is stopped, or the last one dies."""
+    run_id = client.start(probe(strategy, devices=2, epochs=LONG))
+    wait_for(run_id, is_training)
+    # The coordinator trains with one of its workers while another is still about to say so.
+    info = wait_for(run_id, lambda info: ready(info) == {0, 1, 2, 3})
+    pids = {event.rank: event.pid for event in events(info) if isinstance(event, WorkerStarted)}
+    began = time.monotonic()
+    os.kill(pids[OF_A_PAIR[role]], number)
+    ended = wait_for_end(run_id)
+    assert time.monotonic() - began < 60, "TensorFlow itself waits for ever"
+    failure = failure_of(ended)
+    assert failure.rank == OF_A_PAIR[role]
+    assert failure.message.startswith(said)
+    wait_until_gone(ended)
+
+
+def ready(info: client.RunInfo) -> set[int]:
+    """The ranks that have said that they are there: from then on silence is noticed."""
+    return {event.rank for event in events(info) if isinstance(event, WorkerReady)}
+
+
+def failure_of(info: client.RunInfo) -> Failure:
+    """The failure of the one terminal event."""
+    assert info.state is RunState.FAILED, info.reason
+    (ended,) = [event for event in events(info) if isinstance(event, RunEnded)]
+    assert ended.failure is not None
+    return ended.failure

@@ -1,0 +1,96 @@
+"""When a checkpoint is due, with a clock of our own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from engine.runs.checkpoint_files import Manifest, Position
+from engine.spec.run_spec import RunSpec
+from engine.training.checkpoint_schedule import CheckpointPlan, lower_is_better
+
+
+def plan(
+    start: Position | None = None, saved: tuple[Manifest, ...] = (), **wishes: Any
+) -> CheckpointPlan:
+    """A plan that begins at second 1000."""
+    spec = RunSpec(recipe="r", strategy="torch/single", devices=("cpu:0",), **wishes)
+    return CheckpointPlan(spec, start or Position(), 1000.0, saved)
+
+
+def at(step: int) -> Position:
+    return Position(epoch=0, batch=step, step=step)
+
+
+def manifest(step: int, *kinds: str, **metrics: float) -> Manifest:
+    return Manifest(
+        position=at(step),
+        strategy="torch/single",
+        replicas=1,
+        saved=1.0,
+        files={},
+        kinds=kinds,
+        metrics={f"validation/{name}": value for name, value in metrics.items()},
+    )
+
+
+def test_minutes_count_from_the_last_checkpoint_whatever_its_reason() -> None:
+    every_two = plan(checkpoint_minutes=2.0)
+    assert every_two.due(at(1), 1119.9) == set()
+    assert every_two.due(at(2), 1120.0) == {"minutes"}
+    every_two.saved(1130.0)
+    assert every_two.due(at(3), 1249.0) == set()
+    assert every_two.due(at(4), 1250.0) == {"minutes"}
+
+
+def test_nothing_is_due_where_nothing_was_trained() -> None:
+    busy = plan(at(6), checkpoint_minutes=1.0, checkpoint_steps=3)
+    assert busy.due(at(6), 9999.0) == set()
+    assert busy.due(at(9), 1001.0) == {"steps"}
+
+
+def test_zero_means_never() -> None:
+    idle = plan(checkpoint_minutes=0.0)
+    idle.validated(1, {"validation/loss": 0.1})
+    assert idle.due(at(10), 1e9) == set()
+    assert idle.steps_left(7) > 1e9
+
+
+@pytest.mark.parametrize(("step", "left"), [(0, 5), (1, 4), (4, 1), (5, 5), (13, 2)])
+def test_chunks_end_where_something_is_due(step: int, left: int) -> None:
+    assert plan(checkpoint_steps=5).steps_left(step) == left
+
+
+def test_what_a_validation_makes_due_is_told_once() -> None:
+    both = plan(checkpoint_epochs=2, checkpoint_best="loss")
+    assert both.validated(2, {"validation/loss": 0.5}) == ""
+    assert both.due(at(4), 1000.0) == {"epochs", "best"}
+    assert both.due(at(5), 1000.0) == set()
+    both.validated(3, {"validation/loss": 0.5})
+    assert both.due(at(6), 1000.0) == set(), "equal is not better"
+
+
+def test_only_checkpoints_that_were_best_count_after_a_resume() -> None:
+    saved = (manifest(3, "best", loss=0.4), manifest(6, "last", loss=0.1))
+    resumed = plan(at(6), saved, checkpoint_best="loss")
+    assert resumed.metrics == {"validation/loss": 0.1}
+    resumed.validated(2, {"validation/loss": 0.41})
+    assert resumed.due(at(8), 1000.0) == set()
+    resumed.validated(3, {"validation/loss": 0.39})
+    assert resumed.due(at(12), 1000.0) == {"best"}
+
+
+@pytest.mark.parametrize(
+    ("metric", "lower"),
+    [
+        ("loss", True),
+        ("validation/loss", True),
+        ("Top1_Error", True),
+        ("perplexity", True),
+        ("accuracy", False),
+        ("f1", False),
+    ],
+)
+def test_which_way_is_better(metric: str, lower: bool) -> None:
+    assert lower_is_better(metric) is lower

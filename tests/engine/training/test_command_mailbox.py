@@ -1,0 +1,73 @@
+"""Commands on their way to a step boundary."""
+
+from __future__ import annotations
+
+import threading
+from typing import get_args
+
+import pytest
+
+from engine.messages.commands import Command, EmptyCache, Pause, Resume, SaveCheckpoint, Stop
+from engine.training.command_mailbox import Ask, Mailbox, ask_of
+
+TABLE = {
+    SaveCheckpoint(): Ask.CHECKPOINT,
+    EmptyCache(): Ask.EMPTY_CACHE,
+    Pause(): Ask.PAUSE,
+    Pause(free_devices=True): Ask.PAUSE | Ask.FREE_DEVICES,
+    Resume(): Ask.RESUME,
+    Stop(): Ask.STOP,
+    Stop(now=True): Ask.STOP,
+}
+
+
+@pytest.mark.parametrize(("command", "ask"), TABLE.items(), ids=repr)
+def test_every_command_has_its_flag(command: Command, ask: Ask) -> None:
+    assert ask_of(command) == ask
+
+
+def test_no_command_is_missing_above() -> None:
+    assert {type(command) for command in TABLE} == set(get_args(Command))
+
+
+def test_an_empty_mailbox_asks_for_nothing() -> None:
+    assert Mailbox().take() is Ask.NOTHING
+
+
+def test_what_was_posted_is_taken_once_and_together() -> None:
+    mailbox = Mailbox()
+    for command in (Pause(), SaveCheckpoint(), Pause()):
+        mailbox.post(command)
+    assert mailbox.take() == Ask.PAUSE | Ask.CHECKPOINT
+    assert mailbox.take() is Ask.NOTHING
+
+
+def test_waiting_ends_at_once_when_something_lies_there() -> None:
+    mailbox = Mailbox()
+    mailbox.post(Stop())
+    assert mailbox.wait(3600.0) is Ask.STOP
+
+
+class Telling(threading.Condition):
+    """Starts a thread at the moment in which somebody begins to wait."""
+
+    def __init__(self, thread: threading.Thread) -> None:
+        super().__init__()
+        self._thread = thread
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self._thread.start()
+        return super().wait(timeout)
+
+
+@pytest.mark.timeout(20)
+def test_waiting_ends_when_something_is_posted() -> None:
+    mailbox = Mailbox()
+    poster = threading.Thread(target=mailbox.post, args=(Resume(),))
+    mailbox._news = Telling(poster)
+    assert mailbox.wait(3600.0) is Ask.RESUME
+    poster.join()
+
+
+def test_waiting_in_vain_ends_with_nothing() -> None:
+    assert Mailbox().wait(0.0) is Ask.NOTHING

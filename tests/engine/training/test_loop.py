@@ -1,0 +1,194 @@
+"""The training loop with a trainer that only counts: what is done, said and kept."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from engine.messages.commands import SaveCheckpoint, Stop
+from engine.messages.events import (
+    CheckpointSaved,
+    EpochEnded,
+    Metrics,
+    Notice,
+    Progress,
+    TrainingEnded,
+    TrainingStarted,
+)
+from engine.runs.checkpoint_files import Position
+from engine.training import reporter
+from engine.training.errors import LossNotFinite
+from tests.support.counting import (
+    EPOCHS,
+    FIRST,
+    LAST_OF_EPOCH,
+    STEPS,
+    VALIDATIONS,
+    Moment,
+    Training,
+    everything,
+)
+
+
+def test_every_epoch_is_trained_and_validated_once_and_in_order(training: Training) -> None:
+    training.run()
+    assert training.trainer.done == everything()
+
+
+def test_chunks_of_any_length_do_the_same(tmp_path: Path) -> None:
+    """Here the pace decides, not the test."""
+    training = Training(tmp_path)
+    training.run()
+    assert training.trainer.done == everything()
+    assert [step for step, _ in training.curve("train/loss")] == list(range(1, 9))
+
+
+def test_what_a_training_says_from_beginning_to_end(training: Training) -> None:
+    said = training.run()
+    assert said[0] == TrainingStarted(
+        step=0,
+        steps_per_epoch=STEPS,
+        epochs=EPOCHS,
+        replicas=1,
+        parameters=10,
+        total_steps=STEPS * EPOCHS,
+    )
+    assert isinstance(said[-2], CheckpointSaved)
+    assert said[-1] == TrainingEnded(step=8, completed=True)
+    validation = {"validation/loss": 0.5, "validation/seen": float(VALIDATIONS)}
+    assert training.said(EpochEnded) == [
+        EpochEnded(1, 4, validation),
+        EpochEnded(2, 8, validation),
+    ]
+    assert {type(event) for event in said} == {
+        TrainingStarted,
+        Metrics,
+        Progress,
+        EpochEnded,
+        CheckpointSaved,
+        TrainingEnded,
+    }
+
+
+def test_the_loss_of_every_step_and_the_validation_of_every_epoch_are_points(
+    training: Training,
+) -> None:
+    training.run()
+    assert training.curve("train/loss") == [(step, 1 / step) for step in range(1, 9)]
+    assert training.curve("validation/loss") == [(4, 0.5), (8, 0.5)]
+    assert training.curve("validation/seen") == [(4, VALIDATIONS), (8, VALIDATIONS)]
+    assert [step for step, _ in training.curve("train/samples_per_second")] == list(range(1, 9))
+
+
+def test_progress_counts_epochs_from_one(training: Training) -> None:
+    training.run()
+    said = [(e.epoch, e.step) for e in training.said(Progress) if isinstance(e, Progress)]
+    where = list(dict.fromkeys(said))
+    assert len(said) > len(where), "also while it validates, where the step stays"
+    assert where == [(1, 1), (1, 2), (1, 3), (1, 4), (2, 5), (2, 6), (2, 7), (2, 8)]
+
+
+def test_a_finished_training_is_saved(training: Training) -> None:
+    training.run()
+    assert training.saved() == [Position(epoch=2, batch=0, step=8)]
+
+
+def test_every_figure_of_a_step_is_a_curve(training: Training) -> None:
+    training.run()
+    assert training.curve("train/learning_rate") == [(step, 0.1) for step in range(1, 9)]
+
+
+def test_a_ranks_own_figures_are_reported_seldom(
+    training: Training, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training.run()
+    assert training.curve("rank/0/batches") == [(1, 1.0)], "at once, and then every second"
+    monkeypatch.setattr(reporter, "RANK_SECONDS", 0.0)
+    often = Training(training.session.folder)
+    often.run()
+    steps, batches = zip(*often.curve("rank/0/batches"), strict=True)
+    assert steps == tuple(range(1, 9))
+    assert list(batches) == sorted(set(batches))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_loss_that_is_no_number_is_said_once(value: float, training: Training) -> None:
+    training.trainer.loss = lambda step: value if step in (3, 4, 6) else 1.0
+    training.run()
+    [notice] = training.said(Notice)
+    assert isinstance(notice, Notice)
+    assert "not a finite number since step 3:" in notice.text
+    assert len(training.curve("train/loss")) == 8, "and the training goes on"
+
+
+def test_every_episode_of_bad_losses_is_said(
+    training: Training, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reporter, "CALM_STEPS", 2)
+    training.wish(on_nan="skip")
+    training.trainer.loss = lambda step: math.nan if step in (1, 2, 4, 7) else 1.0
+    training.run()
+    texts = [notice.text for notice in training.said(Notice) if isinstance(notice, Notice)]
+    assert [text.partition(":")[0].rpartition(" ")[2] for text in texts] == ["1", "7"]
+    assert "are left out" in texts[0]
+
+
+def test_the_first_bad_step_inside_a_chunk_is_named(tmp_path: Path) -> None:
+    training = Training(tmp_path)  # chunks grow
+    training.trainer.loss = lambda step: math.nan if step >= 3 else 1.0
+    training.run()
+    [notice] = training.said(Notice)
+    assert isinstance(notice, Notice)
+    assert "since step 3:" in notice.text
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_loss_that_is_no_number_ends_the_training_if_that_is_wished(
+    value: float, training: Training
+) -> None:
+    training.wish(on_nan="stop")
+    training.trainer.loss = lambda step: value if step >= 3 else 1.0
+    training.post(FIRST, SaveCheckpoint())
+    with pytest.raises(LossNotFinite, match=f"The loss is {value} since step 3. Try a smaller"):
+        training.run()
+    assert training.trainer.done == everything()[:3]
+    assert [step for step, _ in training.curve("train/loss")] == [1, 2, 3], "also the bad one"
+    assert [position.step for position in training.saved()] == [1], "nothing was saved after it"
+    assert training.said(TrainingEnded, Notice) == []
+
+
+@pytest.mark.parametrize(
+    ("position", "expected"),
+    [
+        (Position(epoch=0, batch=3, step=3), everything()[3:]),
+        (Position(epoch=0, batch=STEPS, step=STEPS), everything()[STEPS:]),
+        (Position(epoch=1, batch=0, step=STEPS), everything(first_epoch=1)),
+    ],
+    ids=["within an epoch", "before the validation", "between epochs"],
+)
+def test_a_training_goes_on_from_a_position(
+    position: Position, expected: list[Moment], training: Training
+) -> None:
+    if position.batch == STEPS:
+        training.trainer.done.append(LAST_OF_EPOCH)  # so that the trainer knows its epoch
+        expected = [LAST_OF_EPOCH, *expected]
+    said = training.run(position)
+    assert training.trainer.done == expected
+    started, ended = said[0], said[-1]
+    assert isinstance(started, TrainingStarted)
+    assert started.step == position.step
+    assert ended == TrainingEnded(step=8, completed=True)
+    assert [step for step, _ in training.curve("train/loss")] == list(range(position.step + 1, 9))
+
+
+def test_stopping_and_going_on_does_what_going_through_does(
+    training: Training, tmp_path: Path
+) -> None:
+    training.post(("train", 1, 1), Stop())
+    training.run()
+    [position] = training.saved()
+    rest = Training(tmp_path)
+    rest.run(position)
+    assert training.trainer.done + rest.trainer.done == everything()

@@ -1,0 +1,162 @@
+"""Checkpoints that nobody asked for: when they are saved, what they say, which ones stay."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from engine.messages.commands import SaveCheckpoint, Stop
+from engine.messages.events import CheckpointSaved, Notice
+from engine.runs import checkpoint_files
+from engine.runs.checkpoint_files import Position
+from tests.support.counting import IN_VALIDATION, STEPS, Training
+
+
+def test_every_n_steps_is_at_multiples_of_n_however_long_chunks_are(tmp_path: Path) -> None:
+    training = Training(tmp_path)  # chunks grow
+    training.wish(checkpoint_steps=3)
+    training.run()
+    assert training.kinds() == {3: ("steps",), 6: ("steps",), 8: ("last",)}
+
+
+def test_a_checkpoint_is_there_only_after_the_points_before_it_are(tmp_path: Path) -> None:
+    """Else a run that goes on from it, because all its processes were killed, lacks those."""
+    training = Training(tmp_path)
+    training.wish(checkpoint_steps=3)
+    training.run()
+    assert training.session.settled == [(3, []), (6, [3]), (8, [3, 6])]
+
+
+def test_what_is_due_at_the_end_of_an_epoch_is_saved_once_after_its_validation(
+    training: Training,
+) -> None:
+    training.wish(checkpoint_steps=2, checkpoint_epochs=1, keep_checkpoints=9)
+    training.run()
+    assert training.kinds() == {
+        2: ("steps",),
+        4: ("steps", "epochs"),
+        6: ("steps",),
+        8: ("steps", "epochs", "last"),
+    }
+    assert Position(epoch=1, batch=0, step=4) in training.saved()
+    assert len(training.said(CheckpointSaved)) == 4
+
+
+def test_every_n_epochs(training: Training) -> None:
+    training.wish(checkpoint_epochs=2, epochs=5)
+    training.run()
+    assert training.kinds() == {8: ("epochs",), 16: ("epochs",), 20: ("last",)}
+
+
+def test_the_clock_counts_between_steps(training: Training) -> None:
+    training.wish(checkpoint_minutes=1e-9, keep_checkpoints=9)
+    training.run()
+    minutes = dict.fromkeys(range(1, 8), ("minutes",))
+    assert training.kinds() == minutes | {8: ("minutes", "last")}
+
+
+@pytest.mark.parametrize(
+    ("metric", "values", "best"),
+    [
+        ("loss", [0.5, 0.4, 0.6, 0.4], 2),
+        ("validation/loss", [0.5, 0.4, 0.6, 0.3], 4),
+        ("top1_error", [0.5, 0.6, math.nan, 0.7], 1),
+        ("accuracy", [0.5, 0.4, 0.6, 0.6], 3),
+        ("accuracy", [math.nan, 0.4, math.inf, 0.1], 2),
+    ],
+)
+def test_the_best_by_a_metric_is_kept_and_no_other(
+    metric: str, values: list[float], best: int, training: Training
+) -> None:
+    training.wish(checkpoint_best=metric, epochs=4)
+    name = metric.removeprefix("validation/")
+    training.trainer.validation = lambda epoch: {name: values[epoch]}
+    training.run()
+    kinds = {best * STEPS: ("best",)} | {4 * STEPS: ("best", "last") if best == 4 else ("last",)}
+    assert training.kinds() == kinds
+    info = checkpoint_files.checkpoints(training.session.folder)[0]
+    assert info.manifest.metrics[f"validation/{name}"] == values[best - 1]
+    assert info.manifest.position == Position(epoch=best, batch=0, step=best * STEPS)
+
+
+def test_the_best_so_far_survives_a_resume(training: Training, tmp_path: Path) -> None:
+    training.wish(checkpoint_best="loss", epochs=4)
+    training.trainer.validation = lambda epoch: {"loss": [0.3, 0.5][epoch]}
+    training.post(("train", 2, 0), Stop())
+    training.run()
+    assert training.kinds() == {4: ("best",), 9: ("last",)}
+
+    rest = Training(tmp_path)
+    rest.wish(checkpoint_best="loss", epochs=4)
+    rest.trainer.validation = lambda epoch: {"loss": [0.4, 0.2][epoch - 2]}
+    rest.run(Position(epoch=2, batch=1, step=9))
+    assert rest.kinds() == {9: ("last",), 16: ("best", "last")}, "0.4 was no best"
+
+
+def test_metrics_are_those_of_the_last_validation_also_after_a_resume(
+    training: Training, tmp_path: Path
+) -> None:
+    training.trainer.validation = lambda epoch: {"loss": 0.25}
+    training.post(("train", 1, 0), Stop())
+    training.run()
+    rest = Training(tmp_path)
+    rest.post(("train", 1, 1), Stop())
+    rest.run(Position(epoch=1, batch=1, step=5))
+    for info in checkpoint_files.checkpoints(tmp_path):
+        assert info.manifest.metrics["validation/loss"] == 0.25
+
+
+def test_a_metric_that_there_is_not_is_said_once_with_those_that_there_are(
+    training: Training,
+) -> None:
+    training.wish(checkpoint_best="acuracy")
+    training.trainer.validation = lambda epoch: {"loss": 0.5, "accuracy": 0.9}
+    training.run()
+    [notice] = training.said(Notice)
+    assert isinstance(notice, Notice)
+    assert "'acuracy'" in notice.text
+    assert "seen, loss, accuracy" in notice.text
+    assert training.kinds() == {8: ("last",)}
+
+
+def test_a_checkpoint_that_exists_gains_kinds_and_what_the_validation_found(
+    training: Training,
+) -> None:
+    training.wish(checkpoint_best="loss", checkpoint_epochs=1)
+    training.post(IN_VALIDATION, SaveCheckpoint())
+    training.run()
+    [info, _] = checkpoint_files.checkpoints(training.session.folder)
+    assert info.manifest.kinds == ("request", "epochs", "best")
+    assert info.manifest.position == Position(epoch=0, batch=STEPS, step=STEPS), "it stays itself"
+    assert info.manifest.metrics["validation/loss"] == 0.5
+    assert checkpoint_files.verify(info.folder) == info.manifest
+
+
+def test_older_automatic_checkpoints_go(training: Training) -> None:
+    training.wish(checkpoint_steps=1, keep_checkpoints=2, checkpoint_best="loss")
+    training.post(("train", 0, 1), SaveCheckpoint())
+    training.trainer.validation = lambda epoch: {"loss": [0.1, 0.2][epoch]}
+    training.run()
+    assert training.kinds() == {
+        2: ("request", "steps"),
+        4: ("steps", "best"),
+        7: ("steps",),
+        8: ("steps", "last"),
+    }
+    names = {path.name for path in (training.session.folder / checkpoint_files.FOLDER).iterdir()}
+    assert len(names) == 4, "and nothing is left of them"
+
+
+def test_going_on_saves_nothing_at_the_step_where_it_begins(
+    training: Training, tmp_path: Path
+) -> None:
+    training.wish(checkpoint_steps=4)
+    training.post(("train", 1, 1), Stop())
+    training.run()
+    rest = Training(tmp_path)
+    rest.wish(checkpoint_steps=4)
+    rest.run(Position(epoch=1, batch=0, step=4))
+    steps = [event.step for event in rest.said(CheckpointSaved)]  # type: ignore[union-attr]
+    assert steps == [8]

@@ -1,0 +1,162 @@
+"""What a worker says of the exception that ends it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from engine.spec.catalog import recipe as builtin_recipe
+from engine.spec.recipe_file import RecipeInfo
+from engine.training.errors import TrainingFailed
+from engine.worker.failure_report import account
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> RecipeInfo:
+    """A recipe whose line 2 raises what it is given."""
+    path = tmp_path / "mine.py"
+    path.write_text("def fail(error):\n    raise error\n")
+    return RecipeInfo(name="mine", path=str(path), builtin=False)
+
+
+def raised(error: BaseException, recipe: RecipeInfo | None = None) -> BaseException:
+    """`error`, raised by the recipe or here."""
+    names: dict[str, object] = {}
+    try:
+        if recipe:
+            exec(compile(Path(recipe.path).read_text(), recipe.path, "exec"), names)
+            names["fail"](error)  # type: ignore[operator]
+        raise error
+    except BaseException as caught:
+        return caught
+
+
+def test_an_exception_of_the_recipes_has_its_line(recipe: RecipeInfo) -> None:
+    told = account(1, recipe, raised(ValueError("no\nmore"), recipe))
+    assert (told.rank, told.message) == (1, "ValueError: no")
+    assert told.where == f"{recipe.path}:2"
+    assert "Traceback" in told.traceback
+
+
+def test_what_the_recipe_caused_further_down_has_its_line_too(recipe: RecipeInfo) -> None:
+    error = TrainingFailed("There is no memory left.")
+    error.__cause__ = raised(RuntimeError("out of memory"), recipe)
+    assert account(0, recipe, raised(error)).where == f"{recipe.path}:2"
+
+
+def test_our_own_explanations_stand_for_themselves(recipe: RecipeInfo) -> None:
+    class Ours(TrainingFailed):
+        pass
+
+    told = account(0, recipe, raised(Ours("Two sentences.\nOver two lines.")))
+    assert told.message == "Two sentences. Over two lines."
+    assert told.where == ""
+
+
+def test_a_traceback_of_another_process_is_read(recipe: RecipeInfo) -> None:
+    text = f"""Caught ValueError in DataLoader worker process 0.
+Original Traceback (most recent call last):
+  File "/somewhere/site-packages/torch/utils/data/worker.py", line 9, in loop
+  File "{recipe.path}", line 14, in __getitem__
+    return self.pick(index)
+  File "{recipe.path}", line 17, in pick
+    raise ValueError("this sample is damaged")
+  File "/somewhere/else.py", line 3, in wrapped
+ValueError: this sample is damaged
+"""
+    told = account(0, recipe, raised(ValueError(text)))
+    assert told.where == f"{recipe.path}:17"
+    assert told.message == (
+        "ValueError: this sample is damaged (Caught ValueError in DataLoader worker process 0)"
+    )
+
+
+def test_a_syntax_error_lies_where_it_is(recipe: RecipeInfo) -> None:
+    with pytest.raises(SyntaxError) as caught:
+        compile("x = (", "helper.py", "exec")
+    assert account(0, recipe, caught.value).where == "helper.py:1"
+
+
+def test_an_exception_without_words_is_named(recipe: RecipeInfo) -> None:
+    assert account(0, recipe, raised(KeyboardInterrupt())).message == "KeyboardInterrupt"
+
+
+def test_a_lost_peer_is_recognised(recipe: RecipeInfo) -> None:
+    lost = RuntimeError("[gloo] Connection closed by peer [127.0.0.1]:123")
+    assert account(0, recipe, raised(lost)).lost_peer
+    assert not account(0, recipe, raised(RuntimeError("x"))).lost_peer
+
+
+def test_what_tensorflow_raises_for_a_lost_peer_is_recognised(recipe: RecipeInfo) -> None:
+    class UnavailableError(Exception):
+        pass
+
+    assert account(0, recipe, raised(UnavailableError("whatever"))).lost_peer
+
+
+def test_the_reason_of_an_error_in_a_graph_is_said(recipe: RecipeInfo) -> None:
+    text = f"""Graph execution error:
+
+Detected at node Gather defined at (most recent call last):
+  File "{recipe.path}", line 7, in loss
+
+indices[0] = 99 is not in [0, 10)
+\t [[{{{{node Gather}}}}]] [Op:__inference_steps_1]"""
+    told = account(0, recipe, raised(RuntimeError(text)))
+    assert told.message == "RuntimeError: indices[0] = 99 is not in [0, 10)"
+    assert told.where == f"{recipe.path}:7"
+
+
+def test_files_beside_a_built_in_recipe_are_not_the_users() -> None:
+    digits = builtin_recipe("digits")
+    text = f'  File "{Path(digits.path).parent / "other.py"}", line 3'
+    assert account(0, digits, raised(ValueError(text))).where == ""
+
+
+def test_what_went_wrong_while_a_graph_was_traced_comes_after_the_code(recipe: RecipeInfo) -> None:
+    text = f"""in user code:
+
+    File "{recipe.path}", line 2, in loss  *
+        raise error
+
+    ValueError: Cannot reshape 4 elements to 15.
+
+    Arguments received by call():
+      • args=('x',)
+"""
+    told = account(0, recipe, raised(ValueError(text)))
+    assert told.message == "ValueError: Cannot reshape 4 elements to 15."
+    assert told.where == f"{recipe.path}:2"
+
+
+def test_the_first_of_several_errors_in_a_graph_is_told(recipe: RecipeInfo) -> None:
+    text = """Graph execution error:
+
+Detected at node while/Call defined at (most recent call last):
+  File "<frozen runpy>", line 198, in _run_module_as_main
+
+2 root error(s) found.
+  (0) INVALID_ARGUMENT:  Trying to access a resource.
+     [[{{node while/Call}}]]
+  (1) INVALID_ARGUMENT:  Trying to access a resource.
+"""
+    told = account(0, recipe, raised(RuntimeError(text)))
+    assert told.message == "RuntimeError: Trying to access a resource."
+
+
+def test_an_exception_that_cannot_be_printed_is_named(recipe: RecipeInfo) -> None:
+    class Broken(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no words")
+
+    told = account(0, recipe, raised(Broken(), recipe))
+    assert (told.message, told.where) == ("Broken", f"{recipe.path}:2")
+
+
+def test_what_an_exception_says_can_always_be_sent(recipe: RecipeInfo) -> None:
+    told = account(0, recipe, raised(OSError("a file \udcff " + "x" * 10_000_000), recipe))
+    assert told.message.startswith(r"OSError: a file \udcff xx")
+    assert len(msgspec.msgpack.encode(told)) < 1_000_000
+    assert told.where == f"{recipe.path}:2"

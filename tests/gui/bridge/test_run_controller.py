@@ -1,0 +1,306 @@
+"""The object that talks to the engine: nothing blocks, every outcome is a signal."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from engine import client
+from engine.client import CannotStart, CommandFailed, NoSuchRun, RunInfo
+from engine.messages.commands import Command, Pause, Stop
+from engine.runs import device_queue
+from engine.runs.device_queue import Ticket
+from engine.runs.run_state import RunState, RunStatus
+from engine.spec.run_spec import RunSpec
+from engine.spec.validation import Problem
+from engine.system.process import created
+from gui.bridge.background import Background
+from gui.bridge.run_controller import ResumeRequest, RunController
+
+SPEC = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",))
+
+
+@pytest.fixture
+def controller(qtbot: QtBot) -> Iterator[RunController]:
+    background = Background()
+    yield RunController(background)
+    background.finish()
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Command]]:
+    commands: list[tuple[str, Command]] = []
+
+    def send(run_id: str, command: Command) -> int:
+        commands.append((run_id, command))
+        return 1
+
+    monkeypatch.setattr("engine.client.send", send)
+    return commands
+
+
+def unusable(damaged: str, previous: Path | None) -> client.CheckpointUnusable:
+    error = client.CheckpointUnusable.__new__(client.CheckpointUnusable, "It is damaged.")
+    error.damaged, error.previous = damaged, previous
+    return error
+
+
+def info(state: RunState) -> RunInfo:
+    return RunInfo("7", Path("runs/7"), SPEC, RunStatus(state=state), state, "")
+
+
+def test_a_start_happens_on_another_thread_and_says_its_run(
+    controller: RunController, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[threading.Thread] = []
+
+    def start(spec: RunSpec) -> str:
+        threads.append(threading.current_thread())
+        assert spec is SPEC
+        return "7"
+
+    monkeypatch.setattr("engine.client.start", start)
+    with qtbot.waitSignal(controller.started) as said:
+        controller.start(SPEC)
+        controller.start(SPEC)  # a double click
+    assert said.args == ["7"]
+    assert len(threads) == 1
+    assert threads[0] is not threading.main_thread()
+
+
+def test_what_keeps_a_run_from_starting_is_said_field_by_field_and_it_can_be_tried_again(
+    controller: RunController, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problems = [Problem("epochs", "Too few.")]
+
+    def start(spec: RunSpec) -> str:
+        raise CannotStart(problems)
+
+    monkeypatch.setattr("engine.client.start", start)
+    for _ in range(2):
+        with qtbot.waitSignal(controller.problems) as said:
+            controller.start(SPEC)
+        assert said.args == [problems]
+
+
+def test_the_second_stop_means_now(
+    controller: RunController, qtbot: QtBot, sent: list[tuple[str, Command]]
+) -> None:
+    controller.watch("7")
+    controller.show_status(info(RunState.RUNNING))
+    controller.stop()
+    qtbot.waitUntil(lambda: len(sent) == 1)
+    controller.show_status(info(RunState.RUNNING))  # it has not heard yet
+    controller.stop()
+    qtbot.waitUntil(lambda: len(sent) == 2)
+    assert sent == [("7", Stop(now=False)), ("7", Stop(now=True))]
+
+
+def test_a_run_that_is_stopping_already_is_stopped_at_once(
+    controller: RunController, qtbot: QtBot, sent: list[tuple[str, Command]]
+) -> None:
+    controller.watch("7")
+    controller.show_status(info(RunState.STOPPING))
+    controller.stop()
+    qtbot.waitUntil(lambda: sent == [("7", Stop(now=True))])
+
+
+def test_a_resumed_run_is_stopped_gently_again(
+    controller: RunController, qtbot: QtBot, sent: list[tuple[str, Command]]
+) -> None:
+    controller.watch("7")
+    controller.stop()
+    qtbot.waitUntil(lambda: len(sent) == 1)
+    controller.show_status(info(RunState.STOPPED))
+    controller.show_status(info(RunState.RUNNING))
+    controller.stop()
+    qtbot.waitUntil(lambda: len(sent) == 2)
+    assert sent[1] == ("7", Stop(now=False))
+
+
+def test_a_refused_command_is_said_in_its_sentence(
+    controller: RunController, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def send(run_id: str, command: Command) -> int:
+        raise CommandFailed("The run is over.")
+
+    monkeypatch.setattr("engine.client.send", send)
+    controller.watch("7")
+    for ask in (
+        controller.pause,
+        controller.pause_and_free,
+        controller.resume_paused,
+        controller.save_checkpoint,
+        controller.empty_cache,
+        controller.stop,
+    ):
+        with qtbot.waitSignal(controller.failed) as said:
+            ask()
+        assert said.args == ["The run is over."]
+
+
+def test_a_pause_may_free_the_gpus(
+    controller: RunController, qtbot: QtBot, sent: list[tuple[str, Command]]
+) -> None:
+    controller.watch("7")
+    controller.pause_and_free()
+    qtbot.waitUntil(lambda: sent == [("7", Pause(free_devices=True))])
+
+
+ASKED = ResumeRequest("7", Path("step-20"))
+
+
+@pytest.fixture
+def resumed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What the engine was asked to resume; what a test appends first is raised instead."""
+    calls: list[Any] = []
+
+    def resume(run_id: str, checkpoint: Path | None = None, spec: RunSpec | None = None) -> None:
+        if calls and isinstance(calls[0], Exception):
+            raise calls.pop(0)
+        calls.append((run_id, checkpoint, spec))
+
+    monkeypatch.setattr("engine.client.resume", resume)
+    return calls
+
+
+def test_a_run_goes_on_as_it_was_asked_to(
+    controller: RunController, qtbot: QtBot, resumed: list[Any]
+) -> None:
+    for asked in (ASKED, ASKED._replace(spec=SPEC)):
+        with qtbot.waitSignal(controller.started) as said:
+            controller.resume(asked)
+        assert said.args == ["7"]
+    assert resumed == [("7", Path("step-20"), None), ("7", Path("step-20"), SPEC)]
+
+
+def test_a_damaged_checkpoint_is_named_with_the_one_before_it(
+    controller: RunController, qtbot: QtBot, resumed: list[Any]
+) -> None:
+    resumed.append(unusable("step-20", Path("step-10")))
+    with qtbot.waitSignal(controller.checkpoint_unusable) as said:
+        controller.resume(ASKED)
+    assert said.args == [ASKED, "step-20", Path("step-10")]
+    with qtbot.waitSignal(controller.started):
+        controller.resume(ASKED._replace(checkpoint=Path("step-10")))
+
+
+def test_why_a_run_cannot_go_on_is_said_in_sentences(
+    controller: RunController, qtbot: QtBot, resumed: list[Any]
+) -> None:
+    for error in (
+        unusable("step-20", None),
+        CannotStart([Problem("", "It is damaged.")]),
+        NoSuchRun("It is damaged."),
+    ):
+        resumed.append(error)
+        with qtbot.waitSignal(controller.resume_refused) as said:
+            controller.resume(ASKED)
+        assert said.args == ["7", "It is damaged."]
+
+
+def test_a_new_run_may_go_on_in_its_place(
+    controller: RunController, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.client.resume_as_new", lambda *asked: f"8 for {asked}")
+    with qtbot.waitSignal(controller.started) as said:
+        controller.resume(ASKED._replace(spec=SPEC, as_new=True))
+    assert said.args == [f"8 for {('7', Path('step-20'), SPEC)}"]
+
+
+def test_what_is_wrong_with_changed_settings_is_told_by_field(
+    controller: RunController, qtbot: QtBot, resumed: list[Any]
+) -> None:
+    resumed.append(CannotStart([Problem("epochs", "Too few.")]))
+    with qtbot.waitSignal(controller.problems) as said:
+        controller.resume(ASKED._replace(spec=SPEC))
+    assert said.args == [[Problem("epochs", "Too few.")]]
+
+
+def test_the_checkpoints_of_a_run_are_listed(
+    controller: RunController, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.client.look", lambda run_id: f"run {run_id}")
+    monkeypatch.setattr("engine.client.run_checkpoints", lambda run_id: [run_id])
+    with qtbot.waitSignal(controller.checkpoints_listed) as said:
+        controller.list_checkpoints("7")
+    assert said.args == ["run 7", ["7"]]
+
+
+def test_without_a_run_nothing_is_asked(
+    controller: RunController, sent: list[tuple[str, Command]]
+) -> None:
+    controller.stop()
+    controller.pause()
+    assert not sent
+
+
+def test_an_unknown_error_is_not_swallowed(
+    controller: RunController, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(spec: RunSpec) -> str:
+        raise ZeroDivisionError("a mistake in the program")
+
+    monkeypatch.setattr("engine.client.start", start)
+    with qtbot.captureExceptions() as caught:
+        controller.start(SPEC)
+        qtbot.waitUntil(lambda: len(caught) == 1)
+    assert caught[0][0] is ZeroDivisionError
+
+
+def test_the_runs_are_listed_newest_first(
+    controller: RunController, qtbot: QtBot, record: Callable[..., Any]
+) -> None:
+    record().begin()
+    record().begin()
+    with qtbot.waitSignal(controller.runs_listed) as said:
+        controller.refresh_runs()
+        controller.refresh_runs()
+    assert [info.id for info in said.args[0]] == ["2", "1"]
+
+
+def test_a_look_that_is_asked_for_during_another_one_follows_it(
+    controller: RunController, qtbot: QtBot, record: Callable[..., Any]
+) -> None:
+    record().begin()
+    said: list[int] = []
+    controller.runs_listed.connect(lambda infos: said.append(len(infos)))
+    controller.glance_at_runs()
+    record().begin()
+    controller.refresh_runs()
+    qtbot.waitUntil(lambda: len(said) == 2)
+    assert said[1] == 2
+
+
+def test_the_window_begins_with_the_newest_active_run(
+    controller: RunController, qtbot: QtBot, record: Callable[..., Any]
+) -> None:
+    for _ in range(3):
+        record().begin()
+    with qtbot.waitSignal(controller.first_found) as said:
+        controller.find_first()
+    assert said.args == ["3"]
+    pid = os.getpid()
+    device_queue.enter(Ticket("2", pid, created(pid), (), ()))
+    with qtbot.waitSignal(controller.first_found) as said:
+        controller.find_first()
+    assert said.args == ["2"]
+
+
+def test_a_queued_run_is_moved_and_a_move_that_makes_no_sense_is_said(
+    controller: RunController, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with qtbot.waitSignal(controller.failed) as said:
+        controller.move("7", "up")
+    assert said.args == ["Run 7 does not wait in the queue."]
+    moves: list[tuple[str, str]] = []
+    monkeypatch.setattr("engine.runs.device_queue.move", lambda *move: moves.append(move))
+    with qtbot.waitSignal(controller.runs_listed):
+        controller.move("7", "first")
+    assert moves == [("7", "first")]

@@ -1,0 +1,147 @@
+"""The sampling helper's owner, against helpers that the tests make up."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from pytestqt.qtbot import QtBot
+
+from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
+from gui.bridge.telemetry_reader import TelemetryReader
+
+CPU = DeviceSnapshot(id="cpu", kind="cpu", label="CPU", name="x")
+SNAPSHOT = Snapshot(time=1000.0, devices=(CPU,))
+LINE = msgspec.json.encode(SNAPSHOT).decode()
+
+
+def helper(tmp_path: Path, body: str) -> tuple[str, str]:
+    """Arguments for a Python helper that says one snapshot and then does `body`."""
+    path = tmp_path / "helper.py"
+    path.write_text(f"import sys\nprint('noise')\nprint({LINE!r}, flush=True)\n{body}\n")
+    return ("-u", str(path))
+
+
+@pytest.fixture
+def heard() -> list[Any]:
+    return []
+
+
+def test_each_line_is_a_snapshot_and_noise_is_none(
+    tmp_path: Path, qtbot: QtBot, heard: list[Any]
+) -> None:
+    reader = TelemetryReader(helper(tmp_path, "sys.stdin.read()"))
+    reader.snapshot.connect(heard.append)
+    with qtbot.waitSignal(reader.snapshot, timeout=10_000):
+        reader.start()
+    assert heard == [SNAPSHOT]
+    reader.stop()
+
+
+def test_silence_is_said_with_the_time_of_the_last_word(tmp_path: Path, qtbot: QtBot) -> None:
+    reader = TelemetryReader(helper(tmp_path, "sys.stdin.read()"), stale_after=0.3)
+    reader.start()
+    with qtbot.waitSignal(reader.snapshot, timeout=10_000):
+        pass
+    with qtbot.waitSignal(reader.stale, timeout=10_000) as said:
+        pass
+    assert said.args == [1000.0]
+    reader.stop()
+
+
+def test_a_helper_that_dies_is_started_again_but_not_at_once(
+    tmp_path: Path, qtbot: QtBot, heard: list[Any]
+) -> None:
+    reader = TelemetryReader(helper(tmp_path, "sys.exit(3)"), stale_after=0.05, restart_after=0.8)
+    times: list[float] = []
+    reader.snapshot.connect(lambda _: times.append(time.monotonic()))
+    reader.start()
+    begin = time.monotonic()
+    qtbot.waitUntil(lambda: len(times) >= 2, timeout=20_000)
+    assert times[1] - begin >= 0.8
+    reader.stop()
+
+
+def test_a_helper_that_hangs_is_ended_and_started_again(tmp_path: Path, qtbot: QtBot) -> None:
+    hang = "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(600)"
+    reader = TelemetryReader(helper(tmp_path, hang), stale_after=0.1, restart_after=0.3)
+    heard: list[object] = []
+    reader.snapshot.connect(heard.append)
+    reader.start()
+    qtbot.waitUntil(lambda: len(heard) >= 2, timeout=20_000)
+    reader.stop()
+
+
+def test_the_helper_ends_with_the_window(tmp_path: Path, qtbot: QtBot) -> None:
+    goodbye = tmp_path / "goodbye"
+    body = f"sys.stdin.read()\nopen({str(goodbye)!r}, 'w').close()"
+    reader = TelemetryReader(helper(tmp_path, body))
+    with qtbot.waitSignal(reader.snapshot, timeout=10_000):
+        reader.start()
+    reader.stop()
+    assert goodbye.exists()
+
+
+ECHO = f"""
+import json
+said = json.loads({LINE!r})
+for line in sys.stdin:
+    said["gpu_note"] += line
+    print(json.dumps(said), flush=True)
+"""
+"""A helper that answers each request with a snapshot whose note is all requests so far."""
+
+
+def test_the_helper_hears_whether_somebody_looks_and_at_which_gpu(
+    tmp_path: Path, qtbot: QtBot
+) -> None:
+    reader = TelemetryReader(helper(tmp_path, ECHO))
+    notes: list[str] = []
+    reader.snapshot.connect(lambda snapshot: notes.append(snapshot.gpu_note))
+    reader.set_detail("GPU-a")  # nobody listens yet: it is said when somebody does
+    reader.start()
+    asked = '{"watching":true}\n{"detail":"GPU-a"}\n'
+    qtbot.waitUntil(lambda: asked in notes, timeout=10_000)
+    reader.set_watching(False)
+    asked += '{"watching":false}\n{"detail":"GPU-a"}\n'
+    qtbot.waitUntil(lambda: asked in notes, timeout=10_000)
+    reader.set_detail("")
+    asked += '{"watching":false}\n{"detail":""}\n'
+    qtbot.waitUntil(lambda: asked in notes, timeout=10_000)
+    reader.stop()
+
+
+def test_the_successor_of_a_helper_hears_the_same(tmp_path: Path, qtbot: QtBot) -> None:
+    body = "print(sys.stdin.readline() and sys.stdin.readline(), file=open('heard', 'a'))"
+    body = body.replace("'heard'", repr(str(tmp_path / "heard")))
+    reader = TelemetryReader(helper(tmp_path, body), stale_after=0.05, restart_after=0.3)
+    reader.set_detail("GPU-a")
+    reader.start()
+
+    def twice() -> bool:
+        path = tmp_path / "heard"
+        return path.exists() and path.read_text().count('{"detail":"GPU-a"}') >= 2
+
+    qtbot.waitUntil(twice, timeout=20_000)
+    reader.stop()
+
+
+def test_figures_that_come_seldom_because_nobody_looks_are_not_old(
+    tmp_path: Path, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gui.bridge.telemetry_reader.SELDOM", 600.0)
+    reader = TelemetryReader(helper(tmp_path, "sys.stdin.read()"), stale_after=0.2)
+    reader.set_watching(False)
+    with qtbot.waitSignal(reader.snapshot, timeout=10_000):
+        reader.start()
+    with qtbot.waitSignal(reader.stale, timeout=1000, raising=False) as said:
+        pass
+    assert not said.signal_triggered
+    begin = time.monotonic()
+    with qtbot.waitSignal(reader.stale, timeout=10_000):
+        reader.set_watching(True)  # the helper is given its time for an answer
+    assert time.monotonic() - begin >= 0.2
+    reader.stop()

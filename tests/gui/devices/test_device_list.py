@@ -1,0 +1,146 @@
+"""The list of devices: what each row paints, and how it is reached and opened."""
+
+from __future__ import annotations
+
+import time
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from engine.telemetry.memory_attribution import Worker, memory_uses
+from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
+from gui.devices.device_list import DeviceList
+from gui.style.theme import DARK
+from tests.gui.devices.device_lists import colours, devices, gpu, snapshot
+from tests.support.device_states import GIB, TIME, process
+
+__all__ = ["devices"]
+
+
+def test_a_row_is_painted_in_its_colour_and_says_its_figures(devices: DeviceList) -> None:
+    devices.show_snapshot(snapshot(gpu(0), gpu(1)))
+    assert DARK.cycle[0] in colours(devices, "GPU-0")
+    assert DARK.cycle[1] in colours(devices, "GPU-1")
+    spoken = devices.row("GPU-1").accessibleName()
+    assert spoken == "GPU 1 NVIDIA H100, utilisation 90 %, memory 40.0 of 80.0 GiB"
+    assert "300 W" in devices.row("GPU-1").toolTip()
+
+
+def test_many_gpus_get_one_line_each(devices: DeviceList) -> None:
+    cpu = DeviceSnapshot(id="cpu", kind="cpu", label="CPU", name="EPYC", utilisation=3.0)
+    devices.show_snapshot(snapshot(cpu, *(gpu(n) for n in range(4))))
+    tall = devices.row("GPU-0").height()
+    devices.show_snapshot(snapshot(cpu, *(gpu(n) for n in range(5))))
+    assert devices.row("GPU-0").height() == devices.row("cpu").height() < tall / 2
+    assert devices.row("cpu").accessibleName() == "EPYC, utilisation 3 %, memory n/a"
+
+
+def test_the_cpu_beside_gpus_is_one_quiet_line(devices: DeviceList) -> None:
+    cpu = DeviceSnapshot(id="cpu", kind="cpu", label="CPU", name="EPYC", utilisation=50.0)
+    devices.show_snapshot(snapshot(cpu))
+    tall = devices.row("cpu").height()
+    assert DARK.cycle[0] in colours(devices, "cpu")
+    devices.show_snapshot(snapshot(cpu, gpu(0)))
+    assert devices.row("cpu").height() < tall / 2
+    assert not colours(devices, "cpu") & set(DARK.cycle)
+
+
+def test_the_smallest_bar_is_still_a_bar(devices: DeviceList) -> None:
+    devices.show_snapshot(snapshot(gpu(0, 0, utilisation=0.2)))
+    QApplication.processEvents()
+    image = devices.row("GPU-0").grab().toImage()
+    wanted = QColor(DARK.cycle[0])
+    inked = [
+        (x, y) for x in range(30, 150) for y in range(18, 34) if image.pixelColor(x, y) == wanted
+    ]
+    assert len({x for x, _ in inked}) >= 2
+    assert len({y for _, y in inked}) >= 4
+
+
+def test_the_reason_for_no_gpu_is_told(devices: DeviceList) -> None:
+    devices.show_snapshot(snapshot(note="No NVIDIA driver answers."))
+    assert devices.gpu_note.isVisible()
+    assert devices.gpu_note.text() == "No NVIDIA driver answers."
+    devices.show_snapshot(snapshot(gpu(0)))
+    assert not devices.gpu_note.isVisible()
+
+
+def test_the_last_minute_is_a_curve_with_gaps(devices: DeviceList) -> None:
+    def sparkline() -> int:
+        QApplication.processEvents()
+        row = devices.row("GPU-0")
+        image = row.grab().toImage()
+        wanted = QColor(DARK.cycle[0])
+        return sum(
+            abs(image.pixelColor(x, y).red() - wanted.red()) < 60
+            and abs(image.pixelColor(x, y).blue() - wanted.blue()) < 60
+            for x in range(row.width() - 72, row.width())
+            for y in range(24, row.height())
+        )
+
+    begin = time.time()
+
+    def show(seconds: range, utilisation: float | None) -> None:
+        for second in seconds:
+            devices.show_snapshot(
+                Snapshot(time=begin + second, devices=(gpu(0, utilisation=utilisation),))
+            )
+
+    show(range(120), 50.0)
+    whole = sparkline()
+    show(range(120, 180), None)
+    assert 0 < sparkline() < 0.7 * whole
+    show(range(180, 300), 50.0)
+    assert sparkline() == whole
+    show(range(360, 362), 50.0)
+    assert 0 < sparkline() < 0.7 * whole  # nobody sampled for a minute
+
+
+def test_every_row_is_reached_by_tab_and_opened_by_enter(devices: DeviceList, qtbot: QtBot) -> None:
+    devices.show_snapshot(snapshot(gpu(0), gpu(1)))
+    devices.activateWindow()
+    first, second = devices.row("GPU-0"), devices.row("GPU-1")
+    first.setFocus()
+    qtbot.waitUntil(first.hasFocus)
+    plain = second.grab().toImage()
+    QTest.keyClick(first, Qt.Key.Key_Tab)
+    assert second.hasFocus()
+    assert second.grab().toImage() != plain  # the ring of the focus
+    with qtbot.waitSignal(devices.detail_wanted) as wanted:
+        QTest.keyClick(second, Qt.Key.Key_Return)
+    assert wanted.args == ["GPU-1"]
+    assert devices.detail.isVisible()
+    assert devices.detail.windowTitle() == "GPU 1 NVIDIA H100"
+    QTest.keyClick(second, Qt.Key.Key_Up)
+    assert first.hasFocus()
+
+
+def test_a_click_opens_the_details_and_closing_them_is_told(
+    devices: DeviceList, qtbot: QtBot
+) -> None:
+    devices.show_snapshot(snapshot(gpu(0)))
+    with qtbot.waitSignal(devices.detail_wanted) as wanted:
+        QTest.mouseClick(devices.row("GPU-0"), Qt.MouseButton.LeftButton)
+    assert wanted.args == ["GPU-0"]
+    devices.show_snapshot(snapshot(gpu(0, utilisation=12.0)))
+    assert devices.detail.value("Utilisation").text() == "12 %"
+    with qtbot.waitSignal(devices.detail_wanted) as wanted:
+        devices.detail.close()
+    assert wanted.args == [""]
+
+
+def test_the_bar_shows_who_uses_the_memory(devices: DeviceList) -> None:
+    worker = Worker("digits", 0, 10, TIME - 3599, ("GPU-0",), 20.0 * GIB, 26.0 * GIB)
+    device = gpu(0, 40, processes=(process(10, 28), process(4242, 11.8)))
+    devices.show_snapshot(snapshot(device))
+    before = colours(devices, "GPU-0")
+    devices.show_uses(memory_uses([device], [worker]))
+    row = devices.row("GPU-0")
+    assert colours(devices, "GPU-0") != before
+    assert DARK.other in colours(devices, "GPU-0")
+    assert "python of guest (pid 4242): 11.8 GiB" in row.toolTip()
+    assert "pid 10): 28.0 GiB (tensors 20.0, cache 6.0, context 2.0)" in row.toolTip()
+    assert row.accessibleName().endswith("busy: python of guest, 11.8 GiB")

@@ -1,0 +1,162 @@
+"""The horizontal axis: steps, epochs, time of training and the clock, also after a resume."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+import pytest
+
+from engine.messages.events import (
+    Alarm,
+    AttemptStarted,
+    CheckpointSaved,
+    Event,
+    Paused,
+    Resumed,
+    Rewound,
+    RunEnded,
+    TrainingStarted,
+    WorkerStarted,
+)
+from engine.runs.store_reader import StoredEvent
+from gui.plots.data.run_timeline import MarkerKind, RunCourse
+from gui.plots.data.x_axis import XKind, hours
+from gui.plots.plot import time_ticks
+from gui.plots.plot.axes import Axis
+
+T = 1_700_000_000.0
+
+
+def course(*events: tuple[float, Event]) -> RunCourse:
+    made = RunCourse()
+    made.take(StoredEvent(seq, T + at, event) for seq, (at, event) in enumerate(events))
+    return made
+
+
+def started(step: int, per_epoch: int = 100) -> TrainingStarted:
+    return TrainingStarted(step, per_epoch, 10, 1, parameters=1)
+
+
+def places(course: RunCourse, kind: XKind, steps: list[float], times: list[float]) -> list[float]:
+    found = course.scale(kind).x(np.array(steps), T + np.array(times))
+    return [float(place) for place in found]
+
+
+RESUMED = course(
+    (0, AttemptStarted(1, 1, 0.0)),
+    (5, started(0)),
+    (65, CheckpointSaved("checkpoints/step60", 60, 1, 1, 0.1)),
+    (105, RunEnded("stopped", "")),
+    (1000, AttemptStarted(2, 1, 0.0)),
+    (1001, WorkerStarted(0, 1, ())),
+    (1010, Rewound(60, "step60")),
+    (1020, started(60, per_epoch=50)),
+)
+
+
+def test_time_of_training_leaves_out_what_lies_between_two_attempts() -> None:
+    assert places(RESUMED, XKind.RELATIVE, [0] * 4, [5, 65, 1020, 1050]) == [0, 60, 100, 130]
+    assert places(RESUMED, XKind.RELATIVE, [0, 0], [500, 2]) == [100, 0]
+    assert places(RESUMED, XKind.WALL, [0, 0], [5, 1020]) == [T + 5, T + 1020]
+
+
+def test_a_run_that_was_cut_off_is_down_from_its_last_sign_of_life() -> None:
+    cut = course(
+        (0, AttemptStarted(1, 1, 0.0)),
+        (5, started(0)),
+        (65, CheckpointSaved("step60", 60, 1, 1, 0.1)),
+        (1000, AttemptStarted(2, 1, 0.0)),
+        (1010, RunEnded("failed", "It did not even begin.")),
+        (2000, AttemptStarted(3, 1, 0.0)),
+        (2010, started(60)),
+    )
+    assert places(cut, XKind.RELATIVE, [0, 0], [65, 2015]) == [60, 65]
+
+
+def test_epochs_go_on_where_their_length_changes() -> None:
+    assert places(RESUMED, XKind.EPOCH, [0, 50, 60, 85], [0] * 4) == pytest.approx(
+        [0, 0.5, 0.6, 1.1]
+    )
+
+
+def test_without_a_start_points_have_no_place_in_epochs_or_time() -> None:
+    empty = course()
+    assert places(empty, XKind.STEP, [7], [0]) == [7]
+    assert all(map(math.isnan, places(empty, XKind.EPOCH, [7], [0])))
+    assert all(map(math.isnan, places(empty, XKind.RELATIVE, [7], [0])))
+
+
+def test_what_happened_becomes_markers_and_lost_checkpoints_lose_theirs() -> None:
+    made = course(
+        (0, AttemptStarted(1, 1, 0.0)),
+        (5, started(0)),
+        (10, Alarm("gpu", "hot", "GPU 0 is too hot.", True)),
+        (11, Alarm("gpu", "hot", "GPU 0 is fine.", False)),
+        (20, Paused(15)),
+        (50, Resumed(15)),
+        (65, CheckpointSaved("checkpoints/a", 60, 1, 1, 0.1)),
+        (95, CheckpointSaved("checkpoints/b", 90, 1, 1, 0.1)),
+        (1000, AttemptStarted(2, 1, 0.0)),
+        (1010, Rewound(60, "a")),
+        (1020, started(60)),
+    )
+    assert [(marker.kind, marker.time - T) for marker in made.markers] == [
+        (MarkerKind.ALARM, 10),
+        (MarkerKind.PAUSE, 50),
+        (MarkerKind.CHECKPOINT, 65),
+        (MarkerKind.RESTART, 1020),
+    ]
+    assert "pause of 0:00:30" in made.markers[1].text
+    assert "Resumed at step 60 after" in made.markers[3].text
+
+
+def test_places_are_said_with_their_step() -> None:
+    assert RESUMED.scale(XKind.STEP).words(50, 50) == "step 50 · epoch 0.5"
+    assert RESUMED.scale(XKind.EPOCH).words(1.1, 85) == "epoch 1.10 · step 85"
+    assert RESUMED.scale(XKind.RELATIVE).words(3725, 1200) == "1:02:05 · step 1,200"
+    clock = RESUMED.scale(XKind.WALL).words(T, math.nan)
+    assert clock == time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(T))
+
+
+def test_durations() -> None:
+    assert hours(59.6) == "0:01:00"
+    assert hours(-61) == "−0:01:01"
+    assert hours(100 * 3600) == "100:00:00"
+    assert time_ticks.duration(0.25, 0.05) == "0.25 s"
+    assert time_ticks.duration(3 * 86_400, 86_400) == "3 d"
+
+
+@pytest.mark.parametrize(
+    ("width", "most", "expected"),
+    [(1, 5, 0.2), (9, 5, 2), (100, 5, 30), (3600, 5, 900), (86_400, 5, 21_600), (1e6, 4, 604_800)],
+)  # fmt: skip
+def test_ticks_of_time_are_round(width: float, most: int, expected: float) -> None:
+    assert time_ticks.spacing(width, most) == pytest.approx(expected)
+
+
+def test_a_wall_clock_counts_from_midnight_and_says_the_day(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TZ", "Asia/Kolkata")  # five hours and a half
+    time.tzset()
+    try:
+        midnight = time.mktime((2026, 10, 5, 0, 0, 0, 0, 0, -1))
+        found = time_ticks.ticks(midnight - 4000, midnight + 8000, 3600.0, wall=True)
+        labels = [time_ticks.clock(tick, 3600.0) for tick in found]
+        assert labels == ["23:00", "5 Oct", "01:00", "02:00"]
+        assert time_ticks.clock(midnight + 90.5, 0.5) == "00:01:30.5"
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_the_axis_speaks_of_what_it_counts(qapp: object) -> None:
+    axis = Axis("bottom")
+    axis.set_kind(XKind.RELATIVE)
+    ((every, values),) = axis.tickValues(0, 7200, 500)
+    labels = axis.tickStrings(values, 1.0, every)
+    assert labels == ["0:00:00", "0:30:00", "1:00:00", "1:30:00", "2:00:00"]
+    axis.set_kind(XKind.EPOCH)
+    assert axis.tickStrings([0.5, 2.0], 1.0, 0.5) == ["0.5", "2"]

@@ -1,0 +1,143 @@
+"""Zooming into a long curve brings its points; markers say what they stand for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QPoint
+from PySide6.QtGui import QHelpEvent
+from PySide6.QtWidgets import QApplication, QToolTip
+from pytestqt.qtbot import QtBot
+
+from engine.messages.events import AttemptStarted, CheckpointSaved, Metrics, Points, TrainingStarted
+from engine.runs.store_reader import RunReader, StoredEvent
+from gui.bridge.background import Background
+from gui.bridge.store_reader import StoreReader
+from gui.compare.comparison_plots import ComparisonPlots
+from gui.plots.data.x_axis import XKind
+from gui.plots.panel.run_plots import PlotGrid
+from gui.plots_controller import PlotDesk
+from gui.style.theme import DARK
+from tests.gui.plots.conftest import paint
+from tests.gui.points import points_of
+
+COUNT = 60_000
+
+
+@pytest.fixture
+def long_run(record: Callable[..., Any]) -> Any:
+    """A run whose loss is its step, except for one spike."""
+    run = record()
+    run.begin()
+    values = np.arange(1.0, COUNT + 1)
+    values[30_000] = -1e6
+    steps = list(range(1, COUNT + 1))
+    begin = time.time() + 1
+    run.add(Metrics(begin, begin + COUNT, [Points("train/loss", steps, values.tolist())]))
+    return run
+
+
+@pytest.fixture
+def background() -> Iterator[Background]:
+    made = Background()
+    yield made
+    made.finish()
+
+
+def test_a_window_of_a_series_is_exact_or_keeps_its_spikes(long_run: Any) -> None:
+    with RunReader(long_run.folder) as reader:
+        exact = reader.window("train/loss", 100, 200)
+        assert exact.rough is None
+        assert list(exact.step) == list(range(99, 202))
+        assert list(exact.value) == list(exact.step)
+        blocks = reader.window("train/loss", 20_001, 50_000, most=1000)
+        assert blocks.rough is not None
+        assert len(blocks.step) <= 1100
+        assert blocks.step[0] <= 20_000
+        assert blocks.step[-1] >= 50_001
+        assert blocks.value.min() == -1e6
+        assert len(reader.window("nothing", 1, 2).step) == 0
+        together = np.concatenate([part.step for part in reader.batches("train/loss", 7000)])
+    assert np.array_equal(together, np.arange(1, COUNT + 1))
+
+
+@pytest.mark.parametrize("kind", [XKind.STEP, XKind.RELATIVE])
+def test_zooming_in_fetches_every_point_in_the_background(
+    long_run: Any, background: Background, qtbot: QtBot, kind: XKind
+) -> None:
+    reader, grid, compared = StoreReader(), PlotGrid(DARK), ComparisonPlots(DARK)
+    qtbot.addWidget(grid)
+    qtbot.addWidget(compared)
+    grid.bar.slider.setValue(0)
+    desk = PlotDesk(grid, compared, reader, background)
+    grid.resize(1000, 700)
+    grid.show()
+    desk.watch(long_run.id)
+    reader.watch(long_run.id)
+    grid.bar.x_buttons[kind].click()
+    asked: list[str] = []
+    grid.finer_wanted.connect(lambda series, *_: asked.append(series))
+    paint(grid)
+    assert not asked
+    loss = grid.plot("Loss")
+    curve = loss.curves["train"]
+    first, last = curve.series.x_range() or (0.0, 0.0)
+    x = first + (last - first) * 0.1234
+    narrow = (last - first) / 500
+    with qtbot.waitSignal(desk.finer.finer):
+        loss.canvas.show_x((x, x + narrow))
+        grid.set_follow(False)
+        paint(grid)
+    paint(grid)
+    assert curve.step_at(x + narrow / 2) == curve.value_at(x + narrow / 2)
+    before = len(asked)
+    loss.canvas.show_x((x + narrow / 4, x + narrow))
+    paint(grid)
+    assert len(asked) == before
+    reader.watch(None)
+
+
+def test_a_marker_says_what_it_stands_for_and_can_be_hidden(
+    grid: PlotGrid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grid.add_points("train/loss", points_of(np.arange(100.0), np.arange(100.0), np.arange(100.0)))
+    grid.take_events(
+        [
+            StoredEvent(1, 0.0, AttemptStarted(1, 1, 0.0)),
+            StoredEvent(2, 0.0, TrainingStarted(0, 50, 2, 1, parameters=1)),
+            StoredEvent(3, 60.0, CheckpointSaved("checkpoints/step50", 50, 1, 1, 0.1)),
+        ]
+    )
+    said: list[str] = []
+    monkeypatch.setattr(QToolTip, "showText", lambda _, text: said.append(text))
+    canvas = grid.plot("Loss").canvas
+
+    def point_at(place: float) -> str:
+        paint(grid)
+        (x0, x1), _ = canvas.area.viewRange()
+        pixel = (place - x0) / (x1 - x0) * canvas.area.width()
+        scene = canvas.area.mapToScene(pixel, 30.0)
+        at: QPoint = canvas.mapFromScene(scene)
+        QApplication.sendEvent(
+            canvas.viewport(), QHelpEvent(QHelpEvent.Type.ToolTip, at, canvas.mapToGlobal(at))
+        )
+        return said[-1]
+
+    assert point_at(50) == "Checkpoint of step 50: step50"
+    assert point_at(20) == ""
+    grid.bar.x_buttons[XKind.RELATIVE].click()
+    assert "Checkpoint" in point_at(60)
+    grid.bar.markers.click()
+    assert point_at(60) == ""
+
+
+def test_ranks_stand_by_their_number(grid: PlotGrid) -> None:
+    for rank in (10, 2, 0):
+        for figure in ("compute_share", "data_share"):
+            grid.add_points(f"rank/{rank}/{figure}", points_of(np.arange(3.0), np.arange(3.0)))
+    names = grid.plot("Step time").legend.names()
+    assert names == [f"{figure} {rank}" for rank in (0, 2, 10) for figure in ("data", "compute")]

@@ -1,0 +1,246 @@
+"""One plot: what it draws, and when it paints."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from pyqtgraph import PlotCurveItem, ScatterPlotItem
+from PySide6.QtCore import QEvent, Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from gui.plots.plot.curve_plot import CurvePlot
+from gui.style.theme import DARK, LIGHT
+from tests.gui.plots.conftest import Inked, in_sight, place_of
+from tests.gui.points import points_of
+
+STEPS = np.arange(100.0)
+
+
+def test_it_paints_only_what_is_new_and_only_when_it_can_be_seen(plot: CurvePlot) -> None:
+    plot.refresh()
+    assert not plot.refresh()
+    plot.add_points("train", points_of(STEPS, STEPS))
+    plot.hide()
+    assert not plot.refresh()
+    plot.show()
+    assert plot.refresh()
+    assert not plot.refresh()
+
+
+def test_a_curve_is_seen_in_its_colour_and_a_click_on_its_chip_hides_it(
+    plot: CurvePlot, inked: Inked
+) -> None:
+    plot.set_curve("train", colour_index=3, label="training")
+    plot.add_points("train", points_of(STEPS, STEPS**2))
+    plot.refresh()
+    assert inked(plot.canvas, DARK.cycle[3]) > 300
+    chip = plot.legend.chip("train")
+    assert chip.text() == "training"
+    QTest.mouseClick(chip, Qt.MouseButton.LeftButton)
+    plot.refresh()
+    assert inked(plot.canvas, DARK.cycle[3]) == 0
+    QTest.mouseClick(chip, Qt.MouseButton.LeftButton)
+    plot.refresh()
+    assert inked(plot.canvas, DARK.cycle[3]) > 300
+
+
+def test_one_single_point_is_seen(plot: CurvePlot, inked: Inked) -> None:
+    plot.add_points("val", points_of(np.array([7.0]), np.array([0.5])))
+    plot.refresh()
+    assert inked(plot.canvas, DARK.cycle[0]) > 4
+    assert plot.headline.text() == "0.50 nats"
+
+
+def test_a_curve_without_points_leaves_the_words_that_there_are_none(plot: CurvePlot) -> None:
+    plot.add_points("val", points_of(np.array([]), np.array([])))
+    assert not plot.canvas.isVisible()
+    plot.add_points("val", points_of(np.array([7.0]), np.array([0.5])))
+    assert plot.canvas.isVisible()
+
+
+def test_no_dot_is_left_out_after_a_zoom(plot: CurvePlot) -> None:
+    plot.add_points("val", points_of(np.arange(10.0), np.arange(10.0)))
+    plot.refresh()
+    plot.grab()
+    dots = [item for item in plot.canvas.area.addedItems if isinstance(item, ScatterPlotItem)]
+    plot.canvas.zoom_x(0.5, 7.0)
+    QApplication.processEvents()  # painted once before the points have their new places
+    plot.refresh()
+    plot.grab()
+    for item in dots:
+        sight = item.viewRect().left() + item.pos().x()
+        assert sight == pytest.approx(in_sight(plot)[0]), "elsewhere it leaves points out"
+    assert dots
+
+
+def test_many_points_are_a_faint_band_behind_a_smoothed_line(plot: CurvePlot, inked: Inked) -> None:
+    rng = np.random.default_rng(0)
+    plot.add_points("train", points_of(np.arange(50_000.0), rng.standard_normal(50_000)))
+    plot.set_smoothing(0.99)
+    plot.refresh()
+    line = inked(plot.canvas, DARK.cycle[0])
+    card = inked(plot.canvas, DARK.card)
+    plot.set_show_raw(False)
+    plot.refresh()
+    assert inked(plot.canvas, DARK.card) > card + 5000
+    assert inked(plot.canvas, DARK.cycle[0]) == pytest.approx(line, rel=0.5)
+    plot.set_smoothing(0.0)
+    plot.refresh()
+    assert inked(plot.canvas, DARK.cycle[0]) > 4 * line
+
+
+@pytest.mark.parametrize("count", [100, 40_000])
+def test_a_gap_stays_empty_and_infinity_does_not_stretch_the_axis(
+    plot: CurvePlot, inked: Inked, count: int
+) -> None:
+    values = np.full(count, 2.0)
+    values[::2] = 1.0
+    values[count // 4 : count // 2] = np.nan
+    values[-3] = np.inf
+    values[-2] = -np.inf
+    plot.add_points("train", points_of(np.arange(float(count)), values))
+    plot.set_smoothing(0.5)
+    plot.refresh()
+    _, _, low, high = in_sight(plot)
+    assert 0.5 < low < 1
+    assert 2 < high < 2.5
+    left = place_of(plot, 0.3 * count, high).x()
+    right = place_of(plot, 0.45 * count, high).x()
+    image = plot.canvas.grab().toImage()
+    y = place_of(plot, 0, 1.51).y()
+    assert {image.pixelColor(x, y).name() for x in range(left, right)} == {DARK.card}
+
+
+def test_the_largest_doubles_do_not_crash(plot: CurvePlot) -> None:
+    largest = float(np.finfo(float).max)
+    plot.add_points(
+        "train", points_of(np.arange(5.0), np.array([-largest, -1e300, 0.0, 1e300, largest]))
+    )
+    assert plot.refresh()
+    plot.grab()
+    _, _, low, high = in_sight(plot)
+    assert -2e300 < low < -1e300
+    assert 1e300 < high < 2e300
+
+
+def test_only_nan_does_not_crash(plot: CurvePlot) -> None:
+    plot.add_points("train", points_of(STEPS, np.full(100, np.nan)))
+    plot.set_smoothing(0.9)
+    plot.set_log_y(True)
+    assert plot.refresh()
+    assert plot.headline.text() == "nan"
+    plot.canvas.grab()
+
+
+def test_a_logarithmic_axis_has_decades_and_leaves_out_what_is_not_positive(
+    plot: CurvePlot, inked: Inked
+) -> None:
+    plot.set_curve("train", best_sign=-1)
+    plot.add_points("train", points_of(STEPS, np.where(STEPS < 50, -1.0, 10.0 ** (STEPS / 25))))
+    plot.set_log_y(True)
+    plot.refresh()
+    _, _, low, high = in_sight(plot)
+    assert low == pytest.approx(2, abs=0.2)
+    assert high == pytest.approx(4, abs=0.2)
+    axis = plot.canvas.getAxis("left")
+    ((_, marks),) = axis.tickValues(low, high, 200)
+    assert axis.tickStrings(marks, 1.0, None) == ["100", "1k", "10k"]
+    assert inked(plot.canvas, DARK.warn) == 0
+    plot.set_log_y(False)
+    plot.refresh()
+    assert inked(plot.canvas, DARK.warn) > 5
+
+
+def test_a_fixed_range_is_kept_and_left_when_the_values_leave_it(qtbot: QtBot) -> None:
+    plot = CurvePlot("Utilisation", y_range=(0.0, 100.0), theme=DARK)
+    qtbot.addWidget(plot)
+    plot.show()
+    plot.add_points("0", points_of(STEPS, np.full(100, 50.0)))
+    plot.refresh()
+    assert in_sight(plot)[2:] == pytest.approx((-6, 106))
+    plot.add_points("0", points_of(STEPS + 100, np.full(100, 150.0)))
+    plot.refresh()
+    assert in_sight(plot)[3] > 150
+
+
+def test_the_crosshair_says_what_the_lines_show(plot: CurvePlot) -> None:
+    plot.set_curve("train", label="<train>")
+    plot.add_points("train", points_of(STEPS, STEPS))
+    plot.add_points("val", points_of(np.array([0.0, 20.0]), np.array([5.0, np.nan])))
+    plot.refresh()
+    plot.set_crosshair(20.2)
+    box = plot.canvas.crosshair.box
+    assert box.isVisible()
+    assert "20.00 nats" in box.text()
+    assert "&lt;train&gt;" in box.text()
+    assert "val" not in box.text()
+    plot.set_crosshair(20.0)
+    assert "nan" in box.text()
+    plot.set_crosshair(99.0)
+    assert box.geometry().right() <= plot.canvas.width()
+    plot.set_crosshair(None)
+    assert not box.isVisible()
+
+
+def test_replacing_and_clearing(plot: CurvePlot, inked: Inked) -> None:
+    plot.set_curve("train", best_sign=1)
+    plot.add_points("train", points_of(STEPS, STEPS))
+    plot.set_points("train", points_of(STEPS[:10], STEPS[:10]))
+    plot.refresh()
+    assert plot.x_range() == (0.0, 9.0)
+    plot.clear()
+    plot.refresh()
+    assert plot.curve_names() == []
+    assert plot.x_range() is None
+    assert plot.headline.text() == ""
+    plot.add_points("val", points_of(STEPS, STEPS))
+    plot.refresh()
+    assert inked(plot.canvas, DARK.warn) == 0
+    assert plot.headline.text() == "99.00 nats"
+
+
+def test_a_headline_can_be_given(plot: CurvePlot) -> None:
+    plot.add_points("train", points_of(STEPS, STEPS))
+    plot.set_headline("94 % mean")
+    plot.refresh()
+    assert plot.headline.text() == "94 % mean"
+    plot.set_headline("")
+    plot.refresh()
+    assert plot.headline.text() == "99.00 nats"
+
+
+def test_another_theme_changes_every_colour(plot: CurvePlot, inked: Inked) -> None:
+    plot.add_points("train", points_of(STEPS, STEPS))
+    plot.refresh()
+    plot.set_theme(LIGHT)
+    plot.refresh()
+    assert inked(plot.canvas, DARK.cycle[0]) == 0
+    assert inked(plot.canvas, LIGHT.cycle[0]) > 200
+    assert plot.canvas.grab().toImage().pixelColor(200, 5).name() == LIGHT.card
+
+
+def test_lines_are_two_logical_pixels_thick_on_every_screen(
+    plot: CurvePlot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CurvePlot, "devicePixelRatioF", lambda self: 2.0)
+    plot.add_points("train", points_of(STEPS, STEPS))
+    QApplication.sendEvent(plot, QEvent(QEvent.Type.DevicePixelRatioChange))
+    plot.refresh()
+    curves = [item for item in plot.canvas.items() if isinstance(item, PlotCurveItem)]
+    assert {item.opts["pen"].widthF() for item in curves if item.getData()[0] is not None} == {4.0}
+
+
+def test_the_range_of_the_smoothing_is_taken(plot: CurvePlot) -> None:
+    plot.set_smoothing(0.999)
+    plot.set_curve("val", smooth=False)
+    plot.add_points("val", points_of(STEPS, STEPS))
+    plot.add_points("train", points_of(STEPS, STEPS))
+    plot.refresh()
+    plot.set_crosshair(99.0)
+    assert "99.00" in plot.canvas.crosshair.box.text()
+    assert plot.canvas.crosshair.box.text().count("99.00") == 1
+    assert math.isclose(plot.x_range()[1], 99.0)  # type: ignore[index]

@@ -1,0 +1,214 @@
+"""The choice of devices: what is said of each, and which are suggested."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from engine.telemetry.memory_attribution import Worker, memory_uses
+from engine.telemetry.snapshot import Link, Snapshot
+from gui.devices.link_matrix import LinksDialog
+from gui.run_form.device_choice import DeviceChoice
+from gui.run_form.worker_spinbox import WorkerCount
+from tests.support.device_states import (
+    ASLEEP,
+    BUSY,
+    IDLE,
+    LOST,
+    MIG,
+    OTHERS,
+    SILENT,
+    cpu,
+    eight_gpus,
+    gpu,
+    process,
+    uuid,
+    workers,
+)
+
+
+@pytest.fixture
+def choice(qtbot: QtBot) -> DeviceChoice:
+    made = DeviceChoice()
+    qtbot.addWidget(made)
+    made.show()
+    return made
+
+
+def show(choice: DeviceChoice, snapshot: Snapshot, ours: Sequence[Worker] = ()) -> None:
+    """In the order of the window: who uses the memory comes first."""
+    choice.show_uses(memory_uses(snapshot.devices, ours))
+    choice.show_snapshot(snapshot)
+
+
+def linked(*pairs: tuple[int, int], gpus: int = 4) -> Snapshot:
+    """Empty GPUs, of which `pairs` have NVLink."""
+    links = tuple(Link(uuid(a), uuid(b), "NVLink") for a, b in pairs)
+    return Snapshot(time=0.0, devices=(*(gpu(k) for k in range(gpus)), cpu()), links=links)
+
+
+def test_the_first_gpu_that_nobody_uses_is_chosen_at_first(choice: DeviceChoice) -> None:
+    show(choice, eight_gpus(), workers())
+    assert choice.devices() == (ASLEEP,)
+
+
+def test_a_card_with_somebody_elses_work_says_so_before_the_start(choice: DeviceChoice) -> None:
+    show(choice, eight_gpus(), workers())
+    assert choice.note(OTHERS) == "⚠ busy: python of guest and 1 more, 47.8 GiB"
+    assert choice.note(BUSY) == "in use by your run resnet18 · ddp × 2 · #42"
+    assert choice.note(IDLE) == choice.warning == ""
+    choice.box(OTHERS).click()
+    assert "GPU 4 is busy with somebody else's work (python of guest" in choice.warning
+    assert choice.problem == ""
+    assert OTHERS in choice.devices()
+    choice.box(OTHERS).click()
+    assert choice.warning == ""
+
+
+def test_the_warning_comes_and_goes_with_the_work(choice: DeviceChoice) -> None:
+    calm = Snapshot(time=0.0, devices=(gpu(0),))
+    show(choice, calm)
+    assert choice.devices() == (uuid(0),)
+    busy = Snapshot(time=1.0, devices=(gpu(0, 12.7, processes=(process(4242, 12.3),)),))
+    show(choice, busy)
+    assert choice.note(uuid(0)) == "⚠ busy: python of guest, 12.3 GiB"
+    assert choice.warning
+    show(choice, calm)
+    assert choice.note(uuid(0)) == choice.warning == ""
+
+
+def test_as_many_as_are_ticked_are_suggested_and_the_best_linked(
+    choice: DeviceChoice, qtbot: QtBot
+) -> None:
+    show(choice, linked((1, 3)))
+    assert choice.devices() == (uuid(0),)
+    choice.box(uuid(2)).click()
+    with qtbot.waitSignal(choice.changed):
+        choice.suggest_button.click()
+    assert choice.devices() == (uuid(1), uuid(3))
+
+
+def test_with_none_ticked_all_that_are_empty_are_suggested(choice: DeviceChoice) -> None:
+    show(choice, eight_gpus(), workers())
+    choice.cpu.click()
+    choice.suggest_button.click()
+    assert choice.devices() == (ASLEEP, IDLE)
+    assert not choice.cpu.isChecked()
+
+
+def test_fewer_empty_ones_than_wanted_are_said_to_be_fewer(choice: DeviceChoice) -> None:
+    show(choice, eight_gpus(), workers())
+    for id in (OTHERS, SILENT):
+        choice.box(id).click()
+    choice.suggest_button.click()
+    assert choice.devices() == (ASLEEP, IDLE)
+    assert choice.suggestion_note == "Only 2 of 3 wanted are empty."
+
+
+def test_none_is_suggested_where_none_is_empty(choice: DeviceChoice) -> None:
+    full = tuple(gpu(k, 50, processes=(process(k + 9, 49),)) for k in range(2))
+    show(choice, Snapshot(time=0.0, devices=full))
+    before = choice.devices()
+    choice.suggest_button.click()
+    assert choice.devices() == before
+    assert "in use" in choice.suggestion_note
+
+
+def test_a_divided_gpu_is_chosen_by_its_slices(choice: DeviceChoice) -> None:
+    show(choice, eight_gpus(), workers())
+    assert not choice.box(MIG).isEnabled()
+    assert "choose one of its slices" in choice.box(MIG).toolTip()
+    assert MIG not in choice.known_gpus
+    assert {"MIG-a", "MIG-b", "MIG-c"} <= choice.known_gpus
+    choice.box(ASLEEP).click()
+    choice.box("MIG-a").click()
+    assert choice.devices() == ("MIG-a",)
+    assert choice.warning == ""
+    choice.box("MIG-b").click()
+    assert "one slice only" in choice.warning
+
+
+def test_a_lost_gpu_comes_back_without_a_restart(choice: DeviceChoice, qtbot: QtBot) -> None:
+    show(choice, eight_gpus(), workers())
+    assert LOST not in choice.known_gpus
+    assert "(lost)" in choice.box(LOST).accessibleName()
+    devices = tuple(gpu(2) if each.id == LOST else each for each in eight_gpus().devices)
+    with qtbot.waitSignal(choice.changed):
+        show(choice, msgspec.structs.replace(eight_gpus(), devices=devices))
+    assert LOST in choice.known_gpus
+    assert "(lost)" not in choice.box(LOST).accessibleName()
+
+
+def test_the_links_are_a_click_away_where_there_are_any(choice: DeviceChoice, qtbot: QtBot) -> None:
+    show(choice, linked(gpus=1))
+    assert not choice.links_button.isVisible()
+    assert not choice.suggest_button.isVisible()
+    show(choice, linked((0, 1)))
+    assert choice.suggest_button.isVisible()
+    choice.links_button.click()
+    [dialog] = choice.findChildren(LinksDialog)
+    assert dialog.isVisible()
+    dialog.close()
+
+
+def test_texts_of_the_system_are_no_markup_and_no_shortcuts(choice: DeviceChoice) -> None:
+    odd = gpu(0, 30, name="A&B <i>", processes=(process(1, 29, name="<b>&x"),))
+    choice.resize(600, 200)
+    show(choice, Snapshot(time=0.0, devices=(odd,)))
+    assert choice.box(uuid(0)).shortcut().isEmpty()
+    assert "<i>" not in choice.box(uuid(0)).toolTip()
+    assert choice.note(uuid(0)).startswith("⚠ busy: <b>&x of guest")
+
+
+def test_the_line_says_what_matters_most_and_its_tooltip_the_rest(choice: DeviceChoice) -> None:
+    show(choice, eight_gpus(), workers())
+    assert choice.line == "H100 80GB HBM3"
+    choice.box(IDLE).click()
+    assert choice.line == "2 × H100 80GB HBM3"
+    choice.set_overlap("The run will queue behind run 7 on GPU 5.")
+    assert choice.line == "The run will queue behind run 7 on GPU 5."
+    choice.box(OTHERS).click()
+    assert choice.line == "⚠ GPU 4: busy: python of guest and 1 more, 47.8 GiB"
+    assert "queue behind run 7" in choice.warning
+
+
+def test_a_busy_chip_is_marked_by_a_sign_and_keeps_its_size_when_ticked(
+    choice: DeviceChoice,
+) -> None:
+    show(choice, Snapshot(time=0.0, devices=(gpu(0), gpu(1))))
+    calm = choice.box(uuid(1)).sizeHint()
+    busy = gpu(1, 30, processes=(process(4242, 29),))
+    show(choice, Snapshot(time=1.0, devices=(gpu(0), busy)))
+    marked = choice.box(uuid(1)).sizeHint()
+    assert marked.width() > calm.width()
+    assert choice.box(uuid(1)).accessibleDescription().startswith("⚠ busy: python of guest")
+    choice.box(uuid(1)).click()
+    assert choice.box(uuid(1)).isChecked()
+    assert choice.box(uuid(1)).sizeHint() == marked
+
+
+def test_the_workers_are_asked_for_only_on_the_cpu(choice: DeviceChoice) -> None:
+    show(choice, Snapshot(time=0.0, devices=(gpu(0), cpu())))
+    [workers] = choice.findChildren(WorkerCount)
+    assert not workers.isVisible()
+    choice.cpu.click()
+    assert workers.isVisible()
+    workers.setValue(3)
+    assert workers.text() == "3 workers"
+    assert choice.devices() == ("cpu:0", "cpu:1", "cpu:2")
+    assert choice.line == "AMD EPYC 9354"
+
+
+def test_sixteen_chips_go_on_in_further_lines(choice: DeviceChoice) -> None:
+    show(choice, Snapshot(time=0.0, devices=tuple(gpu(number) for number in range(16))))
+    QApplication.processEvents()
+    choice.resize(280, choice.heightForWidth(280))
+    QApplication.processEvents()
+    chips = [choice.box(uuid(number)) for number in range(16)]
+    assert len({chip.y() for chip in chips}) > 2
+    assert max(chip.geometry().right() for chip in chips) <= 280
+    assert max(chip.geometry().bottom() for chip in chips) <= choice.height()

@@ -1,0 +1,230 @@
+"""The form for a new run: problems beside the fields, and never a bad spec."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QStandardItemModel
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QLineEdit
+from pytestqt.qtbot import QtBot
+
+from engine.spec.run_spec import RunSpec
+from engine.spec.validation import Problem
+from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
+from gui.run_form.run_form import RunForm
+from tests.gui.conftest import FakeStrategy, UseStrategies
+
+GPUS = ("GPU-aaaa", "GPU-bbbb")
+
+
+def snapshot(*gpus: str) -> Snapshot:
+    return Snapshot(
+        time=0.0,
+        devices=(
+            DeviceSnapshot(id="cpu", kind="cpu", label="CPU", name="CPU"),
+            *(
+                DeviceSnapshot(id=id, kind="gpu", label=str(number), name="NVIDIA H100")
+                for number, id in enumerate(gpus)
+            ),
+        ),
+    )
+
+
+@pytest.fixture
+def form(qtbot: QtBot) -> RunForm:
+    form = RunForm()
+    qtbot.addWidget(form)
+    form.show()
+    return form
+
+
+def line(form: RunForm, name: str) -> QLineEdit:
+    widget = form.field(name).widget
+    assert isinstance(widget, QLineEdit)
+    return widget
+
+
+def test_the_first_run_is_one_click_away(form: RunForm, qtbot: QtBot) -> None:
+    with qtbot.waitSignal(form.start_requested) as asked:
+        QTest.mouseClick(form.start_button, Qt.MouseButton.LeftButton)
+    (spec,) = asked.args
+    assert (spec.recipe, spec.strategy, spec.devices) == ("digits", "torch/single", ("cpu:0",))
+    assert spec.settings == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("batch_size", "abc", "must be a whole number"),
+        ("batch_size", "", "must be a whole number"),
+        ("batch_size", "0", "at least 1"),
+        ("batch_size", "-5", "at least 1"),
+        ("epochs", "1.5", "must be a whole number"),
+        ("epochs", "0", "at least 1"),
+        ("learning_rate", "0,1", "must be a number"),
+        ("learning_rate", "nan", "must be a finite number"),
+        ("learning_rate", "-1", "above 0"),
+        ("learning_rate", "inf", "must be a finite number"),
+        ("seed", "99999999999999999999", "at most 2147483647"),
+        ("keep_checkpoints", "0", "at least 1"),
+        ("learning_rate", "1e400", "smaller number"),
+        ("settings.width", "wide", "width must be a whole number"),
+        ("settings.width", "99999999999999999999", "between -2^63 and 2^63"),
+        ("settings.dropout", "1e400", "smaller number"),
+    ],
+)
+def test_nonsense_is_said_beside_its_field_and_nothing_starts(
+    form: RunForm, qtbot: QtBot, name: str, text: str, words: str
+) -> None:
+    field = line(form, name)
+    before = field.text()
+    field.clear()
+    QTest.keyClicks(field, text)
+    assert words in form.field(name).problem
+    assert form.spec() is None
+    assert not form.start_button.isEnabled()
+    with qtbot.assertNotEmitted(form.start_requested):
+        form.start()
+    field.setText(before)
+    assert form.field(name).problem == ""
+    assert form.start_button.isEnabled()
+
+
+def test_too_many_workers_are_refused_and_not_counted_out(form: RunForm) -> None:
+    form.strategy.choose("torch/ddp")
+    line(form, "workers_per_device").setText("99999999999999999999")
+    assert "at most 64" in form.field("workers_per_device").problem
+
+
+def test_a_problem_in_an_advanced_field_opens_the_advanced_part(form: RunForm) -> None:
+    assert not form.field("seed").isVisible()
+    line(form, "seed").setText("x")
+    assert form.field("seed").isVisible()
+
+
+def test_a_problem_far_down_in_the_advanced_part_is_scrolled_to(
+    form: RunForm, qtbot: QtBot
+) -> None:
+    form.resize(400, 500)
+    last = list(form.advanced.fields)[-1]
+    form.show_problems([Problem(last, "This does not go together.")])
+    qtbot.waitUntil(lambda: not form.field(last).visibleRegion().isEmpty())
+
+
+def test_the_arithmetic_of_the_batch_is_always_in_sight(form: RunForm) -> None:
+    line(form, "batch_size").setText("64")
+    assert form.field("batch_size").below == "64 = 64 per replica × 1 replica"
+    form.strategy.choose("torch/ddp")
+    form.devices.set_devices(("cpu:0", "cpu:1"))
+    assert form.field("batch_size").below == "64 = 32 per replica × 2 replicas"
+
+
+def test_the_arithmetic_knows_accumulation_and_workers_that_share_a_device(
+    use_strategies: UseStrategies, qtbot: QtBot
+) -> None:
+    use_strategies(FakeStrategy("torch/fake"))
+    form = RunForm()
+    qtbot.addWidget(form)
+    line(form, "batch_size").setText("64")
+    line(form, "accumulation").setText("4")
+    line(form, "workers_per_device").setText("2")
+    assert (
+        form.field("batch_size").below == "64 = 8 per replica × 2 replicas × 4 accumulation steps"
+    )
+
+
+def test_a_strategy_that_cannot_run_is_visible_disabled_and_says_why(form: RunForm) -> None:
+    form.devices.set_devices(("cpu:0", "cpu:1"))
+    model = form.strategy.model()
+    assert isinstance(model, QStandardItemModel)
+    item = model.item(form.strategy.findData("torch/single"))
+    assert not item.isEnabled()
+    assert "1 device" in item.toolTip()
+    assert "1 device" in form.devices.problem
+    assert form.spec() is None
+    form.strategy.choose("torch/ddp")
+    assert form.devices.problem == ""
+    assert form.spec() is not None
+
+
+def test_gpus_are_chosen_by_uuid_and_the_first_one_by_itself(form: RunForm) -> None:
+    form.show_snapshot(snapshot(*GPUS))
+    assert form.devices.devices() == (GPUS[0],)
+    spec = form.spec()
+    assert spec is not None
+    assert spec.devices == (GPUS[0],)
+    form.devices.box(GPUS[1]).click()
+    assert form.devices.devices() == GPUS
+
+
+def test_choosing_the_cpu_unchooses_the_gpus_and_back(form: RunForm) -> None:
+    form.show_snapshot(snapshot(*GPUS))
+    form.devices.cpu.click()
+    assert form.devices.devices() == ("cpu:0",)
+    form.devices.box(GPUS[1]).click()
+    assert form.devices.devices() == (GPUS[1],)
+    form.devices.box(GPUS[1]).click()
+    assert "choose at least one" in form.devices.problem
+
+
+def test_a_gpu_that_goes_away_is_a_problem_until_it_comes_back(form: RunForm) -> None:
+    form.show_snapshot(snapshot(*GPUS))
+    form.show_snapshot(snapshot(GPUS[1]))
+    assert "not on this machine" in form.devices.problem
+    form.show_snapshot(snapshot(*GPUS))
+    assert form.spec() is not None
+
+
+def test_a_spec_comes_back_as_it_was_loaded(form: RunForm) -> None:
+    spec = RunSpec(
+        recipe="digits",
+        strategy="torch/ddp",
+        devices=("cpu:0", "cpu:1", "cpu:2"),
+        batch_size=96,
+        epochs=3,
+        learning_rate=3e-4,
+        seed=7,
+        settings={"width": 8, "activation": "gelu"},
+    )
+    form.load(spec)
+    assert form.spec() == spec
+
+
+def test_a_recipe_of_the_users_brings_its_defaults_and_fields(
+    form: RunForm, tmp_path: Path
+) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(
+        'DEFAULTS = {"epochs": 9, "batch_size": 10, "learning_rate": 0.5}\n'
+        "import torch\n"
+        "raise SystemExit('a form that runs this is wrong')\n"
+        "def model(depth: int = 3, wide: bool = False): ...\n"
+        "def datasets(): ...\n"
+    )
+    form.recipe.choose(str(path))
+    spec = form.spec()
+    assert spec is not None
+    assert (spec.recipe, spec.epochs, spec.batch_size) == (str(path), 9, 10)
+    assert spec.learning_rate == 0.5
+    assert form.field("settings.depth").value() == 3
+    assert form.field("settings.wide").value() is False
+
+
+def test_a_broken_recipe_says_what_is_wrong(form: RunForm, tmp_path: Path) -> None:
+    path = tmp_path / "broken.py"
+    path.write_text("def model(:\n")
+    form.recipe.choose(str(path))
+    assert "syntax error in line 1" in form.recipe_problem
+    assert form.spec() is None
+    form.recipe.choose("digits")
+    assert form.recipe_problem == ""
+    assert form.spec() is not None
+
+
+def test_what_the_engine_refuses_is_said_beside_its_field(form: RunForm) -> None:
+    form.show_problems([Problem("epochs", "Too many."), Problem("", "The disk is full.")])
+    assert form.field("epochs").problem == "Too many."
+    assert form.problem == "The disk is full."

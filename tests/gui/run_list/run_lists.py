@@ -1,0 +1,59 @@
+"""The list of runs with everything around it, for the tests of both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+from PySide6.QtCore import QItemSelectionModel
+from PySide6.QtWidgets import QApplication, QWidget
+from pytestqt.qtbot import QtBot
+
+from engine.runs.run_index import RunIndex
+from gui.bridge.background import Background
+from gui.run_list.run_list_actions import HistoryDesk
+from gui.run_list.run_list_panel import HistoryPanel
+from gui.run_list.run_list_view import RunHistory
+from gui.run_list.selection import ChosenRuns
+from gui.style.theme import ThemeController
+
+
+class Room(NamedTuple):
+    """The list with everything around it."""
+
+    history: RunHistory
+    panel: HistoryPanel
+    chosen: ChosenRuns
+    desk: HistoryDesk
+    window: QWidget
+
+    def refresh(self) -> None:
+        self.panel.show_runs(RunIndex().runs())
+
+    def listed(self) -> list[str]:
+        return [info.id for info in self.history._infos]
+
+
+@pytest.fixture
+def room(qtbot: QtBot, qapp: QApplication) -> Iterator[Room]:
+    window, background, chosen = QWidget(), Background(), ChosenRuns()
+    theme = ThemeController(qapp).current
+    history = RunHistory(theme)
+    panel = HistoryPanel(history, chosen, theme, window)
+    desk = HistoryDesk(history, panel, chosen, background, window)
+    room = Room(history, panel, chosen, desk, window)
+    desk.changed.connect(room.refresh)
+    qtbot.addWidget(window)
+    panel.resize(300, 400)
+    window.show()
+    yield room
+    background.finish()
+
+
+def select(room: Room, *run_ids: str) -> None:
+    room.history.clearSelection()
+    for row, run_id in enumerate(room.listed()):
+        if run_id in run_ids:
+            index = room.history.model().index(row, 0)
+            room.history.selectionModel().select(index, QItemSelectionModel.SelectionFlag.Select)

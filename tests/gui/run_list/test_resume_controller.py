@@ -1,0 +1,171 @@
+"""How a run goes on: asked back where there is something to decide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QMessageBox, QWidget
+from pytestqt.qtbot import QtBot
+
+from engine.client import RunInfo
+from engine.runs.checkpoint_files import CheckpointInfo, FileRecord, Manifest, Position
+from engine.runs.run_state import RunState, RunStatus
+from engine.spec.run_spec import RunSpec
+from gui.bridge.background import Background
+from gui.bridge.run_controller import ResumeRequest, RunController
+from gui.run_form.run_form import RunForm
+from gui.run_list.checkpoint_dialog import CheckpointDialog
+from gui.run_list.resume_controller import ResumeDesk
+
+SPEC = RunSpec(recipe="digits", strategy="torch/ddp", devices=("cpu:0", "cpu:1"), epochs=150)
+RUN = RunInfo("7", Path("7"), SPEC, RunStatus(step=1200), RunState.STOPPED, "")
+
+
+def checkpoint(step: int, kinds: tuple[str, ...] = (), **metrics: float) -> CheckpointInfo:
+    manifest = Manifest(
+        position=Position(epoch=step // 10, batch=0, step=step),
+        strategy="torch/single",
+        replicas=1,
+        saved=1.0,
+        files={"state": FileRecord(2048, "")},
+        kinds=kinds,
+        metrics={f"validation/{name}": value for name, value in metrics.items()},
+    )
+    return CheckpointInfo(Path(f"step-{step}"), manifest)
+
+
+CHECKPOINTS = [checkpoint(10, ("epochs",), accuracy=0.5), checkpoint(1200, ("epochs", "best"))]
+
+
+class Desk:
+    """A desk with its surroundings, and what it asks the engine for."""
+
+    def __init__(self, background: Background, qtbot: QtBot) -> None:
+        self.window = QWidget()
+        qtbot.addWidget(self.window)
+        self.window.show()
+        self.form = RunForm(self.window)
+        self.controller = RunController(background)
+        self.desk = ResumeDesk(self.controller, self.form, self.window)
+
+    def dialog(self) -> Any:
+        (found,) = self.window.findChildren(QDialog)
+        return found
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[ResumeRequest]:
+    requests: list[ResumeRequest] = []
+    monkeypatch.setattr(RunController, "resume", lambda _, request: requests.append(request))
+    return requests
+
+
+@pytest.fixture
+def desk(qtbot: QtBot, asked: list[ResumeRequest]) -> Iterator[Desk]:
+    background = Background()
+    yield Desk(background, qtbot)
+    background.finish()
+
+
+def test_by_itself_it_is_the_newest_checkpoint(desk: Desk, asked: list[ResumeRequest]) -> None:
+    desk.desk.resume("7")
+    assert asked == [ResumeRequest("7")]
+
+
+def test_with_changes_the_form_asks_for_them(
+    desk: Desk, asked: list[ResumeRequest], qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        RunController,
+        "list_checkpoints",
+        lambda self, run_id: self.checkpoints_listed.emit(RUN, CHECKPOINTS),
+    )
+    desk.desk.continue_with_changes("7")
+    dialog = desk.dialog()
+    assert "Next the form shows its settings" in dialog.note.text()
+    dialog.table.setCurrentItem(dialog.table.topLevelItem(1))
+    dialog.accept()
+    assert asked == []
+    assert desk.form.heading.title.text() == "CONTINUE RUN 7"
+    origin = desk.form.heading.origin.text()
+    assert origin == "From step 10 (1 of 150 epochs done). Later points leave the plots."
+    with qtbot.waitSignal(desk.form.continue_requested) as wanted:
+        desk.form.start_button.click()
+    assert wanted.args == [ResumeRequest("7", CHECKPOINTS[0].folder, SPEC)]
+
+
+def test_a_wish_for_one_run_is_not_taken_for_another(
+    desk: Desk, asked: list[ResumeRequest], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Checkpoints are looked for in the background: another wish may come before the answer."""
+    monkeypatch.setattr(RunController, "list_checkpoints", lambda *_: None)
+    desk.desk.continue_with_changes("7")
+    desk.desk.resume_from_older("8")
+    desk.controller.checkpoints_listed.emit(RUN, CHECKPOINTS)
+    desk.dialog().accept()
+    assert asked == []
+    assert desk.form.heading.title.text() == "CONTINUE RUN 7"
+
+
+@pytest.mark.parametrize("yes", [True, False])
+def test_a_damaged_checkpoint_is_named_and_the_previous_one_offered(
+    desk: Desk, asked: list[ResumeRequest], yes: bool
+) -> None:
+    request = ResumeRequest("7", spec=SPEC)
+    desk.controller.checkpoint_unusable.emit(request, "step-20", Path("checkpoints/step-10"))
+    box = desk.dialog()
+    assert "step-20" in box.text()
+    assert "damaged" in box.text()
+    assert "step-10?" in box.text()
+    button = QMessageBox.StandardButton.Yes if yes else QMessageBox.StandardButton.No
+    QTest.mouseClick(box.button(button), Qt.MouseButton.LeftButton)
+    again = request._replace(checkpoint=Path("checkpoints/step-10"))
+    assert asked == ([again] if yes else [])
+
+
+def test_what_speaks_against_it_is_said(desk: Desk, asked: list[ResumeRequest]) -> None:
+    desk.controller.resume_refused.emit("7", "The recipe is gone.")
+    assert desk.dialog().text() == "The recipe is gone."
+    assert not asked
+
+
+def test_an_older_checkpoint_is_chosen_from_a_list(
+    desk: Desk, asked: list[ResumeRequest], qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.client.look", lambda _: RUN)
+    monkeypatch.setattr("engine.client.run_checkpoints", lambda _: CHECKPOINTS)
+    with qtbot.waitSignal(desk.controller.checkpoints_listed):
+        desk.desk.resume_from_older("7")
+    dialog = desk.dialog()
+    assert isinstance(dialog, CheckpointDialog)
+    table = dialog.table
+    captions = [table.headerItem().text(column) for column in range(table.columnCount())]
+    assert captions == ["Step", "Epochs done", "Kind", "Saved", "Size", "Accuracy"]
+    rows = [table.topLevelItem(row) for row in range(table.topLevelItemCount())]
+    texts = [[row.text(column) for column in (0, 1, 2, 4, 5)] for row in rows if row]
+    assert texts == [
+        ["1,200", "120", "epochs, best", "2.0 KiB", "–"],
+        ["10", "1", "epochs", "2.0 KiB", "50.0 %"],
+    ]
+    QTest.keyClick(table, Qt.Key.Key_Down)
+    QTest.keyClick(dialog, Qt.Key.Key_Return)
+    assert asked == [ResumeRequest("7", Path("step-10"))]
+
+
+def test_cancelling_the_list_asks_for_nothing(
+    qtbot: QtBot, desk: Desk, asked: list[ResumeRequest]
+) -> None:
+    desk.controller.checkpoints_listed.emit(RUN, CHECKPOINTS)
+    cancel = desk.dialog().buttons.button(QDialogButtonBox.StandardButton.Cancel)
+    QTest.mouseClick(cancel, Qt.MouseButton.LeftButton)
+    assert not asked
+
+
+def test_a_run_without_checkpoints_says_so(desk: Desk) -> None:
+    desk.controller.checkpoints_listed.emit(RUN, [])
+    assert "no checkpoint" in desk.dialog().text()

@@ -1,0 +1,197 @@
+"""The list of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from engine.messages.events import CheckpointSaved, EpochEnded, Queued, RunEnded
+from engine.runs.run_index import RunIndex
+from gui.bridge.liveness import HEARD, Silence
+from gui.run_list.run_list_model import COLOUR, DETAIL, detail
+from gui.run_list.run_list_view import RunHistory
+from gui.style.theme import DARK, ThemeController
+
+
+@pytest.fixture
+def history(qtbot: QtBot, qapp: QApplication) -> RunHistory:
+    history = RunHistory(ThemeController(qapp).current)
+    qtbot.addWidget(history)
+    history.resize(280, 300)
+    history.show()
+    return history
+
+
+def click(qtbot: QtBot, history: RunHistory, row: int) -> None:
+    middle = history.visualRect(history.model().index(row, 0)).center()
+    QTest.mouseClick(history.viewport(), Qt.MouseButton.LeftButton, pos=middle)
+
+
+def test_the_newest_run_is_first_and_a_click_opens_one(
+    history: RunHistory, record: Callable[..., Any], qtbot: QtBot
+) -> None:
+    runs = [record(), record(), record()]
+    for run in runs:
+        run.begin()
+    history.show_runs(RunIndex().runs())
+    assert [history.model().index(row, 0).data()[-2:] for row in range(3)] == ["#3", "#2", "#1"]
+    with qtbot.waitSignal(history.opened) as asked:
+        click(qtbot, history, 2)
+    assert asked.args == ["1"]
+
+
+def test_the_selection_stays_with_its_run_when_a_new_one_comes(
+    history: RunHistory, record: Callable[..., Any], qtbot: QtBot
+) -> None:
+    record().begin()
+    index = RunIndex()
+    history.show_runs(index.runs())
+    history.watch("1")
+    record().begin()
+    with qtbot.assertNotEmitted(history.opened):
+        history.show_runs(index.runs())
+    assert history.currentIndex().row() == 1
+    with qtbot.assertNotEmitted(history.opened):
+        history.watch("2")
+    assert history.currentIndex().row() == 0
+
+
+def test_the_second_line_says_state_merit_and_end(record: Callable[..., Any]) -> None:
+    run = record()
+    run.begin()
+    run.add(EpochEnded(1, 10, {"validation/loss": 0.25, "validation/accuracy": 0.875}))
+    index = RunIndex()
+    assert detail(index.runs()[0]) == "running · accuracy 87.5 %"
+    run.add(RunEnded("finished", "All epochs are done."))
+    assert detail(index.runs()[0]).startswith("finished · accuracy 87.5 % · ")
+
+
+def test_the_watched_run_is_grey_while_nothing_is_heard_of_it(
+    history: RunHistory, record: Callable[..., Any]
+) -> None:
+    for _ in range(2):
+        record().begin()
+    index, model = RunIndex(), history.model()
+    history.show_runs(index.runs())
+
+    def looks() -> list[tuple[str, str]]:
+        rows = (model.index(row, 0) for row in range(2))
+        return [(row.data(DETAIL), row.data(COLOUR)) for row in rows]
+
+    well = ("running", DARK.ok)
+    drawn: list[int] = []
+    history.set_theme(DARK)
+    history.watch("1")
+    model.dataChanged.connect(lambda first, _: drawn.append(first.row()))
+    history.show_silence(Silence(12.0))
+    history.show_runs(index.runs())
+    assert looks() == [well, ("running · ⚠ no word for 12 s", DARK.muted)]
+    assert "no word" in model.index(1, 0).data(Qt.ItemDataRole.AccessibleTextRole)
+    assert drawn == [1]
+    history.watch("2")
+    history.show_silence(HEARD)
+    assert looks() == [well, well]
+    assert set(drawn) == {0, 1}
+
+
+def test_the_settings_of_a_run_can_be_used_again(
+    history: RunHistory, record: Callable[..., Any], qtbot: QtBot
+) -> None:
+    record().begin()
+    history.show_runs(RunIndex().runs())
+    history.watch("1")
+    with qtbot.waitSignal(history.copy_requested) as asked:
+        history.copy_settings.trigger()
+    assert asked.args[0].recipe == "digits"
+
+
+def test_only_a_run_that_is_over_and_has_a_checkpoint_can_go_on(
+    history: RunHistory, record: Callable[..., Any], qtbot: QtBot
+) -> None:
+    active, over, finished, bare = record(), record(), record(), record()
+    for run, state in ((active, ""), (over, "stopped"), (finished, "finished"), (bare, "failed")):
+        run.begin()
+        if run is not bare:
+            run.add(CheckpointSaved("checkpoints/step-5", 5, 0, 100, 0.1))
+        if state:
+            run.add(RunEnded(state, ""))
+    history.show_runs(RunIndex().runs())
+    asks = {
+        history.resume: (history.resume_requested, False),
+        history.resume_from_older: (history.resume_from_older_requested, False),
+        history.continue_changed: (history.continue_requested, True),  # with more epochs
+    }
+    for action, (signal, also_finished) in asks.items():
+        enabled = []
+        for run in (active, over, finished, bare):
+            history.watch(run.id)
+            enabled.append(action.isEnabled())
+        assert enabled == [False, True, also_finished, False]
+        history.watch(over.id)
+        with qtbot.waitSignal(signal) as asked:
+            action.trigger()
+        assert asked.args == [over.id]
+    history.watch(None)
+    assert not any(action.isEnabled() for action in history.actions())
+
+
+def test_what_a_run_allows_changes_with_its_state(
+    history: RunHistory, record: Callable[..., Any]
+) -> None:
+    run = record()
+    run.begin()
+    run.add(CheckpointSaved("checkpoints/step-5", 5, 0, 100, 0.1))
+    history.watch(run.id)
+    history.show_runs(RunIndex().runs())
+    assert not history.resume.isEnabled()
+    run.add(RunEnded("stopped", ""))
+    history.show_runs(RunIndex().runs())
+    assert history.resume.isEnabled()
+
+
+def test_runs_that_are_over_are_not_read_again(
+    record: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over, active = record(), record()
+    over.begin()
+    over.add(RunEnded("stopped", ""))
+    active.begin()
+    index = RunIndex()
+    first = index.runs()
+    looked: list[str] = []
+
+    def look(run_id: str) -> Any:
+        looked.append(run_id)
+        return first[0]
+
+    monkeypatch.setattr("engine.runs.run_info.look", look)
+    index.runs()
+    assert looked == [active.id]
+    over.begin(attempt=2)
+    index.runs()
+    assert looked == [active.id, active.id, over.id]
+
+
+def test_a_queued_run_says_behind_whom_and_can_be_moved(
+    history: RunHistory, record: Callable[..., Any], qtbot: QtBot
+) -> None:
+    record().begin()
+    run = record()
+    run.begin()
+    run.add(Queued(("1",), "Queued behind run 1 on GPU 0 (next in line)."))
+    history.show_runs(RunIndex().runs())
+    assert detail(RunIndex().runs()[0]) == "queued behind run 1 on GPU 0 (next in line)"
+    history.watch("1")
+    assert not any(action.isVisible() for action in history.moves.values())
+    history.watch("2")
+    for where, action in history.moves.items():
+        assert action.isVisible()
+        with qtbot.waitSignal(history.move_requested) as asked:
+            action.trigger()
+        assert asked.args == ["2", where]

@@ -1,0 +1,228 @@
+"""What the bar at the top offers in each state of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QLineEdit
+from pytestqt.qtbot import QtBot
+
+from engine.client import RunInfo
+from engine.runs.run_state import RunState, RunStatus
+from engine.spec.run_spec import RunSpec
+from gui.run_view.run_controls import RunControls
+from gui.style.theme import ThemeController
+from tests.gui.conftest import FakeStrategy, UseStrategies
+
+SPEC = RunSpec(recipe="digits", strategy="torch/ddp", devices=("cpu:0", "cpu:1"))
+
+
+def info(state: RunState, **status: object) -> RunInfo:
+    return RunInfo("7", Path("runs/7"), SPEC, RunStatus(state=state, **status), state, "")  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def controls(qtbot: QtBot, qapp: QApplication) -> RunControls:
+    controls = RunControls(ThemeController(qapp).current)
+    qtbot.addWidget(controls)
+    controls.show()
+    return controls
+
+
+@pytest.mark.parametrize(
+    ("state", "enabled"),
+    [
+        (RunState.QUEUED, {"Stop"}),
+        (RunState.STARTING, {"Stop"}),
+        (RunState.RUNNING, {"Pause", "Stop", "Checkpoint", "Empty cache"}),
+        (RunState.PAUSED, {"Resume", "Stop", "Checkpoint", "Empty cache"}),
+        (RunState.STOPPING, {"Stop now"}),
+        (RunState.FINISHED, set()),
+        (RunState.STOPPED, {"Resume"}),
+        (RunState.FAILED, {"Resume"}),
+        (RunState.INTERRUPTED, {"Resume"}),
+    ],
+)
+def test_the_buttons_by_state(controls: RunControls, state: RunState, enabled: set[str]) -> None:
+    controls.show_info(info(state, checkpoint="step-5"))
+    buttons = (
+        controls.pause,
+        controls.stop,
+        controls.checkpoint,
+        controls.empty_cache,
+        controls.resume,
+    )
+    shown = [button for button in buttons if button.isVisible()]
+    assert {button.text() for button in shown if button.isEnabled()} == enabled
+
+
+def test_a_finished_run_can_go_on_with_changes_only(controls: RunControls) -> None:
+    controls.show_info(info(RunState.FINISHED, checkpoint="step-5"))
+    assert controls.resume_more.isVisible()
+    assert controls.resume_more.isEnabled()
+    assert not controls.resume.isEnabled()
+
+
+def test_without_a_checkpoint_there_is_nothing_to_resume(controls: RunControls) -> None:
+    controls.show_info(info(RunState.FAILED))
+    assert not controls.resume.isVisible()
+
+
+def test_clicks_say_what_is_wanted(controls: RunControls, qtbot: QtBot) -> None:
+    left = Qt.MouseButton.LeftButton
+    controls.show_info(info(RunState.RUNNING))
+    with qtbot.waitSignals(
+        [
+            controls.pause_clicked,
+            controls.stop_clicked,
+            controls.checkpoint_clicked,
+            controls.empty_cache_clicked,
+        ]
+    ):
+        for button in (controls.pause, controls.stop, controls.checkpoint, controls.empty_cache):
+            QTest.mouseClick(button, left)
+    controls.show_info(info(RunState.PAUSED))
+    with (
+        qtbot.waitSignal(controls.resume_paused_clicked),
+        qtbot.assertNotEmitted(controls.pause_clicked),
+    ):
+        QTest.mouseClick(controls.pause, left)
+    controls.show_info(info(RunState.STOPPED, checkpoint="step-5"))
+    with qtbot.waitSignal(controls.resume_clicked) as asked:
+        QTest.mouseClick(controls.resume, left)
+    assert asked.args == ["7"]
+
+
+GPUS = ("GPU-aaaa", "GPU-bbbb")
+
+
+@pytest.mark.parametrize(
+    ("state", "devices", "can_free", "reason"),
+    [
+        (RunState.RUNNING, GPUS, True, ""),
+        (RunState.RUNNING, GPUS, False, "torch/fake keeps its model"),
+        (RunState.RUNNING, ("cpu:0",), True, "no GPU to free"),
+        (RunState.STARTING, GPUS, True, None),
+        (RunState.PAUSED, GPUS, True, None),
+    ],
+)
+def test_a_pause_frees_the_gpus_where_the_strategy_can(
+    controls: RunControls,
+    qtbot: QtBot,
+    use_strategies: UseStrategies,
+    state: RunState,
+    devices: tuple[str, ...],
+    can_free: bool,
+    reason: str | None,
+) -> None:
+    use_strategies(FakeStrategy("torch/fake", can_free_devices=can_free))
+    spec = RunSpec(recipe="digits", strategy="torch/fake", devices=devices)
+    controls.show_info(RunInfo("7", Path("runs/7"), spec, RunStatus(state=state), state, ""))
+    action = controls.pause_and_free
+    assert action.isEnabled() == (reason == "")
+    assert (reason or "") in action.toolTip()
+    assert controls.pause_more.isEnabled() == (state is RunState.RUNNING)
+    if action.isEnabled():
+        with (
+            qtbot.waitSignal(controls.pause_and_free_clicked),
+            qtbot.assertNotEmitted(controls.pause_clicked),
+        ):
+            action.trigger()
+
+
+def test_a_run_of_a_strategy_that_is_gone_frees_nothing(controls: RunControls) -> None:
+    spec = RunSpec(recipe="digits", strategy="torch/gone", devices=GPUS)
+    state = RunState.RUNNING
+    controls.show_info(RunInfo("7", Path("runs/7"), spec, RunStatus(state=state), state, ""))
+    assert "no strategy" in controls.pause_and_free.toolTip()
+    assert not controls.pause_and_free.isEnabled()
+
+
+def test_how_far_it_is_in_words_and_in_the_bar(controls: RunControls) -> None:
+    controls.show_info(
+        info(
+            RunState.RUNNING,
+            epoch=2,
+            epochs=5,
+            step=1200,
+            steps_per_epoch=1000,
+            started=1000.0,
+            seconds_left=3723.0,
+        )
+    )
+    assert controls.title == "digits · ddp × 2 · #7"
+    assert controls.progress_text == "Epoch 2 / 5 · step 1,200 / 5,000"
+    assert (controls.progress.value(), controls.progress.maximum()) == (1200, 5000)
+    assert "running" in controls.state_text
+    assert "ETA 01:02:03" in controls.state_text
+
+
+def test_a_run_that_is_over_took_the_time_until_its_last_event(controls: RunControls) -> None:
+    controls.show_info(info(RunState.FINISHED, started=1000.0, updated=1065.0, seconds_left=5.0))
+    assert "00:01:05" in controls.state_text
+    assert "ETA" not in controls.state_text
+
+
+def test_no_run_at_all_says_what_to_do(controls: RunControls) -> None:
+    controls.show_info(info(RunState.RUNNING))
+    controls.show_info(None)
+    assert "Start run" in controls.state_text
+    assert not controls.stop.isEnabled()
+
+
+def test_nothing_moves_while_figures_and_states_change(controls: RunControls) -> None:
+    controls.resize(1200, 60)
+    places = set()
+    for state, step in (
+        (RunState.RUNNING, 7),
+        (RunState.RUNNING, 111_111),
+        (RunState.PAUSED, 400_000),
+        (RunState.STOPPING, 999_999),
+        (RunState.STOPPED, 999_999),
+    ):
+        epoch = step // 10_000 + 1
+        status = {"step": step, "epoch": epoch, "steps_per_epoch": 10_000, "epochs": 100}
+        controls.show_info(info(state, checkpoint="step-5", **status))
+        QApplication.processEvents()
+        button = controls.resume if state is RunState.STOPPED else controls.pause
+        places.add(
+            (
+                controls.progress.mapTo(controls, QPoint()).x(),
+                controls.progress.width(),
+                button.mapTo(controls, QPoint()).x(),
+                button.width(),
+                controls.stop.x(),
+                controls.stop.width(),
+                controls.checkpoint.x(),
+            )
+        )
+    assert len(places) == 1
+
+
+def test_the_keys_stay_in_the_bar_when_a_button_has_done_its_work(controls: RunControls) -> None:
+    controls.show_info(info(RunState.RUNNING))
+    controls.activateWindow()
+    controls.stop.setFocus()
+    controls.show_info(info(RunState.STOPPED, checkpoint="step-5"))
+    assert QApplication.focusWidget() is controls.resume
+
+
+def test_the_keys_are_not_taken_from_elsewhere(controls: RunControls, qtbot: QtBot) -> None:
+    controls.show_info(info(RunState.RUNNING))
+    controls.stop.setFocus()
+    other = QLineEdit()
+    qtbot.addWidget(other)
+    other.show()
+    other.activateWindow()
+    other.setFocus()
+    qtbot.waitUntil(other.hasFocus)
+    controls.show_info(info(RunState.STOPPED, checkpoint="step-5"))
+    assert other.hasFocus()
+
+
+def test_a_new_attempt_is_said_in_words(controls: RunControls) -> None:
+    controls.show_info(info(RunState.STARTING, attempt=2))
+    assert "starting again, attempt 2" in controls.state_text

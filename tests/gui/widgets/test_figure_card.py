@@ -1,0 +1,65 @@
+"""The row of figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from PySide6.QtGui import QColor, QPalette
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from gui.style.theme import DARK, ThemeController
+from gui.widgets.figure_card import UNKNOWN, FigureRow
+
+
+@pytest.fixture
+def row(qtbot: QtBot, qapp: QApplication) -> Iterator[FigureRow]:
+    controller = ThemeController(qapp)
+    controller.set_choice("dark")
+    made = FigureRow()
+    qtbot.addWidget(made)
+    made.resize(900, 80)
+    made.show()
+    yield made
+    qapp.setStyleSheet("")
+    qapp.setPalette(QPalette())
+
+
+def test_a_figure_its_note_and_its_tone(row: FigureRow) -> None:
+    card = row.card("loss")
+    assert card.caption.text() == "TRAIN LOSS"
+    assert card.value.text() == UNKNOWN
+    row.set_figure("loss", "0.4127", "▼ 2.1 % / epoch", "good")
+    assert card.value.text() == "0.4127"
+    assert card.accessibleName() == "TRAIN LOSS, 0.4127, ▼ 2.1 % / epoch"
+    assert card.note.palette().color(QPalette.ColorRole.WindowText) == QColor(DARK.ok)
+    row.set_figure("loss", "0.5", "▲ 3 % / epoch", "warning")
+    assert card.note.palette().color(QPalette.ColorRole.WindowText) == QColor(DARK.warn)
+    row.set_figure("loss", "0.5")
+    assert card.note.text() == ""
+    assert card.note.palette().color(QPalette.ColorRole.WindowText) == QColor(DARK.muted)
+
+
+def test_the_validation_card_takes_the_name_of_its_metric(row: FigureRow) -> None:
+    row.card("metric").set_caption("VAL ACCURACY")
+    row.set_figure("metric", "87.4 %")
+    assert row.card("metric").accessibleName() == "VAL ACCURACY, 87.4 %"
+
+
+def test_a_long_value_is_small_and_all_cards_are_equally_wide(row: FigureRow) -> None:
+    card = row.card("throughput")
+    row.set_figure("throughput", "1 it/s")
+    big = card.value.fontMetrics().height()
+    row.set_figure("throughput", "11,840,000 samples/s")
+    assert card.value.fontMetrics().height() < big
+    assert card.value.sizeHint().width() <= card.value.width() + 40
+    assert len({row.card(key).width() // 2 for key in ("loss", "throughput", "memory")}) == 1
+    row.resize(2200, 80)
+    QApplication.processEvents()
+    assert card.value.fontMetrics().height() == big
+
+
+def test_an_unknown_figure_is_an_error(row: FigureRow) -> None:
+    with pytest.raises(KeyError):
+        row.set_figure("no such card", "1")

@@ -1,0 +1,44 @@
+"""Where to save: the ending, and the question before something is replaced."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtWidgets import QWidget
+from pytestqt.qtbot import QtBot
+
+from gui.widgets.save_dialog import ask_where_to_save
+from tests.gui.saver import Saver
+
+
+@pytest.fixture
+def window(qtbot: QtBot) -> QWidget:
+    window = QWidget()
+    qtbot.addWidget(window)
+    return window
+
+
+def chosen(window: QWidget, folder: Path) -> str:
+    return ask_where_to_save(window, "Save the plot", str(folder / "loss.png"), "*.png")
+
+
+@pytest.mark.parametrize("name", ["foo", "foo.v2"])
+def test_what_exists_under_the_whole_name_is_asked_about(
+    window: QWidget, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / f"{name}.png").touch()
+    with Saver(str(tmp_path / name)) as saver:
+        assert chosen(window, tmp_path) == ""
+    assert len(saver.questions) == 1
+    assert f"{name}.png" in saver.questions[0]
+    assert saver.proposals[0] == "loss.png"
+
+
+@pytest.mark.parametrize("name", ["foo", "foo.png", "foo.v2"])
+def test_a_new_file_gets_the_ending_without_a_question(
+    window: QWidget, tmp_path: Path, name: str
+) -> None:
+    with Saver(str(tmp_path / name)) as saver:
+        assert chosen(window, tmp_path) == str(tmp_path / f"{name.removesuffix('.png')}.png")
+    assert saver.questions == []

@@ -1,0 +1,124 @@
+"""Everything by keyboard: the list of keys, and the way from pane to pane."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from itertools import combinations
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QAction
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QAbstractButton, QApplication, QWidget
+from pytestqt.qtbot import QtBot
+
+from gui.app import Deck
+from gui.window.shortcuts import ShortcutsDialog, every_action
+from tests.gui.conftest import Record
+
+OpenDeck = Callable[[], Deck]
+
+
+def test_every_key_that_does_something_is_listed_once(open_deck: OpenDeck) -> None:
+    window = open_deck().window
+    dialog = ShortcutsDialog(window)
+    text = dialog.text()
+    keys = Counter[str]()
+    for action in every_action(window):
+        for shortcut in action.shortcuts():
+            assert shortcut.toString() in text, action.text()
+            if action.shortcutContext() == Qt.ShortcutContext.WindowShortcut:
+                keys[shortcut.toString()] += 1
+    assert "Zoom in" in text
+    assert keys["F1"] == keys["F6"] == keys["Ctrl+R"] == 1
+    assert [key for key, count in keys.items() if count > 1] == [], "neither would do anything"
+
+
+def test_no_key_is_taken_twice_where_it_would_do_nothing(open_deck: OpenDeck) -> None:
+    """A key of the whole window belongs to nobody else; one of a part may be that of another."""
+    window = open_deck().window
+    owners: dict[str, list[QAction]] = {}
+    for action in every_action(window):
+        for shortcut in action.shortcuts():
+            owners.setdefault(shortcut.toString(), []).append(action)
+    for key, actions in owners.items():
+        everywhere = [
+            action
+            for action in actions
+            if action.shortcutContext() == Qt.ShortcutContext.WindowShortcut
+        ]
+        assert not everywhere or len(actions) == 1, f"{key}: {[each.text() for each in actions]}"
+        for one, other in combinations(actions, 2):
+            assert not related(one, other), f"{key}: {one.text()} and {other.text()}"
+
+
+def related(one: QAction, other: QAction) -> bool:
+    """Whether the keys of both are heard by the same widget."""
+    widgets = [
+        [part for part in action.associatedObjects() if isinstance(part, QWidget)]
+        for action in (one, other)
+    ]
+    return any(
+        first is second or first.isAncestorOf(second) or second.isAncestorOf(first)
+        for first in widgets[0]
+        for second in widgets[1]
+    )
+
+
+def test_the_list_of_keys_fits_on_a_small_screen(open_deck: OpenDeck) -> None:
+    size = ShortcutsDialog(open_deck().window).sizeHint()
+    assert size.height() < 700
+    assert size.width() < 1100
+
+
+def test_a_question_mark_opens_the_list(open_deck: OpenDeck, qtbot: QtBot) -> None:
+    window = open_deck().window
+    with qtbot.waitActive(window):
+        window.activateWindow()
+    QTest.keyClick(window.centralWidget(), "?")
+    assert window.findChild(ShortcutsDialog) is not None
+
+
+def test_f6_goes_round_the_panes_and_back(
+    open_deck: OpenDeck, record: Record, qtbot: QtBot
+) -> None:
+    record().begin()
+    deck = open_deck()
+    with qtbot.waitActive(deck.window):
+        deck.window.activateWindow()
+    panes = (deck.form, deck.runs.panel, deck.plots, deck.log)
+    deck.form.start_button.setFocus()
+    visited = []
+    for _ in range(3):
+        QTest.keyClick(deck.window, Qt.Key.Key_F6)
+        visited.append(pane_of(panes))
+    assert visited == [1, 2, 3]
+    QTest.keyClick(deck.window, Qt.Key.Key_F6, Qt.KeyboardModifier.ShiftModifier)
+    assert pane_of(panes) == 2
+
+
+def test_every_button_in_sight_can_be_reached_and_has_a_name(
+    open_deck: OpenDeck, record: Record
+) -> None:
+    record().begin()
+    window = open_deck().window
+    for button in window.findChildren(QAbstractButton):
+        if not button.isVisible() or button.objectName().startswith("qt_"):
+            continue
+        if button.parent() and button.parent().objectName().startswith("qt_"):
+            continue
+        name = button.text() or button.accessibleName()
+        assert name, f"{button} in {button.parent()} has no name"
+        assert button.focusPolicy() & Qt.FocusPolicy.TabFocus, f"{name} cannot be tabbed to"
+
+
+def pane_of(panes: tuple[QWidget, ...]) -> int | None:
+    focused = QApplication.focusWidget()
+    return next(
+        (
+            place
+            for place, pane in enumerate(panes)
+            if focused is pane or (focused and pane.isAncestorOf(focused))
+        ),
+        None,
+    )

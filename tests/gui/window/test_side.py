@@ -1,0 +1,119 @@
+"""The side of the window: what must be in sight without scrolling, on small and large machines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from PySide6.QtWidgets import QApplication, QWidget
+from pytestqt.qtbot import QtBot
+
+from engine.messages.events import RunEnded
+from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
+from gui.app import Deck
+from gui.run_list.run_delegate import ROW_HEIGHT
+from gui.style.theme import ThemeController
+from tests.gui.conftest import wait_for_runs
+from tests.support import device_states
+from tests.support.device_states import cpu, gpu
+from tools.screenshots.fake_telemetry import PlayedTelemetry
+
+Open = Callable[..., Deck]
+
+
+@pytest.fixture
+def open_with(qapp: QApplication, qtbot: QtBot, record: Callable[..., Any]) -> Iterator[Open]:
+    """Opens a window of 1280 x 800 with six runs, on a machine with these devices."""
+    decks: list[Deck] = []
+
+    def open(*devices: DeviceSnapshot, height: int = 800) -> Deck:
+        for _ in range(6):
+            run = record()
+            run.begin()
+            run.add(RunEnded("finished", ""))
+        telemetry = PlayedTelemetry(lambda time: Snapshot(time=time, devices=devices), past=3.0)
+        deck = Deck(ThemeController(qapp), telemetry)
+        decks.append(deck)
+        deck.window.show()
+        wait_for_runs(deck, qtbot)
+        deck.window.resize(1280, height)
+        settle()
+        return deck
+
+    yield open
+    for deck in decks:
+        deck.window.close()
+        deck.shut_down()
+        deck.window.deleteLater()
+
+
+def settle() -> None:
+    """Until every layout has heard of every other one."""
+    for _ in range(5):
+        QApplication.processEvents()
+
+
+def in_sight(widget: QWidget) -> bool:
+    """Whether the whole of it can be seen, without scrolling anything."""
+    return widget.visibleRegion().boundingRect() == widget.rect()
+
+
+def rows_in_sight(deck: Deck) -> float:
+    return deck.history.viewport().visibleRegion().boundingRect().height() / ROW_HEIGHT
+
+
+@pytest.mark.parametrize("gpus", [0, 1, 4, 8, 16])
+def test_start_and_three_runs_are_in_sight_whatever_the_machine(open_with: Open, gpus: int) -> None:
+    deck = open_with(*(gpu(number) for number in range(gpus)), cpu())
+    assert in_sight(deck.form)
+    assert in_sight(deck.form.start_button)
+    assert rows_in_sight(deck) >= 3
+    if gpus <= 8:
+        assert all(in_sight(deck.devices.row(gpu(number).id)) for number in range(gpus))
+        assert in_sight(deck.devices.row("cpu"))
+    else:
+        assert in_sight(deck.devices.row(gpu(3).id))
+        assert in_sight(deck.devices)
+
+
+def test_alarms_and_a_problem_leave_start_and_the_runs_in_sight(open_with: Open) -> None:
+    deck = open_with(*device_states.eight_gpus().devices)
+    deck.form.devices.box(device_states.OTHERS).click()
+    settle()
+    assert deck.form.devices.problem
+    assert in_sight(deck.alarms)
+    assert in_sight(deck.form.start_button)
+    assert rows_in_sight(deck) >= 3
+
+
+def test_the_advanced_part_scrolls_in_the_form(open_with: Open) -> None:
+    deck = open_with(gpu(0), cpu())
+    deck.form.advanced_button.click()
+    settle()
+    assert in_sight(deck.form.start_button)
+    assert rows_in_sight(deck) >= 3
+    assert deck.form.advanced.isVisible()
+    assert not in_sight(deck.form.advanced)
+
+
+def test_a_taller_window_shows_more_runs_and_all_devices(open_with: Open) -> None:
+    deck = open_with(*(gpu(number) for number in range(16)), cpu())
+    before = rows_in_sight(deck)
+    assert not in_sight(deck.devices.row("cpu"))
+    deck.window.resize(1280, 1300)
+    settle()
+    assert in_sight(deck.devices.row("cpu"))
+    assert rows_in_sight(deck) > before + 1
+
+
+def test_the_search_takes_no_room_until_it_is_wanted(open_with: Open) -> None:
+    panel = open_with(gpu(0), cpu()).runs.panel
+    assert not panel.search.isVisible()
+    panel.search_button.click()
+    assert panel.search.isVisible()
+    panel.search.setText("no such run")
+    assert panel.empty.isVisible()
+    panel.search_button.click()
+    assert not panel.search.isVisible()
+    assert not panel.empty.isVisible()

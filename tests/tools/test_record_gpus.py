@@ -1,0 +1,98 @@
+"""A machine that is saved in a file, and looked at again without it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import psutil
+import pytest
+
+from engine.telemetry import probe
+from engine.telemetry.probe import HELPER, ROOT, snapshot_once
+from engine.telemetry.snapshot import Snapshot
+from tests.engine.telemetry.conftest import meet
+from tests.support.fake_nvml import (
+    DRIVER_NOT_LOADED,
+    GPU_IS_LOST,
+    NO_PERMISSION,
+    NOT_SUPPORTED,
+    FakeNvml,
+)
+from tools.record_gpus import Recording
+
+
+def record(file: Path) -> str:
+    done, said = probe.record(file)
+    assert done, said
+    return said
+
+
+def gpus(snapshot: Snapshot) -> object:
+    """What must be equal: all but the times and the CPU."""
+    rows = [msgspec.structs.replace(row, lost_since=None) for row in snapshot.devices[1:]]
+    return rows, snapshot.gpu_note, snapshot.links
+
+
+@pytest.mark.parametrize("old_driver", [False, True])
+def test_a_recorded_machine_gives_the_same_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old_driver: bool
+) -> None:
+    folders = [tmp_path / "real", tmp_path / "replayed"]
+    for folder in folders:
+        folder.mkdir()
+    real = FakeNvml(folders[0], old_driver=old_driver)
+    cards = [real.add_gpu(f"GPU-{n}", pci_bus=f"00000000:{9 - n:02X}:00.0") for n in range(4)]
+    real.run(cards[0], [(os.getpid(), 5 << 30), (2**22 + 1, None)])
+    real.fail(cards[0], "nvmlDeviceGetFanSpeed", NOT_SUPPORTED)
+    real.fail(cards[0], "nvmlDeviceGetTotalEccErrors:1:0", NO_PERMISSION)
+    real.divide(cards[1], "3g.40gb", "1g.10gb")
+    real.fail(cards[2], "nvmlDeviceGetPowerUsage", GPU_IS_LOST)
+    real.link(cards[0], cards[1], nvlink=True)
+    meet(real, monkeypatch)
+    file = tmp_path / "machine.json"
+    said = record(file)
+    expected = snapshot_once()
+    assert said.startswith(f"Recorded 4 GPUs. The answers of the driver are in {file}: ")
+
+    replayed = FakeNvml(folders[1])
+    replayed.replay(file)
+    meet(replayed, monkeypatch)
+    assert gpus(snapshot_once()) == gpus(expected)
+
+
+def test_a_recording_names_no_program_and_no_user(two_gpus: FakeNvml, tmp_path: Path) -> None:
+    name = "a-secret-name"
+    secret = [sys.executable, "-c", "input()", name]
+    with subprocess.Popen(secret, stdin=subprocess.PIPE) as process:
+        two_gpus.run("gpu1", [(process.pid, 5 << 30)])
+        file = tmp_path / "machine.json"
+        record(file)
+        process.communicate()
+    text = file.read_text()
+    assert str(process.pid) in text
+    for private in (name, "python", psutil.Process().username()):
+        assert private not in text
+    whos = {answer.who for answer in msgspec.json.decode(text, type=Recording).answers}
+    assert whos == {"system", "gpu0", "gpu1"}
+
+
+def test_a_machine_without_a_driver_is_a_recording_too(fake_nvml: FakeNvml, tmp_path: Path) -> None:
+    fake_nvml.fail("system", "nvmlInit", DRIVER_NOT_LOADED)
+    said = record(tmp_path / "machine.json")
+    assert said.startswith("The NVIDIA driver is installed, but it is not loaded. The answers ")
+    expected = snapshot_once()
+    fake_nvml.answer("system", "nvmlInit")
+    fake_nvml.replay(tmp_path / "machine.json")
+    assert gpus(snapshot_once()) == gpus(expected)
+
+
+def test_a_file_that_cannot_be_written_is_spoken_of(fake_nvml: FakeNvml, tmp_path: Path) -> None:
+    command = [*HELPER, "--record", str(tmp_path / "nowhere" / "machine.json")]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert result.returncode == 1
+    assert result.stderr.startswith("The recording cannot be written: ")
+    assert "Traceback" not in result.stderr

@@ -1,0 +1,160 @@
+"""Draws pictures of the window at the scale that Qt was told.
+
+`python -m tools.screenshots DIR NAME...`: a NAME is such as `running-dark-1280x800`, with the
+pixels of the picture.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+
+from PySide6.QtCore import QCoreApplication, QEvent, QEventLoop
+from PySide6.QtWidgets import QApplication
+
+from engine.messages.heartbeat import BEAT_SECONDS, Heartbeat
+from engine.system import paths
+from gui.app import Deck
+from gui.bridge.background import MOST_AT_ONCE
+from gui.style.theme import ThemeController
+from gui.window.application import application
+from tools.screenshots.fake_telemetry import PlayedTelemetry
+from tools.screenshots.pictures import PICTURES, Picture
+from tools.screenshots.png_palette import with_palette
+from tools.screenshots.window_states import STATES, Stage
+
+LONGEST_WAIT = 60.0
+"""Seconds until the window must have read everything."""
+
+_SMALL_FILE = 0
+"""Of a PNG it is not the quality that Qt means by this number."""
+
+QUIET = 3
+"""So many looks in a row must find nothing to paint: a plot that is painted may move others."""
+
+
+def main(folder: Path, pictures: Iterable[Picture]) -> None:
+    """Draw `pictures` as PNG in `folder`; those of one state stand together."""
+    app = application(["traindeck"])
+    theme = ThemeController(app)
+    for state, of_state in groupby(pictures, lambda picture: picture.state):
+        with tempfile.TemporaryDirectory(prefix="traindeck-") as home:
+            os.environ[paths.HOME_VARIABLE] = home
+            stage = STATES[state]()
+            with _heartbeat(stage):
+                deck = Deck(theme, PlayedTelemetry(stage.machine, stage.past))
+                _draw(folder, of_state, stage, deck, app, theme)
+                deck.window.close()
+                deck.shut_down()
+            deck.window.deleteLater()
+            QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+
+@contextmanager
+def _heartbeat(stage: Stage) -> Iterator[None]:
+    """The run that goes on gives its sign every second, however long the drawing takes."""
+    over = threading.Event()
+
+    def beat(heart: Heartbeat) -> None:
+        heart.beat()
+        while not over.wait(BEAT_SECONDS / 2):
+            heart.beat()
+
+    if stage.live is not None:
+        heart = Heartbeat(stage.live.folder)
+        threading.Thread(target=beat, args=(heart,), daemon=True, name="heartbeat").start()
+    yield
+    over.set()
+
+
+def _draw(
+    folder: Path,
+    pictures: Iterable[Picture],
+    stage: Stage,
+    deck: Deck,
+    app: QApplication,
+    theme: ThemeController,
+) -> None:
+    deck.window.show()
+    if stage.run_id is not None:
+        deck.open(stage.run_id)
+    _wait_for_workers(deck, stage)
+    if stage.live is not None:
+        stage.live.go_on()
+        deck.reader.poll()
+    subject = stage.subject(deck)
+    for picture in pictures:
+        theme.set_choice(picture.theme)
+        width, height = picture.logical_size
+        subject.resize(width, height)
+        _settle(deck)
+        if stage.live is not None:
+            stage.live.step_on()
+            deck.reader.poll()
+            app.processEvents()
+        image = with_palette(subject.grab().toImage())
+        image.setDevicePixelRatio(1)  # the file says nothing of scales
+        file = folder / f"{picture.name}.png"
+        if not image.save(str(file), quality=_SMALL_FILE):
+            raise OSError(f"The picture {file} could not be written.")
+        print(file, flush=True)
+
+
+def _wait_for_workers(deck: Deck, stage: Stage) -> None:
+    """Until the window knows which memory is that of the run that goes on."""
+    found: list[bool] = []
+
+    def take(uses: dict[str, object]) -> None:
+        found.append(any(getattr(use, "ours", ()) for use in uses.values()))
+
+    deck.owners.uses.connect(take)
+    _wait(lambda: bool(found) and (stage.live is None or found[-1]))
+    deck.owners.uses.disconnect(take)
+
+
+def _wait(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + LONGEST_WAIT
+    while not condition():
+        if time.monotonic() > deadline:
+            sys.exit("The window did not read the recorded runs in time.")
+        QCoreApplication.processEvents(QEventLoop.ProcessEventsFlag.WaitForMoreEvents)
+
+
+def _settle(deck: Deck) -> None:
+    """Until no plot has to be painted and nothing that was asked for in the background is missing:
+    in daily life a timer paints one plot at a time."""
+    _drain(deck)
+    deadline, quiet = time.monotonic() + LONGEST_WAIT, 0
+    while quiet < QUIET:
+        if time.monotonic() > deadline:
+            sys.exit("The plots were not painted in time.")
+        QCoreApplication.processEvents()
+        painted = [deck.plots.tick(), deck.runs.comparison.plots.tick()]
+        quiet = 0 if any(painted) else quiet + 1
+        if quiet == 1:
+            _drain(deck)
+
+
+def _drain(deck: Deck) -> None:
+    """Until everything is done that the background was asked for: when all its threads meet."""
+    met: list[bool] = []
+    meeting = threading.Barrier(MOST_AT_ONCE)
+
+    def missed(error: Exception) -> None:
+        raise error
+
+    for _ in range(MOST_AT_ONCE):
+        deck.background.run(partial(meeting.wait, LONGEST_WAIT), lambda _: met.append(True), missed)
+    _wait(lambda: len(met) == MOST_AT_ONCE)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), [each for each in PICTURES if each.name in sys.argv[2:]])

@@ -1,0 +1,94 @@
+"""Pictures of the window in all its states, from recorded runs, without a screen."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from fnmatch import fnmatchcase
+from itertools import groupby, product
+from pathlib import Path
+from typing import Literal, NamedTuple, get_args
+
+from engine.cli.output import Refused
+from engine.system import paths
+
+State = Literal["running", "finished", "failed", "compare", "first-start", "gpus", "gpu"]
+Dress = Literal["dark", "light"]
+
+SCALES = {(1280, 800): 1.0, (1920, 1080): 1.0, (1920, 1200): 1.5, (3840, 2160): 2.0}
+"""Pixels, and how many of them a logical pixel has each way: a screen of 3840 x 2160 is used at
+200 %, so that its window has the room of 1920 x 1080 and twice the sharpness; the laptop's of
+1920 x 1200 at 150 %, with the room of 1280 x 800."""
+
+
+class Picture(NamedTuple):
+    """One picture."""
+
+    state: State
+    theme: Dress
+    size: tuple[int, int]
+    """Pixels."""
+
+    @property
+    def name(self) -> str:
+        """Such as `running-dark-1280x800`."""
+        width, height = self.size
+        return f"{self.state}-{self.theme}-{width}x{height}"
+
+    @property
+    def scale(self) -> float:
+        """Pixels of a logical pixel."""
+        return SCALES[self.size]
+
+    @property
+    def logical_size(self) -> tuple[int, int]:
+        """The size of the window for Qt."""
+        return round(self.size[0] / self.scale), round(self.size[1] / self.scale)
+
+
+PICTURES = [
+    Picture(state, theme, size)
+    for state, theme, size in product(get_args(State), get_args(Dress), SCALES)
+    if state != "gpu" or size == (1280, 800)  # a dialog: it is no larger on a larger screen
+]
+"""Every picture there is; those of one state stand together."""
+
+
+def take(folder: Path, pattern: str = "*") -> None:
+    """Save those pictures whose names match `pattern` as PNG in `folder`, and print their paths.
+
+    It has a data folder of its own: no run, no setting and no device of this machine is touched or
+    shown. Raises Refused, OSError.
+    """
+    wanted = [picture for picture in PICTURES if fnmatchcase(picture.name, pattern)]
+    if not wanted:
+        raise Refused(
+            f"No picture is called {pattern}: their names are such as {PICTURES[0].name}, and `*` "
+            "stands for anything."
+        )
+    folder = folder.absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    by_scale = sorted(wanted, key=lambda picture: picture.scale)
+    with tempfile.TemporaryDirectory(prefix="traindeck-") as home:
+        for scale, pictures in groupby(by_scale, key=lambda picture: picture.scale):
+            _draw(folder, [picture.name for picture in pictures], scale, Path(home))
+
+
+def _draw(folder: Path, names: list[str], scale: float, home: Path) -> None:
+    """Qt learns its scale once, when it starts: so a process for each."""
+    environment = os.environ | {
+        paths.HOME_VARIABLE: str(home),
+        "QT_QPA_PLATFORM": "offscreen",
+        "QT_SCALE_FACTOR": str(scale),
+    }
+    command = [sys.executable, "-m", "tools.screenshots", str(folder), *names]
+    root = Path(__file__).parents[2]
+    # What Qt has to say about its offscreen platform is of interest only if that fails.
+    result = subprocess.run(
+        command, cwd=root, env=environment, stderr=subprocess.PIPE, text=True, check=False
+    )
+    if result.returncode:
+        why = (result.stderr.strip().splitlines() or [f"exit code {result.returncode}"])[-1]
+        raise OSError(f"the pictures could not be drawn: {why}")

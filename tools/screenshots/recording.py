@@ -1,0 +1,116 @@
+"""Runs that really took place, as they lie in `tools/screenshots/runs`: `python -m
+tools.screenshots.recording RUN_FOLDER FILE` makes such a file from the folder of a run."""
+
+from __future__ import annotations
+
+import lzma
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from engine.messages.events import Event, Metrics, Points, TrainingStarted
+from engine.runs.store_reader import RunReader
+from engine.spec.run_spec import RunSpec
+from engine.spec.spec_file import read_spec
+
+FOLDER = Path(__file__).parent / "runs"
+RECIPE = FOLDER / "shifted_digits.py"
+"""What the recorded runs trained."""
+
+SUFFIX = ".msgpack.xz"
+START = 6.0
+"""Seconds before the first step with which a recording begins: importing takes longer."""
+
+_BATCH = 0.5
+"""Seconds within which the points of a series are told at once: their times are evened out."""
+
+_PLACES = 5
+"""Significant digits of a value."""
+
+
+class Moment(msgspec.Struct, frozen=True, array_like=True):
+    """Something that happened `after` seconds; of Metrics, begin and end are counted likewise."""
+
+    after: float
+    event: Event
+
+
+class Recording(msgspec.Struct, frozen=True):
+    """A run without anything that tells where it took place."""
+
+    spec: RunSpec
+    moments: list[Moment]
+    """In their order; metrics are among them."""
+
+    logs: dict[int, list[str]]
+    """What each rank printed."""
+
+
+def load(name: str) -> Recording:
+    """The recording `name` of `tools/screenshots/runs`. Raises OSError or msgspec.DecodeError."""
+    packed = (FOLDER / f"{name}{SUFFIX}").read_bytes()
+    return msgspec.msgpack.decode(lzma.decompress(packed), type=Recording)
+
+
+def save(recording: Recording, file: Path) -> None:
+    """Write `recording`, packed. Raises OSError."""
+    file.write_bytes(lzma.compress(msgspec.msgpack.encode(recording), preset=9))
+
+
+def record(folder: Path) -> Recording:
+    """The run in `folder` as it is now. Raises UnreadableSpec, sqlite3.Error or OSError."""
+    spec = read_spec(folder)
+    with RunReader(folder) as reader:
+        stored = reader.events_after(0)
+        begin = next(each.time for each in stored if isinstance(each.event, TrainingStarted))
+        begin -= START
+        moments = [Moment(max(0.0, each.time - begin), each.event) for each in stored]
+        for series in reader.counts():
+            moments += _curve(reader, series, begin)
+    moments.sort(key=lambda moment: moment.after)
+    logs = {
+        int(file.stem.removeprefix("rank")): file.read_text(errors="replace").splitlines()
+        for file in sorted((folder / "logs").glob("rank*.log"))
+    }
+    everything = msgspec.to_builtins(Recording(spec, moments, logs), str_keys=False)
+    engine = Path(__file__).parents[2]
+    folders = (folder, Path(spec.recipe).parent, sysconfig.get_path("purelib"), engine, Path.home())
+    places = tuple(f"{each}/" for each in folders)
+    return msgspec.convert(_without(everything, places), Recording)
+
+
+def _curve(reader: RunReader, series: str, begin: float) -> list[Moment]:
+    whole = reader.points_after(series, 0)
+    ends = np.flatnonzero(np.diff(whole.time // _BATCH, append=np.inf)) + 1
+    found = []
+    first, last = 0, float(whole.time[0]) - begin
+    for end in ends.tolist():
+        before, last = last, round(float(whole.time[end - 1]) - begin, 2)
+        steps = whole.step[first:end].astype(int).tolist()
+        values = [float(f"{value:.{_PLACES}g}") for value in whole.value[first:end]]
+        found.append(Moment(last, Metrics(before, last, [Points(series, steps, values)])))
+        first = end
+    return found
+
+
+def _without(value: Any, places: tuple[str, ...]) -> Any:
+    """`value` with the names of these folders taken out of every text in it."""
+    match value:
+        case str():
+            for place in places:
+                value = value.replace(place, "")
+            return value
+        case dict():
+            return {key: _without(each, places) for key, each in value.items()}
+        case list() | tuple():
+            return [_without(each, places) for each in value]
+        case _:
+            return value
+
+
+if __name__ == "__main__":
+    save(record(Path(sys.argv[1]).absolute()), Path(sys.argv[2]))

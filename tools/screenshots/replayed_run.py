@@ -1,0 +1,203 @@
+"""Makes a run in the data folder out of a recording: one that is over, or one that goes on."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from engine.diagnosis.device_metrics import DeviceRecorder
+from engine.messages.events import (
+    AttemptStarted,
+    Event,
+    Failure,
+    Metrics,
+    Points,
+    Progress,
+    RunEnded,
+    TrainingStarted,
+    WorkerStarted,
+)
+from engine.runs.store import RunStore
+from engine.spec import catalog
+from engine.spec.spec_file import write_spec
+from engine.system import paths
+from engine.system.process import created
+from engine.telemetry.snapshot import Snapshot
+from tools.screenshots import fake_machine
+from tools.screenshots.recording import RECIPE, Moment, Recording
+
+FIRST_PID = 7001
+"""The number of rank 0's process."""
+
+_HELD_BACK = 5
+"""Events of a run that goes on that happen when the window is open."""
+
+_BEFORE_THE_END = 0.01
+"""Seconds that the last line of a log is older than the end of its run."""
+
+
+class Played(NamedTuple):
+    """A run in the data folder."""
+
+    id: str
+    folder: Path
+    since: float
+    """When its workers began (seconds since the epoch)."""
+
+    pids: tuple[int, ...]
+    """Of its workers, by rank."""
+
+    rest: tuple[tuple[float, Event], ...] = ()
+    """What is still to happen if it goes on, and when."""
+
+    def go_on(self) -> None:
+        """Let the rest happen: a window that is open now shows it after what was printed before."""
+        store = RunStore(self.folder)
+        for when, event in self.rest:
+            store.append(event, when)
+        store.close()
+
+    def step_on(self) -> None:
+        """One more step is done: a run that does none is shown as one that hangs."""
+        store = RunStore(self.folder)
+        status = store.status
+        left = max(0.0, status.seconds_left - status.step_seconds)
+        speed, seconds = status.samples_per_second, status.step_seconds
+        store.append(Progress(status.epoch, status.step + 1, speed, seconds, left), time.time())
+        store.close()
+
+
+class BusyMachine(Protocol):
+    """A made-up machine on which our workers are at work."""
+
+    def __call__(self, time: float, since: float, pids: Sequence[int]) -> Snapshot:
+        """What it does at `time`; the workers `pids` began at `since`."""
+
+
+def play(
+    recording: Recording,
+    *,
+    busy: BusyMachine = fake_machine.workstation,
+    share: float = 1.0,
+    ago: float = 0.0,
+) -> Played:
+    """Put the run into the data folder, as it was after `share` of its time, `ago` seconds ago.
+
+    With a share below 1 it goes on, and this process is its supervisor. It has the GPUs of `busy`.
+    Raises OSError.
+    """
+    moments = [each for each in recording.moments if each.after <= _length(recording) * share]
+    begin = time.time() - ago - moments[-1].after
+    count = len(recording.spec.devices)
+    gpus = tuple(map(fake_machine.uuid, range(count)))
+    pids = tuple(range(FIRST_PID, FIRST_PID + count))
+    spec = msgspec.structs.replace(recording.spec, recipe=str(RECIPE), devices=gpus)
+    folder = paths.create_run_folder()
+    write_spec(folder, spec, catalog.recipe(spec.recipe))
+    told = [(begin + each.after, _here(each.event, begin, gpus)) for each in moments]
+    told += _devices(moments, busy, begin, gpus, pids)
+    told.sort(key=lambda each: each[0])
+    ends = isinstance(told[-1][1], RunEnded)
+    told.insert(len(told) - ends, (told[-1][0], _progress(moments, spec.batch_size)))
+    rest: list[tuple[float, Event]] = []
+    if share < 1:
+        rest = [each for each in told if not isinstance(each[1], Metrics)][-_HELD_BACK:]
+    store = RunStore(folder)
+    for each in told:
+        if each not in rest:
+            store.append(each[1], each[0])
+    store.close()
+    for rank, lines in recording.logs.items():
+        said = lines[: math.ceil(len(lines) * share)]
+        text = "".join(f"{line}\n" for line in said)
+        log = folder / "logs" / f"rank{rank}.log"
+        log.write_text(text, encoding="utf-8")
+        if ends:
+            os.utime(log, (told[-1][0] - _BEFORE_THE_END,) * 2)
+    return Played(folder.name, folder, begin, pids, tuple(rest))
+
+
+def _length(recording: Recording) -> float:
+    return recording.moments[-1].after
+
+
+def _here(event: Event, begin: float, gpus: Sequence[str]) -> Event:
+    """`event` as it would have been on this machine."""
+    change = msgspec.structs.replace
+    match event:
+        case AttemptStarted():
+            pid = os.getpid()
+            return change(event, supervisor_pid=pid, supervisor_created=created(pid))
+        case WorkerStarted(rank):
+            return change(event, pid=FIRST_PID + rank, devices=(gpus[rank],))
+        case RunEnded(failure=Failure(rank=rank, device=old) as failure) if rank >= 0:
+            new = gpus[rank]
+            named = change(failure, device=new, message=failure.message.replace(old, new))
+            return change(event, failure=named, reason=event.reason.replace(old, new))
+        case Metrics():
+            points = [made for each in event.points for made in _figures(each)]
+            return Metrics(begin + event.begin, begin + event.end, points)
+        case _:
+            return event
+
+
+def _figures(points: Points) -> Iterator[Points]:
+    """The points of a series as they are; but of memory, those of a worker on a GPU."""
+    room, _, name = points.series.rpartition("/")
+    if name == "memory_resident":
+        for each, size in (
+            ("memory_allocated", fake_machine.TENSORS),
+            ("memory_reserved", fake_machine.POOL),
+        ):
+            yield Points(f"{room}/{each}", points.steps, [float(size)] * len(points.steps))
+    elif not room.startswith("device/"):
+        yield points
+
+
+def _devices(
+    moments: Sequence[Moment],
+    busy: BusyMachine,
+    begin: float,
+    gpus: Sequence[str],
+    pids: Sequence[int],
+) -> Iterator[tuple[float, Event]]:
+    """What the GPUs would have done, every second."""
+    places = [
+        (each.after, each.event.points[0].steps[-1])
+        for each in moments
+        if isinstance(each.event, Metrics) and each.event.points[0].series == "train/loss"
+    ]
+    recorder = DeviceRecorder(gpus)
+    for second in range(math.ceil(moments[-1].after)):
+        place = bisect_right(places, (second, math.inf)) - 1
+        step = places[place][1] if place >= 0 else 0
+        snapshot = busy(begin + second, begin, pids)
+        yield begin + second, recorder.metrics(snapshot, step)
+
+
+def _progress(moments: Sequence[Moment], batch_size: int) -> Progress:
+    """Where the run stands after the last of `moments`."""
+    [started] = [each.event for each in moments if isinstance(each.event, TrainingStarted)]
+    newest = {
+        points.series: points
+        for each in moments
+        if isinstance(each.event, Metrics)
+        for points in each.event.points
+    }
+    step = newest["train/loss"].steps[-1]
+    speed = newest["train/samples_per_second"].values[-1]
+    left = started.steps_per_epoch * started.epochs - step
+    return Progress(
+        epoch=min(step // started.steps_per_epoch + 1, started.epochs),
+        step=step,
+        samples_per_second=speed,
+        step_seconds=batch_size / speed,
+        seconds_left=left * batch_size / speed,
+    )
