@@ -134,9 +134,9 @@ def _add_options(parser: Parser, default: str = "") -> None:
 
 def _train(options: argparse.Namespace) -> int:
     from engine.cli.options import chosen
-    from engine.cli.train import Wishes, train
+    from engine.cli.train import TrainOptions, train
 
-    wishes = Wishes(
+    wishes = TrainOptions(
         recipe=options.recipe,
         strategy=options.strategy,
         devices=options.devices,

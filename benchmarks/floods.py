@@ -153,16 +153,16 @@ def watch(folder: Path, start: Callable[[], subprocess.Popen[bytes]]) -> tuple[F
 
     app = QApplication.instance() or gui.window.application(["floods"])
     assert isinstance(app, QApplication)
-    deck = gui.Deck(ThemeController(app))
-    deck.window.resize(1600, 1000)
-    deck.window.show()
-    deck.open(folder.name)
+    app = gui.AppController(ThemeController(app))
+    app.window.resize(1600, 1000)
+    app.window.show()
+    app.open(folder.name)
     frames = Frames([], [])
     for _ in range(60):
         app.processEvents()
     before = psutil.Process().memory_info().rss
     points: list[object] = []
-    deck.reader.curve.connect(lambda *_: points.append(None))
+    app.reader.curve.connect(lambda *_: points.append(None))
     worker = start()
     while worker.poll() is None:
         if not points:
@@ -173,8 +173,8 @@ def watch(folder: Path, start: Callable[[], subprocess.Popen[bytes]]) -> tuple[F
         frames.cpu.append(1000 * (time.thread_time() - cpu))
         time.sleep(max(0.0, FRAME - frames.wall[-1] / 1000))
     grown = psutil.Process().memory_info().rss - before
-    deck.window.close()
-    deck.shut_down()
+    app.window.close()
+    app.shut_down()
     return frames, grown / MEGABYTE
 
 

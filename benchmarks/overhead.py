@@ -59,7 +59,7 @@ def measure_recorded(result: Path) -> dict[str, float]:
         learning_rate=0.01,
     )
     run_id = client.start(spec)
-    while not (info := client.look(run_id)).state.is_over:
+    while not (info := client.get_run(run_id)).state.is_over:
         time.sleep(0.2)
     if info.state != "finished":
         raise SystemExit(info.reason)

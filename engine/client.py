@@ -25,7 +25,7 @@ from engine.runs.run_info import (
     NoSuchRun,
     RunInfo,
     UnreadableRun,
-    look,
+    get_run,
     run_checkpoints,
     runs,
 )
@@ -49,7 +49,7 @@ __all__ = [
     "RunSpec",
     "UnreadableRun",
     "check",
-    "look",
+    "get_run",
     "resume",
     "resume_as_new",
     "run_checkpoints",
@@ -163,7 +163,7 @@ def resume_as_new(run_id: str, checkpoint: Path | None = None, spec: RunSpec | N
         text = f"Run {run_id} cannot be copied to a new run: {error}."
         raise CannotStart([Problem("", text)]) from error
     try:
-        _go_on(look(folder.name), chosen, spec)
+        _go_on(get_run(folder.name), chosen, spec)
     except (CannotStart, NoSuchRun):
         shutil.rmtree(folder, ignore_errors=True)  # all that was in it is in the other run
         raise
@@ -174,7 +174,7 @@ def _continuation(
     run_id: str, checkpoint: Path | None, spec: RunSpec | None
 ) -> tuple[RunInfo, Path, RunSpec]:
     """The run, the checkpoint that it goes on from, and as what. Raises as `resume` does."""
-    info = look(run_id)
+    info = get_run(run_id)
     if not info.state.is_over:
         text = f"Run {run_id} is {info.state}: stop it first, to let it go on from a checkpoint."
         raise CannotStart([Problem("", text)])
@@ -210,7 +210,7 @@ def _alone_with(info: RunInfo) -> Iterator[None]:
     text = f"Run {info.id} was resumed by another window or command meanwhile: see how it is now."
     try:
         with FileLock(info.folder / "resume.lock", timeout=LONGEST_START, mode=0o600):
-            now = look(info.id)
+            now = get_run(info.id)
             if not now.state.is_over or now.status.attempt != info.status.attempt:
                 raise CannotStart([Problem("", text)])
             yield

@@ -19,18 +19,18 @@ from gui.bridge.store_reader import StoreReader
 from gui.bridge.telemetry_reader import TelemetryReader
 from gui.devices.alarm_bar import AlarmBar
 from gui.devices.device_list import DeviceList
-from gui.first_run_controller import FirstRunDesk
+from gui.first_run_controller import FirstRunController
 from gui.log.event_table import EventTable
 from gui.log.log_bar import LogBar
-from gui.log.log_controller import LogDesk
+from gui.log.log_controller import LogController
 from gui.log.log_view import LogView
 from gui.plots.panel.repaint_timer import Frames
 from gui.plots.panel.run_plots import PlotGrid
-from gui.plots_controller import PlotDesk
+from gui.plots_controller import PlotsController
 from gui.run_form.run_form import RunForm
-from gui.run_list.resume_controller import ResumeDesk
-from gui.run_list.run_list_view import RunHistory
-from gui.run_list_controller import HistoryRoom
+from gui.run_list.resume_controller import ResumeController
+from gui.run_list.run_list_view import RunListView
+from gui.run_list_controller import RunListController
 from gui.run_view.failure_banner import FailureBanner
 from gui.run_view.run_controls import RunControls
 from gui.run_view.run_figures import RunFigures
@@ -43,7 +43,7 @@ from gui.window.desktop_notices import Notices, desktop_notify
 from gui.window.main_window import MainWindow, Parts
 from gui.window.settings_file import open_settings
 from gui.window.tab_order import TabOrder
-from gui.window.theme_menu import ThemeDesk
+from gui.window.theme_menu import ThemeMenu
 from gui.window.window_status import Attention
 
 NO_DISPLAY = 2
@@ -64,13 +64,13 @@ def run(argv: Sequence[str]) -> int:
         return NO_DISPLAY
     app = application(argv)
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C in the terminal; the runs go on
-    deck = Deck(look.ThemeController(app))
+    deck = AppController(look.ThemeController(app))
     app.aboutToQuit.connect(deck.shut_down)
     deck.window.show()
     return app.exec()
 
 
-class Deck(QObject):
+class AppController(QObject):
     """The window with everything behind it."""
 
     def __init__(
@@ -79,7 +79,7 @@ class Deck(QObject):
         super().__init__()
         paths.home().mkdir(parents=True, exist_ok=True, mode=0o700)
         self.settings, trouble = open_settings(paths.home() / "window.ini")
-        self.theme_desk = ThemeDesk(theme, self.settings, self)
+        self.theme_menu = ThemeMenu(theme, self.settings, self)
         now = theme.current
         self.theme = theme
         self.background = Background(self)
@@ -91,13 +91,13 @@ class Deck(QObject):
         self.alarms = AlarmBar(now)
         self.devices = DeviceList()
         self.form = RunForm()
-        self.history = RunHistory(now)
-        self.runs = HistoryRoom(self.history, theme, self.settings)
+        self.history = RunListView(now)
+        self.runs = RunListController(self.history, theme, self.settings)
         self.banner = FailureBanner()
         self.row = FigureRow()
         self.figures = RunFigures(self)
         self.plots = PlotGrid(now, self.settings)
-        self.plot_desk = PlotDesk(
+        self.plots_controller = PlotsController(
             self.plots, self.runs.comparison.plots, self.reader, self.background, self
         )
         self.log = LogView(now)
@@ -111,11 +111,11 @@ class Deck(QObject):
         )  # fmt: skip
         self.window = MainWindow(parts, self.settings)
         TabOrder(self.window, (*parts[:8], *parts[11:], self.log_bar, self.log, self.events))
-        self.resume_desk = ResumeDesk(self.controller, self.form, self.window)
+        self.resume_controller = ResumeController(self.controller, self.form, self.window)
         self.runs.furnish(self.background, self.controller, self.form, self.window)
-        self.log_desk = LogDesk(self.log_bar, self.log, self.events, self.window)
+        self.log_controller = LogController(self.log_bar, self.log, self.events, self.window)
         page = self.first_start
-        self.first_run = FirstRunDesk(page, self.controller, self.form.devices, self.window)
+        self.first_run = FirstRunController(page, self.controller, self.form.devices, self.window)
         self.attention = Attention(self.window, self.controls, [self.row])
         tray = desktop_notify(look.icon("waveform", now.accent), self)
         self.notices = Notices(self.window, tray, self)
@@ -126,7 +126,7 @@ class Deck(QObject):
         self._frames = Frames(self._draw, self)
         self._frames.start()
         self._refresh = QTimer(self)
-        self._refresh.timeout.connect(self.controller.glance_at_runs)
+        self._refresh.timeout.connect(self.controller.refresh_changed_runs)
         self._refresh.start(REFRESH_RUNS_MS)
         self._say(trouble)
         self.window.show_welcome(False)  # until it is known that there is no run
@@ -136,8 +136,8 @@ class Deck(QObject):
     def open(self, run_id: str | None) -> None:
         """Show the run `run_id` from its beginning: live, re-attached or over, all the same."""
         self.runs.close_comparison()
-        self.plot_desk.watch(run_id)
-        self.log_desk.clear()
+        self.plots_controller.watch(run_id)
+        self.log_controller.clear()
         self.attention.show_info(None)
         self.window.show_welcome(run_id is None)
         self.figures.clear()
@@ -172,14 +172,14 @@ class Deck(QObject):
         reader.status_changed.connect(self._show_info)
         reader.status_changed.connect(self.attention.show_info)
         self.attention.liveness.silence.connect(self.history.show_silence)
-        reader.events.connect(self.log_desk.take_events)
+        reader.events.connect(self.log_controller.take_events)
         reader.events.connect(self.figures.take_events)
         reader.events.connect(self.banner.take_events)
         reader.events.connect(self.alarms.take_events)
         reader.points.connect(self.figures.take_points)
         reader.curve.connect(self.figures.take_curve)
         reader.log_cut.connect(self.log.miss_lines)
-        reader.log_lines.connect(self.log_desk.take_output)
+        reader.log_lines.connect(self.log_controller.take_output)
         reader.trouble.connect(self._say)
         self.figures.figure.connect(self.row.set_figure)
         self.figures.metric_named.connect(self.row.card("metric").set_caption)
@@ -206,8 +206,8 @@ class Deck(QObject):
         controller.runs_listed.connect(self.form.show_runs)
         self.notices.ended.connect(self._say)
         self.form.said.connect(self._say)
-        self.log_desk.said.connect(self._say)
-        self.plot_desk.said.connect(self._say)
+        self.log_controller.said.connect(self._say)
+        self.plots_controller.said.connect(self._say)
         self.runs.said.connect(self._say)
         self.runs.wanted.connect(self.open)
         self.history.opened.connect(self.open)
@@ -216,7 +216,7 @@ class Deck(QObject):
         self._connect_resume()
 
     def _connect_resume(self) -> None:
-        desk, history = self.resume_desk, self.history
+        desk, history = self.resume_controller, self.history
         self.controls.resume_clicked.connect(desk.resume)
         history.resume_requested.connect(desk.resume)
         history.resume_from_older_requested.connect(desk.resume_from_older)
@@ -246,19 +246,19 @@ class Deck(QObject):
         window.stop.triggered.connect(self.controls.stop.click)
         window.checkpoint.triggered.connect(self.controls.checkpoint.click)
         window.open_recipe.triggered.connect(self.form.open_recipe)
-        window.fit.triggered.connect(self.plot_desk.fit)
+        window.fit.triggered.connect(self.plots_controller.fit)
         window.reset_layout.triggered.connect(self.plots.reset_layout)
         window.reset_layout.triggered.connect(self.runs.comparison.reset_layout)
-        window.toggle_theme.triggered.connect(self.theme_desk.toggle)
-        self.controls.theme_clicked.connect(self.theme_desk.toggle)
-        self.theme_desk.furnish(window.theme_choices)
+        window.toggle_theme.triggered.connect(self.theme_menu.toggle)
+        self.controls.theme_clicked.connect(self.theme_menu.toggle)
+        self.theme_menu.furnish(window.theme_choices)
         window.pause.triggered.connect(self.controls.pause.click)
         window.empty_cache.triggered.connect(self.controls.empty_cache.click)
         window.copy_command.triggered.connect(self.form.copy_command)
-        window.first_error.triggered.connect(self.log_desk.go_to_first_error)
-        window.find_next.triggered.connect(self.log_desk.find_next)
-        window.find_previous.triggered.connect(self.log_desk.find_previous)
-        self.log_desk.log_wanted.connect(window.show_log)
+        window.first_error.triggered.connect(self.log_controller.go_to_first_error)
+        window.find_next.triggered.connect(self.log_controller.find_next)
+        window.find_previous.triggered.connect(self.log_controller.find_previous)
+        self.log_controller.log_wanted.connect(window.show_log)
         self.theme.changed.connect(self._dress)
 
     def _started(self, run_id: str) -> None:
@@ -281,7 +281,7 @@ class Deck(QObject):
         self.plots.set_device_labels(labels)
         self.figures.set_device_labels(labels)
         self.banner.set_device_labels(labels)
-        self.log_desk.set_device_labels(labels)
+        self.log_controller.set_device_labels(labels)
         self.runs.comparison.set_device_labels(labels)
 
     def _say(self, sentence: str) -> None:

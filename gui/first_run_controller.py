@@ -12,7 +12,7 @@ from gui.run_form.device_choice import DeviceChoice
 from gui.run_view.welcome_page import FirstStart, first_spec
 
 
-class FirstRunDesk(QObject):
+class FirstRunController(QObject):
     """Between the page for the first start, the controller, and the devices there are."""
 
     def __init__(

@@ -17,7 +17,7 @@ from gui.plots.panel.keyboard import PlotKeys
 from gui.plots.panel.run_plots import PlotGrid
 
 
-class PlotDesk(QObject):
+class PlotsController(QObject):
     """Everything between the plots and the store."""
 
     said = Signal(str)

@@ -12,15 +12,15 @@ from gui.bridge.run_controller import RunController
 from gui.compare.comparison import Comparison
 from gui.run_form.run_form import RunForm
 from gui.run_list.filter_sort import to_open
-from gui.run_list.run_list_actions import HistoryDesk
-from gui.run_list.run_list_panel import HistoryPanel
-from gui.run_list.run_list_view import RunHistory
+from gui.run_list.run_list_actions import RunListActions
+from gui.run_list.run_list_panel import RunListPanel
+from gui.run_list.run_list_view import RunListView
 from gui.run_list.selection import ChosenRuns
 from gui.style.theme import ThemeController
 from gui.window.main_window import MainWindow
 
 
-class HistoryRoom(QObject):
+class RunListController(QObject):
     """Builds these parts for the window, and connects them once that stands."""
 
     wanted = Signal(object)
@@ -30,11 +30,11 @@ class HistoryRoom(QObject):
     said = Signal(str)
     """A sentence for the person at the window."""
 
-    def __init__(self, history: RunHistory, theme: ThemeController, settings: QSettings) -> None:
+    def __init__(self, history: RunListView, theme: ThemeController, settings: QSettings) -> None:
         super().__init__()
         self._history = history
         self.chosen = ChosenRuns(settings, self)
-        self.panel = HistoryPanel(history, self.chosen, theme.current)
+        self.panel = RunListPanel(history, self.chosen, theme.current)
         self.comparison = Comparison(self.chosen, theme.current, settings)
         self.comparison.hide()
         theme.changed.connect(history.set_theme)
@@ -50,7 +50,7 @@ class HistoryRoom(QObject):
         """Connect everything."""
         self._form, self._controller = form, controller
         self.comparison.furnish(background)
-        self.desk = HistoryDesk(self._history, self.panel, self.chosen, background, window)
+        self.desk = RunListActions(self._history, self.panel, self.chosen, background, window)
         self.desk.changed.connect(controller.refresh_runs)
         self.desk.failed.connect(self.said)
         self.desk.leaving.connect(self._leave)

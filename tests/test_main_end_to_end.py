@@ -119,7 +119,7 @@ def test_ctrl_c_saves_and_stops_and_the_run_can_be_resumed() -> None:
         output, errors = process.communicate(timeout=60)
     assert process.returncode == 3, errors
     assert last_object(output)["step"] > result["step"]
-    wait_until_gone(client.look(run_id))
+    wait_until_gone(client.get_run(run_id))
 
 
 @on_posix
@@ -128,7 +128,7 @@ def test_a_run_survives_the_command_line_that_started_it() -> None:
         run_id = wait_for_training(process)
         process.kill()
         process.communicate()
-        step = client.look(run_id).status.step
+        step = client.get_run(run_id).status.step
         wait_for(run_id, lambda info: info.status.step > step)
 
 
@@ -142,7 +142,7 @@ def test_a_detached_run_takes_commands_by_its_number() -> None:
     assert code == 0, errors
     assert Path(output.strip()).is_dir()
     assert main("pause", run_id)[0] == 0
-    assert client.look(run_id).state is RunState.PAUSED
+    assert client.get_run(run_id).state is RunState.PAUSED
     code, output, errors = main("empty-cache", run_id)
     assert code == 0, errors
     assert output.startswith("cpu:0")
@@ -151,7 +151,7 @@ def test_a_detached_run_takes_commands_by_its_number() -> None:
     code, output, errors = main("stop", run_id)
     assert code == 0, errors
     assert output.startswith(f"Run {run_id} is stopped.")
-    wait_until_gone(client.look(run_id))
+    wait_until_gone(client.get_run(run_id))
 
 
 def test_a_damaged_checkpoint_is_named_and_an_older_one_goes_on_elsewhere() -> None:

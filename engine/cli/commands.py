@@ -34,7 +34,7 @@ def stop(run_id: str, *, now: bool) -> Exit:
                 f"Run {run_id} is still stopping after {LONGEST_ANSWER:.0f} s: "
                 f"`python main.py stop {run_id} --now` ends it at once."
             )
-    info = client.look(run_id)
+    info = client.get_run(run_id)
     out().print(f"Run {run_id} is {info.state}. {info.reason}".rstrip(), soft_wrap=True)
     print_failure(err(), info)
     return Exit.FAILED if info.state in (RunState.FAILED, RunState.INTERRUPTED) else Exit.DONE
@@ -73,7 +73,7 @@ def empty_cache(run_id: str) -> Exit:
 
 
 def _active(run_id: str) -> RunInfo:
-    info = client.look(run_id)
+    info = client.get_run(run_id)
     if info.state.is_over:
         raise Refused(
             f"Run {run_id} is {info.state}, no longer active: `python main.py show {run_id}` "

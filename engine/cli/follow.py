@@ -87,7 +87,7 @@ def follow_own(run_id: str, ctrl_c: CtrlC, *, after: int, attempt: int, json: bo
     """Follow a run that this command line started: Ctrl-C stops it, a second one at once; so does
     the end of the session or of the terminal (`--detach` leaves the run alone)."""
     heard = 0
-    with ProgressView(client.look(run_id).title) as view:
+    with ProgressView(client.get_run(run_id).title) as view:
         for update in updates(run_id, after=after, attempt=attempt):
             ctrl_c.show(view, update)
             if ctrl_c.count > heard and not update.state.is_over:
@@ -98,7 +98,7 @@ def follow_own(run_id: str, ctrl_c: CtrlC, *, after: int, attempt: int, json: bo
 
 def follow_other(run_id: str, ctrl_c: CtrlC, *, json: bool) -> Exit:
     """Follow a run that is active already: Ctrl-C leaves it alone. Raises NoSuchRun."""
-    info = client.look(run_id)
+    info = client.get_run(run_id)
     with ProgressView(info.title) as view:
         for update in updates(run_id, after=last_seq(info.folder), attempt=info.status.attempt):
             ctrl_c.show(view, update)
@@ -107,14 +107,14 @@ def follow_other(run_id: str, ctrl_c: CtrlC, *, json: bool) -> Exit:
                     f"Run {run_id} goes on: `python main.py attach {run_id}` follows it again."
                 )
                 if json:
-                    print_json(run_object(client.look(run_id)))
+                    print_json(run_object(client.get_run(run_id)))
                 return Exit.DONE
     return report_end(run_id, json=json)
 
 
 def report_end(run_id: str, *, json: bool) -> Exit:
     """Print how a run ended, and return what the process should exit with."""
-    info = client.look(run_id)
+    info = client.get_run(run_id)
     if json:
         print_json(run_object(info))
     else:

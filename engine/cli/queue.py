@@ -43,7 +43,7 @@ def move(run_id: str, where: str, *, json: bool) -> Exit:
     """Move a waiting run `up`, `down` or `first`, and show the queue. Raises Refused, NoSuchRun."""
     for way in device_queue.WAYS:
         if way == where:
-            client.look(run_id)
+            client.get_run(run_id)
             try:
                 device_queue.move(run_id, way)
             except CannotMove as error:
@@ -56,7 +56,7 @@ def move(run_id: str, where: str, *, json: bool) -> Exit:
 
 def _title(run_id: str) -> str:
     try:
-        return client.look(run_id).title
+        return client.get_run(run_id).title
     except NoSuchRun:
         return f"#{run_id}"  # its folder was removed under it
 

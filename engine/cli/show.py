@@ -18,7 +18,7 @@ _ALWAYS = ("batch_size", "epochs", "learning_rate", "seed")
 
 def show(run_id: str, *, json: bool) -> Exit:
     """Print one run: result, settings, checkpoints, failure. Raises NoSuchRun."""
-    info = client.look(run_id)
+    info = client.get_run(run_id)
     if json:
         print_json(run_object(info))
         return Exit.DONE

@@ -25,7 +25,7 @@ from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
 
 
-class Wishes(NamedTuple):
+class TrainOptions(NamedTuple):
     """What the command line says about a new run; None stands for the recipe's own default."""
 
     recipe: str
@@ -56,9 +56,9 @@ class From(NamedTuple):
     """As a new run: the other stays as it is."""
 
 
-def train(wishes: Wishes, *, detach: bool, json: bool) -> Exit:
+def train(train_options: TrainOptions, *, detach: bool, json: bool) -> Exit:
     """Start a run and follow it to its end. Raises CannotStart, UnknownName, Refused."""
-    spec = make_spec(wishes)
+    spec = make_spec(train_options)
     with CtrlC() as ctrl_c:
         run_id = client.start(spec)
         if detach:
@@ -68,7 +68,7 @@ def train(wishes: Wishes, *, detach: bool, json: bool) -> Exit:
 
 def resume(run_id: str, start: From, *, detach: bool, json: bool) -> Exit:
     """Let a paused run go on, or continue one that is over from a checkpoint and follow it."""
-    info = client.look(run_id)
+    info = client.get_run(run_id)
     if info.state is RunState.PAUSED:
         return _unpause(info, start)
     folder = None
@@ -79,7 +79,7 @@ def resume(run_id: str, start: From, *, detach: bool, json: bool) -> Exit:
     with CtrlC() as ctrl_c:
         if start.as_new:
             run_id = client.resume_as_new(run_id, folder, spec)
-            attempt, after = newest_attempt(client.look(run_id).folder)
+            attempt, after = newest_attempt(client.get_run(run_id).folder)
         else:
             client.resume(run_id, folder, spec)
         if detach:
@@ -87,19 +87,21 @@ def resume(run_id: str, start: From, *, detach: bool, json: bool) -> Exit:
         return follow_own(run_id, ctrl_c, after=after, attempt=attempt, json=json)
 
 
-def make_spec(wishes: Wishes) -> RunSpec:
+def make_spec(train_options: TrainOptions) -> RunSpec:
     """The spec of a new run. Raises UnknownName or Refused."""
-    recipe = catalog.recipe(wishes.recipe)
+    recipe = catalog.recipe(train_options.recipe)
     if recipe.problem:
         raise Refused(recipe.problem)
     own = {name: getattr(recipe, name) for name in RECIPES_OWN}
-    options: dict[str, Any] = own | wishes.options
+    options: dict[str, Any] = own | train_options.options
     return RunSpec(
         recipe=recipe.reference,
-        strategy=catalog.strategy(wishes.strategy, recipe).name,
-        devices=default_devices() if wishes.devices is None else resolve_devices(wishes.devices),
-        settings=dict(_setting(text, recipe) for text in wishes.settings),
-        name=wishes.name,
+        strategy=catalog.strategy(train_options.strategy, recipe).name,
+        devices=default_devices()
+        if train_options.devices is None
+        else resolve_devices(train_options.devices),
+        settings=dict(_setting(text, recipe) for text in train_options.settings),
+        name=train_options.name,
         **options,
     )
 
@@ -139,7 +141,7 @@ def _setting(text: str, recipe: RecipeInfo) -> tuple[str, Setting]:
 
 def _leave(run_id: str, *, json: bool) -> Exit:
     if json:
-        print_json(run_object(client.look(run_id)))
+        print_json(run_object(client.get_run(run_id)))
     else:
         out().print(run_id)
     hint = f"Run {run_id} has started: `python main.py attach {run_id}` follows it."

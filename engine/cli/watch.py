@@ -80,7 +80,9 @@ def answers(run_id: str, *, after: int) -> Iterator[Event]:
                 f"Run {run_id} has taken the command, but did not carry it out within "
                 f"{LONGEST_ANSWER:.0f} s."
             )
-    raise NoAnswer(f"Run {run_id} ended before it could answer: it is {client.look(run_id).state}.")
+    raise NoAnswer(
+        f"Run {run_id} ended before it could answer: it is {client.get_run(run_id).state}."
+    )
 
 
 def last_seq(folder: Path) -> int:

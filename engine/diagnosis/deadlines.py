@@ -75,7 +75,7 @@ class Deadlines:
         """Nothing is to be heard of `rank` any more."""
         self._heard.pop(rank, None)
 
-    def mourn(self) -> None:
+    def start_failure_grace(self) -> None:
         """A worker failed: the others soon end too."""
         self._end = min(self._end, self._clock() + MOURNING_SECONDS)
 

@@ -59,19 +59,19 @@ class Alive(msgspec.Struct, frozen=True, tag="alive"):
     """How far that is. As long as this and `doing` change, the worker gets on."""
 
 
-class Settle(msgspec.Struct, frozen=True, tag="settle"):
-    """A worker wants all that it has said before to be on disk; answered by `Settled`."""
+class Flush(msgspec.Struct, frozen=True, tag="settle"):
+    """A worker wants all that it has said before to be on disk; answered by `Flushed`."""
 
     number: int
 
 
-class Settled(msgspec.Struct, frozen=True, tag="settled"):
+class Flushed(msgspec.Struct, frozen=True, tag="settled"):
     """It is. A supervisor whose disk is full does not answer."""
 
     number: int
 
 
-Message = Hello | CommandAccepted | Alive | Settle | Settled | Event | Command
+Message = Hello | CommandAccepted | Alive | Flush | Flushed | Event | Command
 
 _encode = msgspec.msgpack.Encoder().encode
 _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)

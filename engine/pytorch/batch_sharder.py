@@ -13,7 +13,7 @@ from engine.training import sample_order
 from engine.training.sample_order import Indices
 
 
-class Share(NamedTuple):
+class LocalBatch(NamedTuple):
     """The part of a global batch that one replica computes at once."""
 
     inputs: Any
@@ -30,7 +30,7 @@ class Share(NamedTuple):
         return self.samples / self.whole
 
 
-class Feed:
+class BatchSharder:
     """One rank's shares of a data set, in order, on its device."""
 
     def __init__(
@@ -53,12 +53,12 @@ class Feed:
         self._accumulation = accumulation
         self._device = device
         self._expected = (-1, -1)
-        self._stream: Iterator[Share] = iter(())
+        self._stream: Iterator[LocalBatch] = iter(())
         self.batches = sample_order.batches_per_epoch(len(samples), batch_size)
         self.seconds = 0.0
         """Time that the training has waited for samples."""
 
-    def shares(self, epoch: int, batch: int) -> Iterator[Share]:
+    def shares(self, epoch: int, batch: int) -> Iterator[LocalBatch]:
         """This replica's shares of global batch `batch` of `epoch`: one per accumulation step.
 
         A replica without a sample still takes part in what the ranks do together.
@@ -77,14 +77,14 @@ class Feed:
         self._stream = iter(())
         self._samples.close()
 
-    def _start(self, epoch: int, first: int) -> Iterator[Share]:
+    def _start(self, epoch: int, first: int) -> Iterator[LocalBatch]:
         order = self._order(epoch)
         # Fetching may run ahead of training, so each walks through the epoch on its own.
         indices = (mine if len(mine) else whole[:1] for mine, whole in self._plan(order, first))
         fetched = self._samples.batches(indices, epoch)
         for (mine, whole), batch in zip(self._plan(order, first), fetched, strict=True):
             inputs, targets = to_device(batch, self._device)
-            yield Share(inputs, targets, len(mine), len(whole))
+            yield LocalBatch(inputs, targets, len(mine), len(whole))
 
     def _plan(self, order: Indices, first: int) -> Iterator[tuple[Indices, Indices]]:
         """This replica's part of each global batch from `first` on, and the batch."""

@@ -113,7 +113,7 @@ def empty_cache(devices: Sequence[torch.device], names: Sequence[str]) -> dict[s
     return freed
 
 
-class Homes:
+class HostOffload:
     """Where the tensors of model and optimizer live, while they are away in the host's memory."""
 
     def __init__(self, module: nn.Module, optimizer: torch.optim.Optimizer) -> None:

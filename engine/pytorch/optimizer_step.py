@@ -89,7 +89,7 @@ class Update:
     def _is_finite(self, loss: torch.Tensor, norm: torch.Tensor) -> bool:
         """Whether loss and gradients are, on every rank; all ranks get the same answer."""
         both = norm.detach().double() + loss.detach().to(norm.device, torch.float64)
-        return bool(self._group.add_up(both.cpu()).isfinite())
+        return bool(self._group.all_reduce_sum(both.cpu()).isfinite())
 
     def _undo_forward(self) -> None:
         """Running statistics of a batch that gave no finite loss would spoil every validation."""

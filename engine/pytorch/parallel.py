@@ -92,7 +92,7 @@ class Parallel(ABC):
 
     def evaluate(self) -> None:
         """What comes next is validation."""
-        self.align()
+        self.sync_buffers()
         self.module.eval()
 
     def parameters(self) -> list[nn.Parameter]:
@@ -111,7 +111,7 @@ class Parallel(ABC):
         """What a forward pass in training changes on this rank, such as running statistics."""
         return [buffer for buffer in self.module.buffers() if buffer.is_floating_point()]
 
-    def align(self) -> None:
+    def sync_buffers(self) -> None:
         """Make what the ranks hold besides parameters (running statistics) the same."""
         return
 
@@ -190,7 +190,7 @@ class WholeModel(Parallel):
         """A context for forward and backward pass, with or without an exchange of gradients."""
         return nullcontext()
 
-    def align(self) -> None:
+    def sync_buffers(self) -> None:
         """Everybody takes rank 0's buffers: it is rank 0 whose statistics are saved."""
         if self.replicas > 1:
             for buffer in self.module.buffers():

@@ -21,7 +21,7 @@ class Group(Protocol):
     cpu: distributed.ProcessGroup | None
     """Over which the ranks exchange what lies in the host's memory; None: there is one rank."""
 
-    def add_up(self, values: torch.Tensor) -> torch.Tensor:
+    def all_reduce_sum(self, values: torch.Tensor) -> torch.Tensor:
         """The sum of `values` over all ranks, on every rank."""
 
     def agree(self, word: tuple[int, int]) -> tuple[int, int]:
@@ -37,12 +37,12 @@ class Group(Protocol):
         """Leave the other ranks; called last."""
 
 
-class Alone:
+class SingleProcess:
     """One process: there is nobody else."""
 
     cpu: distributed.ProcessGroup | None = None
 
-    def add_up(self, values: torch.Tensor) -> torch.Tensor:
+    def all_reduce_sum(self, values: torch.Tensor) -> torch.Tensor:
         return values
 
     def agree(self, word: tuple[int, int]) -> tuple[int, int]:
@@ -58,7 +58,7 @@ class Alone:
         pass
 
 
-class Ranks:
+class ProcessGroup:
     """One process per rank; gradients go over `backend`, everything else over gloo.
 
     What is not a gradient must not wait for the GPU's queue, so it has a group of its own.
@@ -80,7 +80,7 @@ class Ranks:
         )
         self.cpu = distributed.new_group(backend="gloo", timeout=TIMEOUT)
 
-    def add_up(self, values: torch.Tensor) -> torch.Tensor:
+    def all_reduce_sum(self, values: torch.Tensor) -> torch.Tensor:
         distributed.all_reduce(values, group=self.cpu)
         return values
 

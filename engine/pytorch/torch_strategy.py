@@ -28,7 +28,7 @@ class TorchStrategy(Strategy):
     can_free_devices = True
 
     @abstractmethod
-    def arrange(self, model: nn.Module, rank: Rank, cut: Cut | None) -> Parallel:
+    def wrap_model(self, model: nn.Module, rank: Rank, cut: Cut | None) -> Parallel:
         """This rank's part of `model`, moved to its devices; called in workers only.
 
         `model` is on the CPU, alike on all ranks. `cut` is the recipe's `stages`, if it has that.

@@ -16,12 +16,12 @@ import torch
 import torch._dynamo  # as every optimizer does; here it comes before what changes
 
 from engine.pytorch import memory, training_state
-from engine.pytorch.batch_sharder import Feed
+from engine.pytorch.batch_sharder import BatchSharder
 from engine.pytorch.data import samples
 from engine.pytorch.optimizer_step import Update, chosen_optimizer
 from engine.pytorch.parallel import Figures, Objective, Rank
 from engine.pytorch.precision import Precision
-from engine.pytorch.process_group import Alone, Group, Ranks
+from engine.pytorch.process_group import Group, ProcessGroup, SingleProcess
 from engine.pytorch.torch_strategy import OneProcess, TorchStrategy
 from engine.runs.checkpoint_files import Position
 from engine.spec.device_names import is_logical_cpu
@@ -70,7 +70,7 @@ class TorchTrainer:
             )
             first, _ = next(iter(train.batches([np.zeros(1, np.int64)], 0)))
             strategy.build(model, first)
-            self._parallel = strategy.arrange(model, self._rank, bound("stages", None))
+            self._parallel = strategy.wrap_model(model, self._rank, bound("stages", None))
             precision = Precision(spec.precision, self._rank.device.type)
             self._objective = Objective(
                 bound("loss", strategy.default_loss()), bound("metrics", no_metrics), precision
@@ -83,7 +83,7 @@ class TorchTrainer:
         # From here on every rank draws its own numbers (dropout must differ between replicas).
         _seed(spec.seed + session.rank)
         feed = partial(
-            Feed,
+            BatchSharder,
             replica=self._parallel.replica,
             replicas=self._parallel.replicas,
             device=self._parallel.device,
@@ -106,7 +106,7 @@ class TorchTrainer:
         self._update = Update(optimizer, self._parallel, self._rank.group, precision, spec)
         self._precision = precision
         self._sums: dict[str, float] = {}
-        self._away: memory.Homes | None = None
+        self._away: memory.HostOffload | None = None
         self._seconds = 0.0
 
     def run_steps(self, position: Position, count: int) -> dict[str, list[float]]:
@@ -118,7 +118,7 @@ class TorchTrainer:
                 for name, value in self._step(position, number).items():
                     figures.setdefault(name, []).append(value)
         # One copy from the device and one sum over the ranks for the whole chunk.
-        losses = self._rank.group.add_up(_to_host(figures.pop("loss")))
+        losses = self._rank.group.all_reduce_sum(_to_host(figures.pop("loss")))
         on_host = {name: _to_host(values).tolist() for name, values in figures.items()}
         self._seconds += time.perf_counter() - begin
         return {"loss": losses.tolist()} | on_host
@@ -154,11 +154,11 @@ class TorchTrainer:
         own = self._parallel.replica == 0 and bool(self._sums)
         names = json.loads(self._rank.group.share_text(json.dumps(list(self._sums)) if own else ""))
         sums = torch.tensor([self._sums.get(name, 0.0) for name in names], dtype=torch.float64)
-        means = self._rank.group.add_up(sums) / self._validation_size
+        means = self._rank.group.all_reduce_sum(sums) / self._validation_size
         return dict(zip(names, means.tolist(), strict=True))
 
     def save(self, folder: Path) -> None:
-        self._parallel.align()
+        self._parallel.sync_buffers()
         training_state.save(
             folder, self._parallel.module, self._update.optimizer, self._rank.group.cpu
         )
@@ -178,7 +178,7 @@ class TorchTrainer:
 
     def free_devices(self) -> None:
         self._parallel.leave_devices()
-        self._away = memory.Homes(self._parallel.module, self._update.optimizer)
+        self._away = memory.HostOffload(self._parallel.module, self._update.optimizer)
         self.empty_cache()
 
     def take_devices_back(self) -> None:
@@ -245,11 +245,11 @@ def _devices(session: WorkerSession) -> tuple[torch.device, ...]:
 
 def _group(session: WorkerSession, strategy: TorchStrategy) -> Group:
     if isinstance(strategy, OneProcess):
-        return Alone()
+        return SingleProcess()
     device = _devices(session)[0]
     shared = session.spec.workers_per_device > 1  # which nccl does not allow
     backend = "gloo" if shared else session.spec.backend
-    return Ranks(session.rank, session.world_size, device, backend)
+    return ProcessGroup(session.rank, session.world_size, device, backend)
 
 
 def _to_host(values: list[Any]) -> torch.Tensor:

@@ -26,7 +26,7 @@ def less_is_better(metric: str) -> bool:
     return not _LESS_IS_BETTER.isdisjoint(words)
 
 
-def merit(metrics: Iterable[str]) -> str:
+def primary_metric(metrics: Iterable[str]) -> str:
     """The validation metric that says best how good a model is: the first that is no loss or
     error, else the first. Empty where there is none."""
     validation = (name for name in metrics if name.startswith("validation/"))

@@ -133,14 +133,14 @@ def enter(ticket: Ticket) -> list[Ticket]:
     return ahead
 
 
-def step_aside(ticket: Ticket) -> None:
+def release(ticket: Ticket) -> None:
     """Let others use the run's devices while it is paused without them. Raises OSError."""
     with _changing() as line:
         _put(line, ticket, "aside")
 
 
-def come_back(ticket: Ticket) -> list[Ticket]:
-    """Take the devices again after `step_aside`, if nobody else is inside; else those who are.
+def reacquire(ticket: Ticket) -> list[Ticket]:
+    """Take the devices again after `release`, if nobody else is inside; else those who are.
 
     Raises OSError.
     """

@@ -28,7 +28,7 @@ class Blocks(NamedTuple):
     """Of the finite values; NaN where there are none."""
 
 
-class Rough(NamedTuple):
+class BlockStatistics(NamedTuple):
     """What each point of a curve of blocks stands for; equally long arrays."""
 
     mean: Array
@@ -37,7 +37,7 @@ class Rough(NamedTuple):
     size: Array
     """How many they are: half of a block's, because two points draw it."""
 
-    def scaled(self, factor: float) -> Rough:
+    def scaled(self, factor: float) -> BlockStatistics:
         """The same of values that are `factor` times as large."""
         return self._replace(mean=self.mean * factor)
 

@@ -93,7 +93,7 @@ class RunIndex:
             self._list()
         return self._infos
 
-    def glance(self) -> list[RunInfo]:
+    def refresh(self) -> list[RunInfo]:
         """The same at next to no cost, and the very same list while nothing has changed.
 
         Whoever starts, resumes, ends, deletes or restores a run changes the folder of the runs or
@@ -124,7 +124,7 @@ class RunIndex:
             if before is not None and same and before.info.state.is_over:
                 continue
             was = before.info if before else self._damaged.get(run_id)
-            found = run_info.look_anyway(run_id)
+            found = run_info.try_get_run(run_id)
             self._known.pop(run_id, None)
             self._damaged.pop(run_id, None)
             match found:
@@ -150,11 +150,11 @@ def newest_active() -> str | None:
     """Id of the run that a window shows by itself: the newest active one, else the newest that can
     be read; found without a look at all of them."""
     for run_id in _queued():
-        run = run_info.look_anyway(run_id)
+        run = run_info.try_get_run(run_id)
         if isinstance(run, RunInfo) and not run.state.is_over:
             return run_id
     for run_id in paths.run_ids():
-        if isinstance(run_info.look_anyway(run_id), RunInfo):
+        if isinstance(run_info.try_get_run(run_id), RunInfo):
             return run_id
     return None
 
@@ -192,7 +192,7 @@ def _best(folder: Path) -> dict[str, BestFigure]:
         with RunReader(folder) as reader:
             return best_figures(reader)
     except sqlite3.Error:
-        return {}  # no store yet; a damaged one is said by `run_info.look`
+        return {}  # no store yet; a damaged one is said by `run_info.get_run`
 
 
 def _stamp(folder: str) -> Stamp:

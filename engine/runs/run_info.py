@@ -72,7 +72,7 @@ class UnreadableRun(NamedTuple):
     """A sentence: which file, and what is wrong with it."""
 
 
-def look(run_id: str) -> RunInfo:
+def get_run(run_id: str) -> RunInfo:
     """The run `run_id` as it is now. Raises NoSuchRun."""
     folder = paths.run_folder(run_id)
     if not paths.is_run(run_id):
@@ -122,16 +122,16 @@ def runs() -> list[RunInfo]:
 
 def all_runs() -> list[RunInfo | UnreadableRun]:
     """Every run, newest first."""
-    found = map(look_anyway, paths.run_ids())
+    found = map(try_get_run, paths.run_ids())
     return [run for run in found if run is not None]
 
 
-def look_anyway(run_id: str) -> RunInfo | UnreadableRun | None:
+def try_get_run(run_id: str) -> RunInfo | UnreadableRun | None:
     """The run `run_id` as it is now, or what is wrong with it; None when there is none yet, or
     not any more."""
     folder = paths.run_folder(run_id)
     try:
-        return look(run_id)
+        return get_run(run_id)
     except RunUnreadable as error:
         if not (folder / SPEC).exists() and _is_new(folder):
             return None

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from engine.messages.events import Event
-from engine.runs.downsampling import FACTOR, Array, Blocks, Rough, concatenate, zigzag
+from engine.runs.downsampling import FACTOR, Array, Blocks, BlockStatistics, concatenate, zigzag
 from engine.runs.run_state import RunStatus
 from engine.runs.store import FILE_NAME, read_blocks
 
@@ -67,14 +67,14 @@ class StoredPoints:
     """How many points of the series this covers, counted from its beginning: pass it to
     `points_after` for what comes next."""
 
-    rough: Rough | None = None
+    statistics: BlockStatistics | None = None
     """What the points stand for where they are not all single ones: lowest and highest values have
     no average worth drawing, because a spike counts as much there as all the rest of its block."""
 
     def scaled(self, factor: float) -> StoredPoints:
         """The same with values that are `factor` times as large."""
-        rough = self.rough and self.rough.scaled(factor)
-        return replace(self, value=self.value * factor, rough=rough)
+        statistics = self.statistics and self.statistics.scaled(factor)
+        return replace(self, value=self.value * factor, statistics=statistics)
 
 
 class RunReader:
@@ -238,14 +238,16 @@ class RunReader:
             return curve
         steps, times = np.array(rows, dtype=np.float64).T
         places = np.searchsorted(curve.step, steps, "right")
-        rough = curve.rough
+        statistics = curve.statistics
         return StoredPoints(
             np.insert(curve.step, places, steps),
             np.insert(curve.time, places, times),
             np.insert(curve.value, places, np.nan),
             curve.count,
-            rough
-            and Rough(np.insert(rough.mean, places, np.nan), np.insert(rough.size, places, 1.0)),
+            statistics
+            and BlockStatistics(
+                np.insert(statistics.mean, places, np.nan), np.insert(statistics.size, places, 1.0)
+            ),
         )
 
     def _find(self, series: str) -> tuple[int, int]:
@@ -266,7 +268,7 @@ def _zigzag(found: Sequence[tuple[Blocks, int]], count: int) -> StoredPoints:
         blocks = concatenate(blocks, each)
     sizes = np.concatenate([np.full(len(each.step), size / 2) for each, size in found])
     return StoredPoints(
-        *zigzag(blocks), count, Rough(np.repeat(blocks.mean, 2), np.repeat(sizes, 2))
+        *zigzag(blocks), count, BlockStatistics(np.repeat(blocks.mean, 2), np.repeat(sizes, 2))
     )
 
 

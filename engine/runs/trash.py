@@ -60,7 +60,7 @@ def empty() -> int:
 
 def _refuse_active(run_id: str) -> None:
     try:
-        state = run_info.look(run_id).state
+        state = run_info.get_run(run_id).state
     except run_info.NoSuchRun:
         return  # damaged files: who wants it gone may have that, unless its lock is held
     if not state.is_over:

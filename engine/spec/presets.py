@@ -10,7 +10,7 @@ import msgspec
 import tomli_w
 
 from engine.spec.run_spec import RunSpec
-from engine.spec.spec_file import todays
+from engine.spec.spec_file import migrate_spec
 from engine.system import paths
 
 SUFFIX = ".toml"
@@ -80,7 +80,7 @@ def read(file: Path) -> RunSpec:
         document = tomllib.loads(file.read_text(encoding="utf-8"))
         if "run" not in document:
             raise UnreadablePreset(f"{file} is no preset: it has no table [run].")
-        run = todays(document["run"])
+        run = migrate_spec(document["run"])
         if unknown := _unknown(run):
             raise UnreadablePreset(
                 f"The preset {file} holds {unknown}, which this version of Traindeck does not "

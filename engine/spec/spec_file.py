@@ -78,12 +78,12 @@ def read_spec(folder: Path) -> RunSpec:
     try:
         document = _read(folder)
         document["environment"]  # stands last: without it the file was cut off
-        return msgspec.convert(todays(document["run"]), RunSpec)
+        return msgspec.convert(migrate_spec(document["run"]), RunSpec)
     except (KeyError, ValueError, OverflowError, RecursionError) as error:
         raise _unreadable(folder, error) from error
 
 
-def todays(run: Any) -> Any:
+def migrate_spec(run: Any) -> Any:
     """What `run`, read from a spec of before some field was another one, says today."""
     if isinstance(run, dict) and "stop_on_nan" in run:
         rest = {name: value for name, value in run.items() if name != "stop_on_nan"}

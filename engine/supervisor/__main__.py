@@ -17,9 +17,9 @@ from engine.messages.channel import Server
 from engine.messages.events import AttemptStarted
 from engine.runs.store import RunStore
 from engine.spec.spec_file import read_spec
-from engine.supervisor.buffered_store import Ledger
+from engine.supervisor.buffered_store import BufferedStore
 from engine.supervisor.inbox import Inbox, Interrupted
-from engine.supervisor.queue_admission import Turnstile
+from engine.supervisor.queue_admission import QueueAdmission
 from engine.supervisor.supervisor import Supervisor
 from engine.system import process
 
@@ -41,9 +41,9 @@ def main(arguments: list[str]) -> int:
         print(f"Run {folder.name} is active already.", file=sys.stderr)
         return 1
     spec = read_spec(folder)
-    turnstile = Turnstile(folder, spec)
+    admission = QueueAdmission(folder, spec)
     try:
-        turnstile.draw()  # before anybody can know of us: whoever starts two runs, one after the
+        admission.draw()  # before anybody can know of us: whoever starts two runs, one after the
         # other, finds them in the queue in that order
     except OSError as error:
         print(f"The queue of the devices cannot be written: {error}.", file=sys.stderr)
@@ -62,20 +62,20 @@ def main(arguments: list[str]) -> int:
         server = Server(folder, inbox.connected)
     except (sqlite3.Error, OSError) as error:
         print(f"The store of run {folder.name} cannot be written: {error}.", file=sys.stderr)
-        turnstile.leave()
+        admission.leave()
         return 1
-    ledger = Ledger(folder, store)
+    buffer = BufferedStore(folder, store)
     try:
-        ended = turnstile.wait(ledger, inbox)
+        ended = admission.wait(buffer, inbox)
         if ended is None:
-            ended = Supervisor(folder, spec, ledger, inbox, turnstile).run(parsed.resume)
+            ended = Supervisor(folder, spec, buffer, inbox, admission).run(parsed.resume)
         with contextlib.suppress(OSError):  # a full disk has no room for it
             print(ended.reason, flush=True)
     finally:
         server.close()
         with contextlib.suppress(sqlite3.Error):
             store.close()
-        turnstile.leave()
+        admission.leave()
         lock.release()
     return 0
 

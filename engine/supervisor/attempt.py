@@ -33,10 +33,10 @@ from engine.runs.run_state import RunState
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
 from engine.spec.strategy import Strategy, WorkerPlan
-from engine.supervisor.buffered_store import Ledger
+from engine.supervisor.buffered_store import BufferedStore
 from engine.supervisor.inbox import Inbox, WorkerExited
 from engine.supervisor.restart_policy import Reach, Setback
-from engine.supervisor.stop_escalation import StopLadder
+from engine.supervisor.stop_escalation import StopEscalation
 from engine.supervisor.worker_pool import Pool
 from engine.worker import environment
 
@@ -58,17 +58,17 @@ class Attempt:
     def __init__(
         self,
         work: Work,
-        ledger: Ledger,
+        buffer: BufferedStore,
         watch: DeviceWatch,
         inbox: Inbox,
         record: Callable[[Event], None],
     ) -> None:
         self._work = work
-        self._ledger = ledger
+        self._buffer = buffer
         self._watch = watch
         self._record = record
         self._pool = Pool(work.folder, lambda rank, code: inbox.put(WorkerExited(rank, code)))
-        self._ladder = StopLadder(self._climb)
+        self._escalation = StopEscalation(self._enter_stage)
         ranks = [plan.rank for plan in work.plans]
         self._deadlines = Deadlines(ranks, work.start_seconds, work.strategy.longest_silence)
         self._hang = HangWatch(work.folder, work.spec.hang_minutes, work.plans, work.recipe)
@@ -93,7 +93,7 @@ class Attempt:
         """Start the workers; from the checkpoint of that name, if there is one. `anew`: what a
         former attempt has recorded counts no more."""
         folder = self._work.folder
-        rendezvous = folder / f"attempt-{self._ledger.status.attempt}.rendezvous"
+        rendezvous = folder / f"attempt-{self._buffer.status.attempt}.rendezvous"
         rendezvous.unlink(missing_ok=True)  # a file that was used once leads to dead addresses
         extra = {environment.RENDEZVOUS: str(rendezvous), environment.RESUME: resume_from}
         try:
@@ -122,7 +122,7 @@ class Attempt:
         match message:
             case WorkerFailed(rank):
                 self._accounts[rank] = message
-                self._deadlines.mourn()
+                self._deadlines.start_failure_grace()
             case TrainingStarted():
                 self._trains = True
             case WorkerReady(rank):
@@ -148,9 +148,9 @@ class Attempt:
     def exited(self, rank: int, code: int) -> None:
         """The process of `rank` is gone."""
         self._exits[rank] = code
-        if code != 0 and not self._ladder.used_force:
+        if code != 0 and not self._escalation.used_force:
             self._bad_exits[rank] = code
-            self._deadlines.mourn()
+            self._deadlines.start_failure_grace()
         if self._all_exited:
             self._deadlines.drain()
 
@@ -163,12 +163,12 @@ class Attempt:
 
     def stop(self, command: Stop) -> None:
         """Begin to end the pool, or go on with that."""
-        status = self._ledger.status
+        status = self._buffer.status
         trains = status.state in (RunState.RUNNING, RunState.PAUSED)
-        if command.now or (not trains and not self._ladder.is_climbing):
-            self._ladder.climb_to("terminate")
+        if command.now or (not trains and not self._escalation.is_stopping):
+            self._escalation.escalate_to("terminate")
         else:
-            self._ladder.climb_to("ask", status.step_seconds)
+            self._escalation.escalate_to("ask", status.step_seconds)
 
     def fail(self, sentence: str) -> None:
         """End the attempt for a reason that lies outside its workers."""
@@ -176,9 +176,9 @@ class Attempt:
 
     def tick(self) -> None:
         """Look at the clock."""
-        self._ladder.tick()
+        self._escalation.tick()
         self._check_deadlines()
-        status = self._ledger.status
+        status = self._buffer.status
         if trouble := self._hang.tick(status):
             self._record(trouble)
         if self._work.spec.max_restarts and (failure := self._hang.failure(status)):
@@ -192,7 +192,7 @@ class Attempt:
     @property
     def is_stopped(self) -> bool:
         """Whether somebody wants it to end."""
-        return self._ladder.is_climbing
+        return self._escalation.is_stopping
 
     @property
     def is_gone(self) -> bool:
@@ -202,7 +202,7 @@ class Attempt:
     @property
     def is_over(self) -> bool:
         """Whether there is nothing more to wait for."""
-        if self._failure or self._watch.fatal_loss(self._ledger.status):
+        if self._failure or self._watch.fatal_loss(self._buffer.status):
             return True
         if self.is_stopped and not self._pool.processes:
             return True  # it was stopped before it began
@@ -231,7 +231,7 @@ class Attempt:
             return RunEnded("stopped", f"{self.why_stopped}Stopped at once, without saving.")
         plans, logs = self._work.plans, self._logs()
         if lost := self._watch.suspect():
-            failure = loss_failure(lost, self._ledger.status, plans, logs)
+            failure = loss_failure(lost, self._buffer.status, plans, logs)
         else:
             failure = find_failure(self._bad_exits, self._accounts, plans, logs)
         return RunEnded("failed", failure.message, failure)
@@ -258,19 +258,19 @@ class Attempt:
         if name:
             manifest = checkpoint_files.read_manifest(folder / checkpoint_files.FOLDER / name)
             position, metrics = manifest.position, manifest.metrics
-        checkpoint_files.set_aside_after(folder, position.step, self._ledger.status.attempt)
-        self._ledger.rewind(position.step, validates_again=position.batch > 0)
+        checkpoint_files.set_aside_after(folder, position.step, self._buffer.status.attempt)
+        self._buffer.rewind(position.step, validates_again=position.batch > 0)
         self._record(Rewound(position.step, name, position.epoch, metrics))
         self._reach = Reach(position.step)
 
-    def _climb(self, rung: str) -> None:
-        self._record(StopStage(rung))
-        if rung == "ask":
+    def _enter_stage(self, stage: str) -> None:
+        self._record(StopStage(stage))
+        if stage == "ask":
             self.send(0, Stop())
             return
-        for rank in list(self._workers) if rung == "terminate" else ():
+        for rank in list(self._workers) if stage == "terminate" else ():
             self.send(rank, Stop(now=True))  # workers heed no signal: see `engine.worker.signals`
-        self._pool.end(kill=rung == "kill")
+        self._pool.end(kill=stage == "kill")
 
     def _check_deadlines(self) -> None:
         # A framework may wait for a peer for ever, deaf to every signal but SIGKILL.

@@ -39,7 +39,7 @@ class _Entry(NamedTuple):
     time: float
 
 
-class Ledger:
+class BufferedStore:
     """Keeps every entry until it is committed. Used like `RunStore`; no method raises."""
 
     def __init__(self, folder: Path, store: RunStore) -> None:

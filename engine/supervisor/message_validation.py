@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 
-from engine.messages.channel import Alive, Message, Settle
+from engine.messages.channel import Alive, Flush, Message
 from engine.messages.events import Metrics, Points, WorkerEvent
 
 _LARGEST = 2**63 - 1
 """Of the numbers that the store can hold."""
 
 
-def is_sound(message: Message, rank: int, ranks: int) -> bool:
+def is_valid(message: Message, rank: int, ranks: int) -> bool:
     """Whether rank `rank` of `ranks` may say `message`, and it makes enough sense to be kept."""
-    if not 0 <= rank < ranks or not isinstance(message, Alive | Settle | WorkerEvent):
+    if not 0 <= rank < ranks or not isinstance(message, Alive | Flush | WorkerEvent):
         return False
     if isinstance(message, Metrics):
         times = math.isfinite(message.begin) and math.isfinite(message.end)

@@ -16,7 +16,7 @@ from engine.runs.device_queue import Ticket
 from engine.runs.run_state import RunStatus
 from engine.spec.device_names import is_logical_cpu
 from engine.spec.run_spec import RunSpec
-from engine.supervisor.buffered_store import Ledger
+from engine.supervisor.buffered_store import BufferedStore
 from engine.supervisor.inbox import Inbox, Interrupted, Received
 from engine.system import process
 from engine.telemetry.probe import snapshot_once
@@ -27,7 +27,7 @@ LOOK_SECONDS = 0.25
 STOPPED = RunEnded("stopped", "Stopped in the queue, before it began.")
 
 
-class Turnstile:
+class QueueAdmission:
     """Lets a run through when the devices that it wants alone are free."""
 
     def __init__(self, folder: Path, spec: RunSpec) -> None:
@@ -41,28 +41,28 @@ class Turnstile:
         """Take a place in the queue. Raises OSError."""
         self._ahead = device_queue.enter(self._ticket)
 
-    def wait(self, ledger: Ledger, inbox: Inbox) -> RunEnded | None:
+    def wait(self, buffer: BufferedStore, inbox: Inbox) -> RunEnded | None:
         """Wait in line, and answer whoever asks; None when the turn has come.
 
         Otherwise the terminal event of a run that was stopped before it began, already recorded.
         """
         if not self._ahead:
             return None
-        ended = self._wait_in(ledger, inbox)
-        _record(ledger, ended or Queued((), ""))
+        ended = self._wait_in(buffer, inbox)
+        _record(buffer, ended or Queued((), ""))
         if ended:
-            ledger.close()
+            buffer.close()
         return ended
 
-    def _wait_in(self, ledger: Ledger, inbox: Inbox) -> RunEnded | None:
+    def _wait_in(self, buffer: BufferedStore, inbox: Inbox) -> RunEnded | None:
         said = ""
         names = _device_names(self._ticket)
         while self._ahead:
             reason = device_queue.describe(self._ticket, self._ahead, names)
             if reason != said:
                 said = reason
-                _record(ledger, Queued(tuple(each.run for each in self._ahead), reason))
-            if _is_called_off(ledger, inbox) or ledger.is_gone():
+                _record(buffer, Queued(tuple(each.run for each in self._ahead), reason))
+            if _is_called_off(buffer, inbox) or buffer.is_gone():
                 return STOPPED
             with contextlib.suppress(OSError):  # the disk is full, or the lock taken: it may pass
                 self._ahead = device_queue.enter(self._ticket)
@@ -74,16 +74,16 @@ class Turnstile:
             return
         with contextlib.suppress(OSError):  # then at the next turn
             if status.freed_devices:
-                device_queue.step_aside(self._ticket)
+                device_queue.release(self._ticket)
                 self._is_aside = True
             self._were_freed = status.freed_devices
 
-    def come_back(self) -> str:
+    def reacquire(self) -> str:
         """Take freed devices again, so that the run can go on; or the sentence why not yet."""
         if not self._is_aside:
             return ""
         try:
-            others = device_queue.come_back(self._ticket)
+            others = device_queue.reacquire(self._ticket)
         except OSError as error:
             return f"The queue of the devices cannot be read: {error}."
         if not others:
@@ -103,32 +103,32 @@ class Turnstile:
             device_queue.leave(self._ticket)
 
 
-def _is_called_off(ledger: Ledger, inbox: Inbox) -> bool:
+def _is_called_off(buffer: BufferedStore, inbox: Inbox) -> bool:
     """Listen until the next look at the queue; whether the run is to end."""
     due = time.monotonic() + LOOK_SECONDS
     while (left := due - time.monotonic()) > 0:
         match inbox.next(left):
             case Received(channel=channel, message=message) if isinstance(message, Command):
-                if _answer(ledger, channel, message):
+                if _answer(buffer, channel, message):
                     return True
             case Interrupted(signal):
-                _record(ledger, Notice(f"The supervisor got {signal}: the run is stopped."))
+                _record(buffer, Notice(f"The supervisor got {signal}: the run is stopped."))
                 return True
             case _:
                 pass
     return False
 
 
-def _answer(ledger: Ledger, channel: Channel, command: Command) -> bool:
+def _answer(buffer: BufferedStore, channel: Channel, command: Command) -> bool:
     """Take or refuse `command`; whether it ends the run."""
     name, stops = type(command).__name__, isinstance(command, Stop)
     answer: Message
     if stops:
-        _record(ledger, CommandReceived(name))
-        answer = CommandAccepted(ledger.last_seq())
+        _record(buffer, CommandReceived(name))
+        answer = CommandAccepted(buffer.last_seq())
     else:
         answer = CommandRefused(name, "The run waits in the queue: it can be stopped or moved.")
-        _record(ledger, answer)
+        _record(buffer, answer)
     with contextlib.suppress(*CLOSED):  # it asked and left; the command stands all the same
         channel.send(answer)
     return stops
@@ -141,6 +141,6 @@ def _device_names(ticket: Ticket) -> Mapping[str, str]:
     return snapshot_once().spoken_names()
 
 
-def _record(ledger: Ledger, event: Event) -> None:
-    ledger.append(event, time.time())
-    ledger.commit()
+def _record(buffer: BufferedStore, event: Event) -> None:
+    buffer.append(event, time.time())
+    buffer.commit()

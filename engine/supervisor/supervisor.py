@@ -14,7 +14,7 @@ from typing import assert_never
 
 from engine.diagnosis.deadlines import START_SECONDS, AwakeClock
 from engine.diagnosis.device_watch import DeviceWatch
-from engine.messages.channel import CLOSED, Channel, CommandAccepted, Message, Settle, Settled
+from engine.messages.channel import CLOSED, Channel, CommandAccepted, Flush, Flushed, Message
 from engine.messages.commands import Command, EmptyCache, Pause, Resume, SaveCheckpoint, Stop
 from engine.messages.events import (
     AttemptStarted,
@@ -31,7 +31,7 @@ from engine.runs.run_state import RunState
 from engine.spec import catalog, spec_file
 from engine.spec.run_spec import RunSpec
 from engine.supervisor.attempt import Attempt, Work
-from engine.supervisor.buffered_store import Ledger
+from engine.supervisor.buffered_store import BufferedStore
 from engine.supervisor.command_policy import refusal
 from engine.supervisor.inbox import (
     Connected,
@@ -43,8 +43,8 @@ from engine.supervisor.inbox import (
     Received,
     WorkerExited,
 )
-from engine.supervisor.message_validation import is_sound
-from engine.supervisor.queue_admission import Turnstile
+from engine.supervisor.message_validation import is_valid
+from engine.supervisor.queue_admission import QueueAdmission
 from engine.supervisor.restart_policy import Restarts, Search
 from engine.system import process
 from engine.system.keep_awake import Wakefulness
@@ -63,16 +63,16 @@ class Supervisor:
         self,
         folder: Path,
         spec: RunSpec,
-        ledger: Ledger,
+        buffer: BufferedStore,
         inbox: Inbox,
-        turnstile: Turnstile,
+        admission: QueueAdmission,
         start_seconds: float = START_SECONDS,
     ) -> None:
         self._folder = folder
         self._spec = spec
-        self._ledger = ledger
+        self._buffer = buffer
         self._inbox = inbox
-        self._turnstile = turnstile
+        self._admission = admission
         self._wakefulness = Wakefulness(f"run {folder.name} trains")
         recipe = catalog.recipe(spec.recipe)
         self._strategy = catalog.strategy(spec.strategy, recipe)
@@ -105,7 +105,7 @@ class Supervisor:
         if more := self._restarts.refusal or self._take_settings_back(ended):
             ended = RunEnded(ended.state, f"{ended.reason} {more}", ended.failure)
         self._record(ended)
-        self._ledger.close()
+        self._buffer.close()
         return ended
 
     def _take_settings_back(self, ended: RunEnded) -> str:
@@ -114,7 +114,7 @@ class Supervisor:
         if ended.failure is None or self._attempt.has_stepped or self._restarts.done:
             return ""
         with contextlib.suppress(OSError):  # what cannot be written now can be changed later
-            if spec_file.take_back(self._folder, self._ledger.status.attempt):
+            if spec_file.take_back(self._folder, self._buffer.status.attempt):
                 return "Its settings are those of before again."
         return ""
 
@@ -131,7 +131,7 @@ class Supervisor:
 
     def _may_restart(self, ended: RunEnded) -> bool:
         attempt = self._attempt
-        if attempt.is_stopped or self._watch.suspect() or self._ledger.is_gone():
+        if attempt.is_stopped or self._watch.suspect() or self._buffer.is_gone():
             return False
         if not attempt.has_stepped and not self._restarts.done:
             return False  # it would not start the next time either
@@ -143,7 +143,7 @@ class Supervisor:
     def _begin_again(self) -> None:
         """Start the next attempt from the newest intact checkpoint, unless stopped before."""
         pid = os.getpid()
-        number = self._ledger.status.attempt + 1
+        number = self._buffer.status.attempt + 1
         self._record(AttemptStarted(number, pid, process.created(pid)))
         self._attempt = self._new_attempt()
         search = Search(self._folder)
@@ -154,15 +154,15 @@ class Supervisor:
             self._attempt.start(search.found, anew=True)
 
     def _new_attempt(self) -> Attempt:
-        return Attempt(self._work, self._ledger, self._watch, self._inbox, self._record)
+        return Attempt(self._work, self._buffer, self._watch, self._inbox, self._record)
 
     def _turn(self) -> None:
         """Take what happened, and look after everything that takes its time."""
         self._listen()
         self._attempt.tick()
         self._check_disk()
-        status = self._ledger.status
-        self._turnstile.follow(status)
+        status = self._buffer.status
+        self._admission.follow(status)
         paused = status.state is RunState.PAUSED
         self._wakefulness.keep(self._spec.keep_awake and not paused)
 
@@ -174,7 +174,7 @@ class Supervisor:
             news = self._inbox.next(left)
             if news is not None:
                 self._take(news)
-        self._ledger.commit()
+        self._buffer.commit()
 
     def _take(self, news: News) -> None:
         attempt = self._attempt
@@ -184,7 +184,7 @@ class Supervisor:
             case Received(rank, channel, message):
                 if rank < 0:
                     self._take_request(channel, message)
-                elif is_sound(message, rank, len(self._work.plans)):
+                elif is_valid(message, rank, len(self._work.plans)):
                     attempt.heard(rank, message)
                     self._take_word(channel, message)
             case Left(rank):
@@ -192,7 +192,7 @@ class Supervisor:
             case WorkerExited(rank, code):
                 attempt.exited(rank, code)
             case DeviceNews(snapshot):
-                for event in self._watch.take(snapshot, self._ledger.status):
+                for event in self._watch.take(snapshot, self._buffer.status):
                     self._record(event)
             case Interrupted(signal):
                 self._record(Notice(f"The supervisor got {signal}: the run is stopped."))
@@ -202,13 +202,13 @@ class Supervisor:
 
     def _take_word(self, channel: Channel, message: Message) -> None:
         """Take what a worker says."""
-        if not isinstance(message, Settle):
+        if not isinstance(message, Flush):
             self._attempt.take(message)
             return
-        self._ledger.commit()
-        if not self._ledger.why_short:
+        self._buffer.commit()
+        if not self._buffer.why_short:
             with contextlib.suppress(*CLOSED):  # its end is on the way to the inbox
-                channel.send(Settled(message.number))
+                channel.send(Flushed(message.number))
 
     def _take_request(self, channel: Channel, message: Message) -> None:
         if not isinstance(message, Command):
@@ -220,9 +220,9 @@ class Supervisor:
             self._record(answer)
         else:
             self._record(CommandReceived(name))
-            answer = CommandAccepted(self._ledger.last_seq())
+            answer = CommandAccepted(self._buffer.last_seq())
             self._carry_out(message)
-        self._ledger.commit()
+        self._buffer.commit()
         try:
             channel.send(answer)
         except CLOSED:
@@ -231,7 +231,7 @@ class Supervisor:
     def _refusal(self, command: Command) -> str:
         reason = refusal(
             command,
-            self._ledger.status,
+            self._buffer.status,
             self._spec,
             self._strategy,
             listens=self._attempt.listens,
@@ -239,12 +239,12 @@ class Supervisor:
         )
         if reason or not isinstance(command, Resume):
             return reason
-        if self._ledger.why_short:
+        if self._buffer.why_short:
             return (
                 f"The run folder {self._folder} cannot be written yet "
-                f"({self._ledger.why_short}): make room, then resume."
+                f"({self._buffer.why_short}): make room, then resume."
             )
-        return self._turnstile.come_back()
+        return self._admission.reacquire()
 
     def _carry_out(self, command: Command) -> None:
         match command:
@@ -256,18 +256,18 @@ class Supervisor:
                 assert_never(command)
 
     def _check_disk(self) -> None:
-        if self._ledger.is_gone():
+        if self._buffer.is_gone():
             self._attempt.fail(
                 f"The run folder {self._folder} was deleted or moved: nothing more can be kept of "
                 "the run, so it was ended."
             )
-        why = self._ledger.why_short
+        why = self._buffer.why_short
         if bool(why) != self._disk_is_told:
             self._disk_is_told = bool(why)
             self._record(Trouble("disk", self._disk_text(why), raised=bool(why)))
         if not why:
             self._disk_is_heeded = False
-        elif not self._disk_is_heeded and self._ledger.status.state is RunState.RUNNING:
+        elif not self._disk_is_heeded and self._buffer.status.state is RunState.RUNNING:
             self._disk_is_heeded = True
             if self._spec.on_disk_full == "pause":
                 self._attempt.send(0, Pause())
@@ -284,10 +284,10 @@ class Supervisor:
                 f"The run folder {self._folder} cannot be written: {why}. The training {then}. "
                 "What is new meanwhile is kept in memory."
             )
-        dropped = self._ledger.take_dropped()
+        dropped = self._buffer.take_dropped()
         lost = f"{dropped} points did not fit into memory" if dropped else "nothing was lost"
         return f"The run folder {self._folder} can be written again: {lost}."
 
     def _record(self, event: Event) -> None:
         self._watch.follow(event)
-        self._ledger.append(event, time.time())
+        self._buffer.append(event, time.time())

@@ -33,7 +33,7 @@ class Statistics:
         self._variables = self._gathered if scope.num_replicas_in_sync > 1 else []
         self._align = graph(lambda: self._scope.run(self._take_the_first))
 
-    def align(self) -> None:
+    def sync_buffers(self) -> None:
         """Give every replica those of replica 0; all ranks together."""
         if self._variables:
             self._align()

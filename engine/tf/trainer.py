@@ -112,7 +112,7 @@ class TfTrainer(StaysOnDevices):
         return memory_figures()
 
     def begin_validation(self) -> None:
-        self._statistics.align()
+        self._statistics.sync_buffers()
         self._sums = np.zeros(1)
 
     def validate(self, batch: int, count: int) -> None:
@@ -128,7 +128,7 @@ class TfTrainer(StaysOnDevices):
         return dict(zip(self._names, means.tolist(), strict=True))
 
     def save(self, folder: Path) -> None:
-        self._statistics.align()
+        self._statistics.sync_buffers()
         if self._session.rank == 0:
             training_state.save(folder, self._model, self._optimizer)
         training_state.save_own(folder, self._session.rank, self._streams)

@@ -26,8 +26,8 @@ class Saver:
     def __init__(self, trainer: Trainer, session: Session, start: Position) -> None:
         self._trainer = trainer
         self._session = session
-        self._leads = session.rank == 0
-        saved = checkpoint_files.checkpoints(session.folder) if self._leads else []
+        self._is_rank_zero = session.rank == 0
+        saved = checkpoint_files.checkpoints(session.folder) if self._is_rank_zero else []
         self._plan = CheckpointPlan(
             session.spec, start, time.monotonic(), [info.manifest for info in saved]
         )
@@ -50,7 +50,7 @@ class Saver:
     def validated(self, epoch: int, metrics: Mapping[str, float]) -> None:
         """Take what the validation after `epoch` epochs found."""
         notice = self._plan.validated(epoch, metrics)
-        if notice and self._leads:
+        if notice and self._is_rank_zero:
             self._session.emit(Notice(notice, rank=0))
 
     def save(self, position: Position) -> bool:
@@ -63,12 +63,12 @@ class Saver:
         folder, trainer = self._session.folder, self._trainer
         final = checkpoint_files.final_folder(folder, position.step)
         # Rank 0 alone looks at the disk: the others might look a moment later.
-        exists = bool(trainer.agree((int(self._leads and final.exists()), 0))[0])
+        exists = bool(trainer.agree((int(self._is_rank_zero and final.exists()), 0))[0])
         works = [self._note_kinds] if exists else [self._begin, self._write, self._publish]
         self.failed = not all(self._together(work, position) for work in works)
         if self.failed:
             self._clean_up(position)
-        elif self._leads:
+        elif self._is_rank_zero:
             self._conclude(final, 0 if exists else time.perf_counter() - started)
         return not self.failed
 
@@ -85,16 +85,16 @@ class Saver:
         return not any(self._trainer.agree((int(bool(problem)), 0)))
 
     def _begin(self, position: Position) -> None:
-        if self._leads:
+        if self._is_rank_zero:
             checkpoint_files.begin(self._session.folder, position.step)
 
     def _write(self, position: Position) -> None:
         self._trainer.save(checkpoint_files.temporary_folder(self._session.folder, position.step))
 
     def _publish(self, position: Position) -> None:
-        if self._leads:
+        if self._is_rank_zero:
             # Who goes on from here does not do the steps before again: their points must be there.
-            self._session.settle()
+            self._session.flush()
             checkpoint_files.publish(
                 self._session.folder,
                 position,
@@ -107,13 +107,13 @@ class Saver:
             )
 
     def _note_kinds(self, position: Position) -> None:
-        if self._leads:
+        if self._is_rank_zero:
             final = checkpoint_files.final_folder(self._session.folder, position.step)
             checkpoint_files.add_kinds(final, self._wanted, self._plan.metrics)
 
     def _clean_up(self, position: Position) -> None:
         """Leave nothing half-written; once every rank has stopped writing."""
-        if not self._leads:
+        if not self._is_rank_zero:
             return
         folder = self._session.folder
         shutil.rmtree(checkpoint_files.temporary_folder(folder, position.step), ignore_errors=True)

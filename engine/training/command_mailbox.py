@@ -9,7 +9,7 @@ from typing import assert_never
 from engine.messages.commands import Command, EmptyCache, Pause, Resume, SaveCheckpoint, Stop
 
 
-class Ask(IntFlag):
+class CommandFlags(IntFlag):
     """What is asked for at a step boundary; several at once as one number that ranks reduce."""
 
     NOTHING = 0
@@ -22,43 +22,47 @@ class Ask(IntFlag):
     """While paused."""
 
 
-def ask_of(command: Command) -> Ask:
+def flags_of(command: Command) -> CommandFlags:
     """The flags that stand for `command`."""
     match command:
         case SaveCheckpoint():
-            return Ask.CHECKPOINT
+            return CommandFlags.CHECKPOINT
         case EmptyCache():
-            return Ask.EMPTY_CACHE
+            return CommandFlags.EMPTY_CACHE
         case Pause():
-            return Ask.PAUSE | Ask.FREE_DEVICES if command.free_devices else Ask.PAUSE
+            return (
+                CommandFlags.PAUSE | CommandFlags.FREE_DEVICES
+                if command.free_devices
+                else CommandFlags.PAUSE
+            )
         case Resume():
-            return Ask.RESUME
+            return CommandFlags.RESUME
         case Stop():
-            return Ask.STOP
+            return CommandFlags.STOP
         case _:
             assert_never(command)
 
 
-class Mailbox:
+class CommandMailbox:
     """Holds what was asked until the training thread looks. Only rank 0's ever gets anything."""
 
     def __init__(self) -> None:
         self._news = threading.Condition()
-        self._pending = Ask.NOTHING
+        self._pending = CommandFlags.NOTHING
 
     def post(self, command: Command) -> None:
         """Leave a command; called by the thread that reads the channel."""
         with self._news:
-            self._pending |= ask_of(command)
+            self._pending |= flags_of(command)
             self._news.notify()
 
-    def take(self) -> Ask:
+    def take(self) -> CommandFlags:
         """What was asked since the last call."""
         with self._news:
-            pending, self._pending = self._pending, Ask.NOTHING
+            pending, self._pending = self._pending, CommandFlags.NOTHING
             return pending
 
-    def wait(self, seconds: float) -> Ask:
+    def wait(self, seconds: float) -> CommandFlags:
         """Like `take`, but waits up to `seconds` for something."""
         with self._news:
             self._news.wait_for(lambda: self._pending, seconds)

@@ -21,7 +21,7 @@ from engine.training.checkpoint_schedule import VALIDATION
 from engine.training.pace import Pace
 from engine.training.protocols import Session, Trainer
 from engine.training.reporter import Reporter
-from engine.training.step_boundary import Boundary
+from engine.training.step_boundary import StepBoundary
 
 
 class Loop:
@@ -31,11 +31,11 @@ class Loop:
         self._trainer = trainer
         self._session = session
         self._position = position
-        self._leads = session.rank == 0
+        self._is_rank_zero = session.rank == 0
         self._pace = Pace(session.spec.batch_size)
         self._reporter = Reporter(trainer, session, self._pace)
         self._saver = Saver(trainer, session, position)
-        self._boundary = Boundary(trainer, session, self._saver)
+        self._boundary = StepBoundary(trainer, session, self._saver)
 
     def run(self) -> None:
         """Train; returns after `TrainingEnded`, with a last checkpoint saved if the disk takes it.
@@ -71,7 +71,7 @@ class Loop:
             position = self._position
             # What is due after an epoch's last step is saved after its validation, not before:
             # whoever resumes there need not validate again.
-            due = self._leads and self._saver.want_what_is_due(position)
+            due = self._is_rank_zero and self._saver.want_what_is_due(position)
             wanted = min(left, self._pace.chunk, self._saver.steps_left(position.step))
             ask, count = self._boundary.agree(wanted, due=due)
             if not self._boundary.act(ask, position):
@@ -109,5 +109,5 @@ class Loop:
 
     def _lead(self, event: WorkerEvent) -> None:
         """Say something that all ranks know, once."""
-        if self._leads:
+        if self._is_rank_zero:
             self._session.emit(event)

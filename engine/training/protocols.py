@@ -9,7 +9,7 @@ from engine.messages.channel import Alive
 from engine.messages.events import WorkerEvent
 from engine.runs.checkpoint_files import Position
 from engine.spec.run_spec import RunSpec
-from engine.training.command_mailbox import Mailbox
+from engine.training.command_mailbox import CommandMailbox
 
 
 class Trainer(Protocol):
@@ -76,12 +76,12 @@ class Session(Protocol):
     spec: RunSpec
     rank: int
     folder: Path
-    mailbox: Mailbox
+    mailbox: CommandMailbox
     alive: Alive
     """What the worker is doing now, for the supervisor to see whether it gets on."""
 
     def emit(self, event: WorkerEvent) -> None:
         """Send an event to the supervisor; never blocks."""
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Wait until all that was sent so far is on disk."""

@@ -26,7 +26,7 @@ class Reporter:
         self._trainer = trainer
         self._session = session
         self._pace = pace
-        self._leads = session.rank == 0
+        self._is_rank_zero = session.rank == 0
         self._own_figures_due = 0.0
         self._last_bad: int | None = None
 
@@ -40,7 +40,7 @@ class Reporter:
         """
         step = position.step
         points = []
-        if self._leads:
+        if self._is_rank_zero:
             for name, values in figures.items():
                 steps = list(range(step - len(values) + 1, step + 1))
                 points.append(Points(f"train/{name}", steps, values))
@@ -58,7 +58,7 @@ class Reporter:
 
     def validated(self, position: Position, metrics: Mapping[str, float]) -> None:
         """Report the end of an epoch and its validation; `position` is the one after it."""
-        if not self._leads:
+        if not self._is_rank_zero:
             return
         step, now = position.step, time.time()
         points = [Points(name, [step], [value]) for name, value in metrics.items()]
@@ -67,7 +67,7 @@ class Reporter:
 
     def progress(self, position: Position, validated: int = 0) -> None:
         """Report where the training stands, `validated` batches into its epoch's validation."""
-        if not self._leads:
+        if not self._is_rank_zero:
             return
         trainer, epochs = self._trainer, self._session.spec.epochs
         steps = position.total_steps(trainer.steps_per_epoch, epochs) - position.step
@@ -96,7 +96,7 @@ class Reporter:
             if spec.on_nan == "stop":
                 raise LossNotFinite(losses[place], begin + place)
             last, self._last_bad = self._last_bad, begin + place
-            if self._leads and (last is None or begin + place - last > CALM_STEPS):
+            if self._is_rank_zero and (last is None or begin + place - last > CALM_STEPS):
                 self._session.emit(Notice(_NOTICES[spec.on_nan].format(begin + place), rank=0))
 
 

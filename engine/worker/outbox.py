@@ -6,7 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from engine.messages.channel import CLOSED, Alive, Channel, Message, Settle
+from engine.messages.channel import CLOSED, Alive, Channel, Flush, Message
 from engine.messages.events import Event, Metrics, Notice
 
 BEAT_SECONDS = 1.0
@@ -30,7 +30,7 @@ class Outbox:
         self._sign_of_life = sign_of_life
         self._rank = rank
         self._changed = threading.Condition()
-        self._waiting: deque[Event | Settle] = deque()
+        self._waiting: deque[Event | Flush] = deque()
         self._points = 0
         self._dropped = 0
         self._asked = self._settled = 0
@@ -49,16 +49,16 @@ class Outbox:
             self._waiting.append(event)
             self._changed.notify_all()
 
-    def settle(self, seconds: float) -> None:
+    def flush(self, seconds: float) -> None:
         """Wait until all that was put so far is on disk, for at most `seconds`."""
         with self._changed:
             self._asked = number = self._asked + 1
-            self._waiting.append(Settle(number))
+            self._waiting.append(Flush(number))
             self._changed.notify_all()
             self._changed.wait_for(lambda: self._settled >= number, seconds)
 
     def settled(self, number: int) -> None:
-        """All that was put before the `number`th `settle` is on disk."""
+        """All that was put before the `number`th `flush` is on disk."""
         with self._changed:
             self._settled = max(self._settled, number)
             self._changed.notify_all()
@@ -101,5 +101,5 @@ class Outbox:
                 return  # the thread that reads commands ends this process
 
 
-def _points(event: Event | Settle) -> int:
+def _points(event: Event | Flush) -> int:
     return sum(len(points.steps) for points in event.points) if isinstance(event, Metrics) else 0

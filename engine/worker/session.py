@@ -15,14 +15,14 @@ from typing import Any
 
 import msgspec
 
-from engine.messages.channel import CLOSED, Alive, Hello, Settled, connect
+from engine.messages.channel import CLOSED, Alive, Flushed, Hello, connect
 from engine.messages.commands import EmptyCache, Pause, Resume, SaveCheckpoint, Stop
 from engine.messages.events import Event
 from engine.spec import catalog
 from engine.spec.field_info import Setting
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.spec_file import read_spec
-from engine.training.command_mailbox import Mailbox
+from engine.training.command_mailbox import CommandMailbox
 from engine.worker import signals
 from engine.worker.outbox import Outbox
 
@@ -47,7 +47,7 @@ class WorkerSession:
         self.recipe: RecipeInfo = catalog.recipe(self.spec.recipe)
         self.strategy = catalog.strategy(self.spec.strategy, self.recipe)
         self.devices = self.strategy.pool(self.spec.slots)[self.rank].devices
-        self.mailbox = Mailbox()
+        self.mailbox = CommandMailbox()
         self._channel = connect(folder, Hello(self.rank))
         self._leaving = threading.Event()
         self.alive = Alive()
@@ -58,9 +58,9 @@ class WorkerSession:
         """Send an event to the supervisor; never blocks."""
         self._outbox.put(event)
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Wait until all that was sent so far is on disk; not for ever: a disk may be full."""
-        self._outbox.settle(SETTLE_SECONDS)
+        self._outbox.flush(SETTLE_SECONDS)
 
     def close(self) -> None:
         """Have everything sent; called last."""
@@ -109,7 +109,7 @@ class WorkerSession:
             match message:
                 case Stop(now=True):
                     signals.terminate()
-                case Settled(number):
+                case Flushed(number):
                     self._outbox.settled(number)
                 case SaveCheckpoint() | EmptyCache() | Pause() | Resume() | Stop():
                     self.mailbox.post(message)

@@ -109,7 +109,7 @@ class RunController(QObject):
         """Look for the checkpoints of a run: answered by `checkpoints_listed`."""
 
         def work() -> tuple[RunInfo, list[CheckpointInfo]]:
-            return client.look(run_id), client.run_checkpoints(run_id)
+            return client.get_run(run_id), client.run_checkpoints(run_id)
 
         self._background.run(work, lambda both: self.checkpoints_listed.emit(*both), self._fail)
 
@@ -155,11 +155,11 @@ class RunController(QObject):
         else:
             self._list(self._index.runs)
 
-    def glance_at_runs(self) -> None:
+    def refresh_changed_runs(self) -> None:
         """Look at the runs that may have changed: answered like `refresh_runs`. A second call
         meanwhile changes nothing."""
         if not self._listing:
-            self._list(self._index.glance)
+            self._list(self._index.refresh)
 
     def _list(self, look: Callable[[], list[RunInfo]]) -> None:
         self._listing = True

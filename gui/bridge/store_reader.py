@@ -212,7 +212,7 @@ class StoreReader(QObject):
                 self._info = before._replace(status=status)
                 return True
         self._status, self._looked = status, now
-        self._info = client.look(run_id)
+        self._info = client.get_run(run_id)
         return self._info != before
 
     def _new_output(self, folder: Path) -> list[_Output]:

@@ -153,7 +153,7 @@ class Comparison(QWidget):
     def _place_curves(self) -> None:
         kind = self.plots.bar.x_kind
         self.plots.set_x_scales(
-            {run_id: tail.course.scale(kind) for run_id, tail in self._tails.items()}
+            {run_id: tail.timeline.scale(kind) for run_id, tail in self._tails.items()}
         )
 
     def _read_finer(self, run_id: str, series: str, first: float, last: float) -> None:

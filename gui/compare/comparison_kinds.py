@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from gui.plots.data.series_style import LOSS, TRAIN_LOSS, VALIDATION_LOSS, Route, route, spoken
+from gui.plots.data.series_style import (
+    LOSS,
+    TRAIN_LOSS,
+    VALIDATION_LOSS,
+    SeriesStyle,
+    spoken,
+    style_of,
+)
 from gui.style.translation import translate
 
 
-def place(series: str) -> Route | None:
+def place(series: str) -> SeriesStyle | None:
     """The plot of `series`, with the factor and the smoothing that it has in a single run."""
-    found = route(series)
+    found = style_of(series)
     if found is None:
         return None
     kind = found.plot

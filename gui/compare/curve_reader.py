@@ -9,7 +9,7 @@ from engine.runs.best_metrics import BestFigure, best_figures
 from engine.runs.store import FILE_NAME
 from engine.runs.store_reader import RunReader, StoredPoints
 from engine.system import paths
-from gui.plots.data.run_timeline import RunCourse
+from gui.plots.data.run_timeline import RunTimeline
 from gui.style.translation import translate
 
 LONGEST_ADDITION = 8000
@@ -32,7 +32,7 @@ class CurveTail:
         self.best: dict[str, BestFigure] = {}
         """By validation metric."""
 
-        self.course = RunCourse()
+        self.timeline = RunTimeline()
         """When the run trained: what its horizontal axis needs."""
 
         self.trouble = ""
@@ -75,7 +75,7 @@ class CurveTail:
         events = reader.events_after(self._seq)
         if events:
             self._seq = events[-1].seq
-            self.course.take(events)
+            self.timeline.take(events)
         found = []
         for series, count in reader.counts().items():
             known = self._counts.get(series, 0)

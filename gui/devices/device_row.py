@@ -14,12 +14,12 @@ from engine.telemetry.snapshot import DeviceSnapshot
 from gui.devices import device_text as words
 from gui.devices.row_brush import Brush, Sample
 from gui.devices.row_painting import (
-    FLAT_HEIGHT,
+    COMPACT_HEIGHT,
     SHOWN_SECONDS,
     Face,
-    paint_flat,
-    paint_tall,
-    tall_height,
+    detailed_height,
+    paint_compact,
+    paint_detailed,
 )
 from gui.style.theme import theme_of
 from gui.widgets.entry_fields import wrapped
@@ -67,7 +67,7 @@ class DeviceRow(QWidget):
     def set_flat(self, flat: bool) -> None:
         """One line, for machines with many GPUs, or three."""
         self._flat = flat
-        self.setFixedHeight(FLAT_HEIGHT if flat else tall_height(self._device))
+        self.setFixedHeight(COMPACT_HEIGHT if flat else detailed_height(self._device))
         self.update()
 
     def set_quiet(self, quiet: bool) -> None:
@@ -106,7 +106,7 @@ class DeviceRow(QWidget):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         number = None if self._quiet else self._number
         brush = Brush(painter, theme_of(self.palette()), self.greyed, number)
-        paint = paint_flat if self._flat else paint_tall
+        paint = paint_compact if self._flat else paint_detailed
         paint(brush, self.width(), Face(self._device, self._use, self._history))
         if self.hasFocus():
             brush.focus_ring(QRectF(self.rect()))

@@ -18,7 +18,7 @@ from gui.style.translation import translate
 SHOWN_SECONDS = 120.0
 """What the curve shows."""
 
-FLAT_HEIGHT = 22
+COMPACT_HEIGHT = 22
 _TALL, _QUIET, _SLICE = 52, 36, 15
 _UTIL, _MEM = 18, 33
 """Where the second and the third line of the tall face begin."""
@@ -38,7 +38,7 @@ class Face(NamedTuple):
     history: Sequence[Sample]
 
 
-def tall_height(device: DeviceSnapshot | None) -> int:
+def detailed_height(device: DeviceSnapshot | None) -> int:
     """Pixels of the tall face."""
     if device is None:
         return _TALL
@@ -47,7 +47,7 @@ def tall_height(device: DeviceSnapshot | None) -> int:
     return _TALL + _SLICE * len(device.slices)
 
 
-def paint_tall(brush: Brush, width: int, face: Face) -> None:
+def paint_detailed(brush: Brush, width: int, face: Face) -> None:
     """Three lines: what it is, how hard it works, who has its memory; then its slices."""
     device, use, history = face
     right = width - _EDGE
@@ -93,7 +93,7 @@ def paint_tall(brush: Brush, width: int, face: Face) -> None:
         _paint_slice(brush, width, _TALL + number * _SLICE - 3, slice)
 
 
-def paint_flat(brush: Brush, width: int, face: Face) -> None:
+def paint_compact(brush: Brush, width: int, face: Face) -> None:
     """One line: number, work, memory, and its state in a word."""
     device, use, _ = face
     right, state = width - _EDGE, 78

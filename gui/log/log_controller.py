@@ -18,7 +18,7 @@ TYPING_MS = 150
 hold up the next."""
 
 
-class LogDesk(QObject):
+class LogController(QObject):
     """Log and events follow one bar; searching and jumping happens in the one that is in sight."""
 
     said = Signal(str)

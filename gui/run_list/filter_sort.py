@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from enum import StrEnum
 
 from engine.client import RunInfo, UnreadableRun
-from engine.runs.best_metrics import less_is_better, merit
+from engine.runs.best_metrics import less_is_better, primary_metric
 from gui.style.translation import translate
 
 _LOSS = "validation/loss"
@@ -103,7 +103,7 @@ def _usual_merit(infos: list[RunInfo]) -> str:
     """The metric that most of the runs are judged by: those with another one cannot be compared."""
     names: Counter[str] = Counter()
     for metrics, count in Counter(tuple(info.best) for info in infos if info.best).items():
-        names[merit(metrics)] += count
+        names[primary_metric(metrics)] += count
     return max(names, key=lambda name: names[name], default="")
 
 

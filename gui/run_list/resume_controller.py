@@ -14,7 +14,7 @@ from gui.run_form.run_form import RunForm
 from gui.run_list.checkpoint_dialog import CheckpointDialog
 
 
-class ResumeDesk(QObject):
+class ResumeController(QObject):
     """Takes the wish to resume a run, asks back where there is something to decide."""
 
     def __init__(self, controller: RunController, form: RunForm, window: QWidget) -> None:

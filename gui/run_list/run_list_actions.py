@@ -16,8 +16,8 @@ from engine.runs.trash import CannotDelete
 from engine.system import paths
 from gui.bridge.background import Background
 from gui.run_list.notes_dialog import NotesDialog
-from gui.run_list.run_list_panel import HistoryPanel
-from gui.run_list.run_list_view import RunHistory
+from gui.run_list.run_list_panel import RunListPanel
+from gui.run_list.run_list_view import RunListView
 from gui.run_list.selection import ChosenRuns
 from gui.style.state_style import state_name
 
@@ -29,7 +29,7 @@ class CannotWrite(Exception):
     """Notes that could not be written; the text is a sentence."""
 
 
-class HistoryDesk(QObject):
+class RunListActions(QObject):
     """Adds its actions to the list of runs, and carries them out on another thread."""
 
     changed = Signal()
@@ -46,8 +46,8 @@ class HistoryDesk(QObject):
 
     def __init__(
         self,
-        history: RunHistory,
-        panel: HistoryPanel,
+        history: RunListView,
+        panel: RunListPanel,
         chosen: ChosenRuns,
         background: Background,
         window: QWidget,

@@ -13,7 +13,7 @@ from PySide6.QtCore import (
 )
 
 from engine.client import RunInfo, UnreadableRun
-from engine.runs.best_metrics import merit
+from engine.runs.best_metrics import primary_metric
 from gui.bridge.liveness import HEARD, Silence
 from gui.run_view.progress_text import silence_text
 from gui.style import formatting
@@ -37,7 +37,7 @@ Index = QModelIndex | QPersistentModelIndex
 _NO_INDEX = QModelIndex()
 
 
-class RunModel(QAbstractListModel):
+class RunListModel(QAbstractListModel):
     """Holds the runs in the order in which they are shown."""
 
     def __init__(self, theme: Theme, parent: QObject | None = None) -> None:
@@ -135,7 +135,7 @@ def detail(run: ListedRun, silence: Silence = HEARD) -> str:
     if silence.seconds:
         parts.append(silence_text(silence))
     metrics = run.status.metrics
-    if name := merit(metrics):
+    if name := primary_metric(metrics):
         parts.append(f"{formatting.metric_name(name)} {formatting.metric(name, metrics[name])}")
     if run.state.is_over and run.status.updated:
         # Of another day, the day alone: there is little room, and the tip has the rest.

@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
 from engine.client import RunInfo, UnreadableRun
 from gui.run_list.filter_sort import Order, arranged, damaged_matching, matching, order_names
 from gui.run_list.run_delegate import ROW_HEIGHT
-from gui.run_list.run_list_view import RunHistory
+from gui.run_list.run_list_view import RunListView
 from gui.run_list.selection import MOST, ChosenRuns
 from gui.style.theme import Theme, icon
 from gui.widgets.icon_button import IconButton
@@ -32,14 +32,14 @@ _EDGE = 1
 """Pixels of the frame that shows the focus."""
 
 
-class HistoryPanel(QWidget):
+class RunListPanel(QWidget):
     """Narrows and sorts what the list shows, and offers what can be done to several runs."""
 
     undo_clicked = Signal()
     """Bring back what was deleted last."""
 
     def __init__(
-        self, history: RunHistory, chosen: ChosenRuns, theme: Theme, parent: QWidget | None = None
+        self, history: RunListView, chosen: ChosenRuns, theme: Theme, parent: QWidget | None = None
     ) -> None:
         super().__init__(parent)
         self._history = history

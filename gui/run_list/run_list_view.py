@@ -21,12 +21,12 @@ from engine.client import RunInfo, UnreadableRun
 from engine.runs.run_state import RunState
 from gui.bridge.liveness import Silence
 from gui.run_list.run_delegate import ROW_HEIGHT, RunDelegate, box_rect
-from gui.run_list.run_list_model import ListedRun, RunModel
+from gui.run_list.run_list_model import ListedRun, RunListModel
 from gui.style.theme import Theme
 from gui.style.translation import translate
 
 
-class RunHistory(QListView):
+class RunListView(QListView):
     """Shows the runs and which one is being watched."""
 
     opened = Signal(str)
@@ -65,7 +65,7 @@ class RunHistory(QListView):
         """Id of the run that is selected."""
 
         self._filling = False
-        self._runs = RunModel(theme, self)
+        self._runs = RunListModel(theme, self)
         self.setModel(self._runs)
         self._delegate = RunDelegate(theme)
         self.setItemDelegate(self._delegate)

@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, Signal
 
 from engine.client import RunInfo
 from engine.messages.events import EpochEnded, Rewound, TrainingStarted
-from engine.runs.best_metrics import less_is_better, merit
+from engine.runs.best_metrics import less_is_better, primary_metric
 from engine.runs.store_reader import StoredEvent, StoredPoints
 from gui.plots.data.series_style import spoken
 from gui.style import formatting
@@ -109,9 +109,9 @@ class RunFigures(QObject):
 
     def take_points(self, series: str, points: StoredPoints) -> None:
         """Take new points of a curve."""
-        values, rough = points.value, points.rough
+        values, statistics = points.value, points.statistics
         if series == TRAIN_LOSS:
-            self._loss.append((points.step, values if rough is None else rough.mean))
+            self._loss.append((points.step, values if statistics is None else statistics.mean))
             self._drop_old_loss()
         elif _is_memory(series) and np.isfinite(values).any():
             self._memory[series] = max(float(np.nanmax(values)), self._memory.get(series, 0.0))
@@ -164,7 +164,7 @@ class RunFigures(QObject):
 
     def _show_best(self) -> None:
         found = {epoch: end.metrics for epoch, end in self._epochs.items()}
-        name = merit(name for metrics in found.values() for name in metrics)
+        name = primary_metric(name for metrics in found.values() for name in metrics)
         results = {
             epoch: metrics[name]
             for epoch, metrics in found.items()

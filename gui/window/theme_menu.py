@@ -12,7 +12,7 @@ from PySide6.QtGui import QAction, QActionGroup
 from gui.style.theme import Choice, ThemeController
 
 
-class ThemeDesk(QObject):
+class ThemeMenu(QObject):
     """Dresses the application as it was left, and as the menu says from then on."""
 
     def __init__(

@@ -117,7 +117,7 @@ def test_a_spec_that_cannot_be_written_leaves_no_folder(monkeypatch: pytest.Monk
 
 def test_a_run_is_seen_as_it_is() -> None:
     folder = write_run(ourselves(), TRAINS)
-    info = client.look("1")
+    info = client.get_run("1")
     assert (info.id, info.folder, info.spec) == ("1", folder, spec())
     assert info.state is RunState.RUNNING
     assert info.status.parameters == 1234
@@ -125,7 +125,7 @@ def test_a_run_is_seen_as_it_is() -> None:
 
 def test_a_run_whose_supervisor_is_gone_is_interrupted() -> None:
     write_run(NOBODY, TRAINS)
-    info = client.look("1")
+    info = client.get_run("1")
     assert info.status.state is RunState.RUNNING, "nobody wrote this down"
     assert info.state is RunState.INTERRUPTED
     assert "supervisor is gone" in info.reason
@@ -134,25 +134,25 @@ def test_a_run_whose_supervisor_is_gone_is_interrupted() -> None:
 @pytest.mark.parametrize("state", ["finished", "stopped", "failed"])
 def test_a_run_that_is_over_stays_what_it_was(state: str) -> None:
     write_run(NOBODY, TRAINS, RunEnded(state, "The reason."))
-    info = client.look("1")
+    info = client.get_run("1")
     assert (info.state, info.reason) == (RunState(state), "The reason.")
 
 
 def test_a_run_that_is_being_started_is_not_interrupted() -> None:
     write_run()
-    assert client.look("1").state is RunState.STARTING
+    assert client.get_run("1").state is RunState.STARTING
 
 
 def test_a_run_that_never_got_a_supervisor_is_interrupted() -> None:
     long_ago = time.time() - 2 * client.LONGEST_START
     os.utime(write_run(), (long_ago, long_ago))
-    assert client.look("1").state is RunState.INTERRUPTED
+    assert client.get_run("1").state is RunState.INTERRUPTED
 
 
 @pytest.mark.parametrize("run_id", ["1", "0", "..", "", "../runs/1"])
 def test_there_is_no_such_run(run_id: str) -> None:
     with pytest.raises(NoSuchRun, match="There is no run"):
-        client.look(run_id)
+        client.get_run(run_id)
 
 
 @pytest.mark.parametrize("file", [SPEC_FILE, STORE_FILE])
@@ -161,7 +161,7 @@ def test_a_damaged_run_is_said_in_a_sentence_and_left_out_of_the_list(file: str)
     damaged = write_run(NOBODY)
     (damaged / file).write_bytes(b"no database and no TOML either = " * 200)
     with pytest.raises(NoSuchRun, match="Run 2 cannot be read: "):
-        client.look("2")
+        client.get_run("2")
     assert [info.id for info in client.runs()] == ["1"]
 
 
@@ -182,7 +182,7 @@ def test_runs_are_listed_newest_first() -> None:
 )
 def test_the_title_of_a_run(changes: dict[str, Any], title: str) -> None:
     write_run(NOBODY, **changes)
-    assert client.look("1").title == title
+    assert client.get_run("1").title == title
 
 
 def test_the_state_of_a_status_needs_a_living_supervisor() -> None:

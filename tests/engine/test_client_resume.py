@@ -140,7 +140,7 @@ def test_a_run_goes_on_elsewhere_and_the_old_spec_is_kept(
     elsewhere = replace(SPEC, strategy="torch/ddp", devices=("cpu:0", "cpu:1"))
     client.resume("1", spec=elsewhere)
     assert started == [("--resume", "step-00000003", elsewhere)]
-    assert client.look("1").spec == elsewhere
+    assert client.get_run("1").spec == elsewhere
     assert (folder / "spec.before-2.toml").read_text() == old
     assert "[environment]" in (folder / "spec.toml").read_text()
 
@@ -171,7 +171,7 @@ def test_a_run_that_another_window_resumes_meanwhile_is_left_to_it(
     with pytest.raises(CannotStart, match="by another window or command meanwhile"):
         client.resume("1", spec=replace(SPEC, epochs=9))
     assert started == []
-    assert client.look("1").spec == SPEC
+    assert client.get_run("1").spec == SPEC
 
 
 def test_what_does_not_start_leaves_the_spec_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +182,7 @@ def test_what_does_not_start_leaves_the_spec_as_it_was(monkeypatch: pytest.Monke
     folder = stopped_run(3)
     with pytest.raises(CannotStart):
         client.resume("1", spec=replace(SPEC, strategy="torch/ddp"))
-    assert client.look("1").spec == SPEC
+    assert client.get_run("1").spec == SPEC
     assert not list(folder.glob("spec.before-*"))
 
 
@@ -201,7 +201,7 @@ def test_where_it_cannot_go_on_is_said(
     stopped_run(3)
     with pytest.raises(CannotStart, match=sentence):
         client.resume("1", spec=replace(SPEC, **elsewhere))
-    assert client.look("1").spec == SPEC
+    assert client.get_run("1").spec == SPEC
     assert started == []
 
 

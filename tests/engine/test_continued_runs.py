@@ -90,7 +90,7 @@ def test_a_new_run_goes_on_in_the_place_of_another() -> None:
     (steps, ours), (theirs_steps, theirs) = curve(new, "train/loss"), curve(info, "train/loss")
     assert (steps, theirs_steps) == ([*range(1, 13)], [*range(1, 9)])
     assert ours[:8] == theirs
-    assert client.look(info.id) == info
+    assert client.get_run(info.id) == info
 
 
 def test_settings_that_make_another_model_are_refused_in_words() -> None:

@@ -63,7 +63,7 @@ def killed_half_way(strategy: Strategy, **options: Any) -> RunInfo:
     for pid in (info.status.supervisor_pid, *info.status.worker_pids):
         os.kill(pid, signal.SIGKILL)
     wait_until_gone(info)
-    interrupted = client.look(run_id)
+    interrupted = client.get_run(run_id)
     assert interrupted.state is RunState.INTERRUPTED
     return interrupted
 

@@ -43,13 +43,13 @@ def test_a_new_run_in_its_place_has_what_was_before_it_and_leaves_the_other_alon
     named = replace(changed, name="digits from #1")
     assert started == [("--resume", "step-00000003", named)]
     assert contents(folder) == before
-    new = client.look("2")
+    new = client.get_run("2")
     assert (new.spec, new.state) == (named, RunState.STARTING)
     assert [*checkpoint_files.folders(new.folder)] == [3]
     assert checkpoint_files.verify(new.folder / "checkpoints" / first.name)
     assert read_spec(folder) == SPEC
     client.resume_as_new("1", spec=replace(SPEC, name="mine"))
-    assert client.look("3").spec.name == "mine"
+    assert client.get_run("3").spec.name == "mine"
 
 
 def test_a_new_run_in_its_place_knows_nothing_of_what_came_after_its_checkpoint(
@@ -78,7 +78,7 @@ def test_a_new_run_in_its_place_knows_nothing_of_what_came_after_its_checkpoint(
         pass
     before = contents(folder)
     first = folder / "checkpoints" / "step-00000003"
-    new = client.look(client.resume_as_new("1", first, replace(spec, batch_size=128)))
+    new = client.get_run(client.resume_as_new("1", first, replace(spec, batch_size=128)))
     assert contents(folder) == before
     status = new.status
     assert (status.attempt, status.step, status.epoch) == (2, 3, 1)

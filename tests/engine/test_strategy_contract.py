@@ -75,7 +75,7 @@ def run_id(strategy: Strategy) -> Iterator[str]:
         wait_for(started, is_training)
         yield started
     finally:
-        if not client.look(started).state.is_over:
+        if not client.get_run(started).state.is_over:
             client.send(started, Stop(now=True))
             wait_for_end(started)
 

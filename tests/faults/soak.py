@@ -57,7 +57,7 @@ from engine import client
 from engine.messages.channel import Hello, connect
 from engine.messages.commands import EmptyCache
 from engine.runs.store_reader import RunReader
-folder = client.look(sys.argv[1]).folder
+folder = client.get_run(sys.argv[1]).folder
 lines = [connect(folder, Hello(-1)) for _ in range(3)]
 with RunReader(folder) as reader:
     while True:
@@ -127,7 +127,7 @@ class Guinea:
 
     def info(self) -> RunInfo:
         """As it is now; remembers its processes."""
-        info = client.look(self.id)
+        info = client.get_run(self.id)
         if not info.state.is_over:
             with contextlib.suppress(psutil.NoSuchProcess):
                 supervisor = psutil.Process(info.status.supervisor_pid)
@@ -181,7 +181,7 @@ class Guinea:
     def end(self, how: str, *, exact: bool) -> None:
         """Wait until it is over, and see what is left of it."""
         deadline = time.monotonic() + OVER_WITHIN
-        while not (info := client.look(self.id)).state.is_over and time.monotonic() < deadline:
+        while not (info := client.get_run(self.id)).state.is_over and time.monotonic() < deadline:
             time.sleep(0.1)
         check = self._report.check
         check(info.state.is_over, f"run {self.id}, {how}: still {info.state}")

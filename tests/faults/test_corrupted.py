@@ -20,7 +20,7 @@ from engine.runs import run_info
 from engine.runs.store import FILE_NAME as STORE
 from engine.runs.store_reader import RunReader
 from engine.spec.spec_file import FILE_NAME as SPEC
-from gui.app import Deck
+from gui.app import AppController
 from gui.style.theme import ThemeController
 from gui.window.settings_file import open_settings
 from tests.gui.conftest import Record, record, wait_for_runs
@@ -64,15 +64,15 @@ def damaged(record: Record) -> Callable[[str], Path]:
 
 
 @pytest.fixture
-def deck(
+def app(
     qapp: QApplication, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[[], Deck]]:
+) -> Iterator[Callable[[], AppController]]:
     """Opens the window."""
     monkeypatch.setattr("gui.bridge.telemetry_reader.TelemetryReader.start", lambda self: None)
-    made: list[Deck] = []
+    made: list[AppController] = []
 
-    def make() -> Deck:
-        made.append(Deck(ThemeController(qapp)))
+    def make() -> AppController:
+        made.append(AppController(ThemeController(qapp)))
         made[-1].window.show()
         wait_for_runs(made[-1], qtbot)
         return made[-1]
@@ -125,10 +125,10 @@ def test_the_command_line_lists_a_damaged_run(
 
 @pytest.mark.parametrize("how", ["a spec of noise", "a store of noise"])
 def test_the_window_opens_lists_a_damaged_run_and_shows_the_others(
-    how: str, damaged: Callable[[str], Path], deck: Callable[[], Deck], qtbot: QtBot
+    how: str, damaged: Callable[[str], Path], app: Callable[[], AppController], qtbot: QtBot
 ) -> None:
     damaged(how)
-    window = deck()
+    window = app()
     history = window.history
     rows = [history.model().index(row, 0) for row in range(3)]
     assert [row.data().rpartition("#")[2] for row in rows] == ["3", "1", "2"]
@@ -143,12 +143,12 @@ def test_the_window_opens_lists_a_damaged_run_and_shows_the_others(
 
 
 def test_damaged_settings_of_the_window_are_set_aside(
-    traindeck_home: Path, deck: Callable[[], Deck]
+    traindeck_home: Path, app: Callable[[], AppController]
 ) -> None:
     traindeck_home.mkdir()
     settings = traindeck_home / "window.ini"
     settings.write_bytes(b"[General]\ntheme=light\n\0\xff\xfe\n")
-    window = deck()
+    window = app()
     assert "set aside as window.ini.bad" in window.window.statusBar().currentMessage()
     assert (traindeck_home / "window.ini.bad").read_bytes().startswith(b"[General]\ntheme=light")
     window.settings.setValue("theme", "dark")
@@ -161,13 +161,13 @@ def test_damaged_settings_of_the_window_are_set_aside(
 
 
 def test_settings_of_the_wrong_kind_are_as_good_as_none(
-    traindeck_home: Path, deck: Callable[[], Deck]
+    traindeck_home: Path, app: Callable[[], AppController]
 ) -> None:
     traindeck_home.mkdir()
     (traindeck_home / "window.ini").write_text(
         "[General]\ntheme=1, 2, 3\n[window]\ngeometry=@ByteArray(\\x1\\xd9)\nstate=@Point(3 4)\n"
     )
-    assert deck().window.isVisible()
+    assert app().window.isVisible()
 
 
 def test_a_column_of_another_kind_is_a_damaged_store(damaged: Callable[[str], Path]) -> None:

@@ -86,7 +86,7 @@ def test_a_full_disk_pauses_the_training_and_loses_nothing(small_disk: Path) -> 
     print(f"recovered {time.monotonic() - freed:.2f} s after there was room")
     client.send(run_id, Resume())
     wait_for_event(run_id, CheckpointSaved, seq)  # what failed is tried again
-    assert client.look(run_id).status.troubles == {}
+    assert client.get_run(run_id).status.troubles == {}
     client.send(run_id, Stop())
     info = wait_for_end(run_id)
     assert (info.state, "with a checkpoint saved" in info.reason) == (RunState.STOPPED, True)
@@ -140,7 +140,7 @@ def test_a_run_folder_that_became_read_only_is_said_and_nothing_recorded_is_lost
         seq = client.send(run_id, SaveCheckpoint())
         failed = wait_for_event(run_id, CheckpointFailed, seq)
         assert "could not be saved: Permission denied" in failed.text
-        assert client.look(run_id).status.troubles == {"checkpoint": failed.text}
+        assert client.get_run(run_id).status.troubles == {"checkpoint": failed.text}
         client.send(run_id, Stop())
         ended = wait_for_end(run_id)
         wait_until_gone(ended)

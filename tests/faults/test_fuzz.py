@@ -108,7 +108,7 @@ FRAMES = st.one_of(
 
 
 def test_a_live_supervisor_survives_any_frame_and_goes_on_answering(training: str) -> None:
-    folder = client.look(training).folder
+    folder = client.get_run(training).folder
     control = json.loads((folder / CONTROL_FILE).read_text())
 
     @few
@@ -126,8 +126,10 @@ def test_a_live_supervisor_survives_any_frame_and_goes_on_answering(training: st
     with Client(control["address"], authkey=bytes.fromhex(control["key"])) as connection:
         Channel(connection).send(Hello(-1))
         connection._send(b"\xff\xff\xff\xff" + b"\x7f" * 8)  # a frame of eight exabytes
-    client.send(training, Resume() if client.look(training).state is RunState.PAUSED else Pause())
-    info = client.look(training)
+    client.send(
+        training, Resume() if client.get_run(training).state is RunState.PAUSED else Pause()
+    )
+    info = client.get_run(training)
     assert not info.state.is_over
     assert "Traceback" not in (folder / "logs" / "supervisor.log").read_text()
 
@@ -152,7 +154,7 @@ def test_any_store_is_read_or_is_an_sqlite_error(stored: bytes, traindeck_home: 
     @given(mutated(stored))
     def read(data: bytes) -> None:
         (folder / STORE).write_bytes(data)
-        found = run_info.look_anyway("1")
+        found = run_info.try_get_run("1")
         assert isinstance(found, client.RunInfo | client.UnreadableRun)
         try:
             with RunReader(folder) as reader:

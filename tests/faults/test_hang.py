@@ -79,7 +79,7 @@ def test_every_rank_says_where_it_is_and_nothing_is_ended(tmp_path: Path) -> Non
         spec(str(recipe), "torch/ddp", 2, epochs=10_000, hang_minutes=LIMIT, batch_size=64)
     )
     trouble = wait_for_event(run_id, Trouble)
-    info = client.look(run_id)
+    info = client.get_run(run_id)
     waited = info.status.updated - float(recipe.with_suffix(".since").read_text())
     print(f"told after {waited:.2f} s without a step, with all stacks; limit {60 * LIMIT:.1f} s")
     line = 1 + HANGS.split("# asleep")[0].count("\n")

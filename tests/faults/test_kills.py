@@ -50,7 +50,7 @@ def test_whichever_process_is_killed_the_others_end_and_the_run_resumes() -> Non
     info = wait_for_work(run_id, 2)
     seconds = kill(info, info.status.supervisor_pid, signal.SIGKILL)
     print(f"supervisor killed by SIGKILL: workers gone after {seconds:.2f} s")
-    info = client.look(run_id)
+    info = client.get_run(run_id)
     assert info.state is RunState.INTERRUPTED
     assert curve(info, "train/loss")[0][:10] == list(range(1, 11))
 

@@ -70,7 +70,7 @@ def test_after_a_power_cut_the_run_is_interrupted_and_goes_on_from_its_checkpoin
     assert (info.folder / "control.json").exists(), "nobody could clear up"
 
     begun = time.monotonic()
-    found = client.look(run_id)
+    found = client.get_run(run_id)
     assert found.state is RunState.INTERRUPTED
     assert "the machine was restarted" in found.reason
     assert [run.state for run in client.runs()] == [RunState.INTERRUPTED]
@@ -84,7 +84,7 @@ def test_after_a_power_cut_the_run_is_interrupted_and_goes_on_from_its_checkpoin
     with contextlib.closing(RunStore(info.folder)) as store:
         born = store.status.supervisor_created - 3600
         store.append(AttemptStarted(1, foreigner.pid, born), time.time())
-    assert client.look(run_id).state is RunState.INTERRUPTED
+    assert client.get_run(run_id).state is RunState.INTERRUPTED
 
     client.resume(run_id)
     wait_for(run_id, lambda now: now.status.attempt == 2 and is_training(now))

@@ -134,14 +134,14 @@ def test_runs_on_one_device_wait_for_one_another_and_outlive_the_dead() -> None:
     assert (info.state, info.status.worker_pids) == (RunState.STOPPED, ())
     assert "before it began" in info.reason
 
-    psutil.Process(client.look(killed).status.supervisor_pid).send_signal(signal.SIGKILL)
-    until(lambda: client.look(killed).state is RunState.INTERRUPTED, "it is dead")
+    psutil.Process(client.get_run(killed).status.supervisor_pid).send_signal(signal.SIGKILL)
+    until(lambda: client.get_run(killed).state is RunState.INTERRUPTED, "it is dead")
     place = f"Queued behind run {holder} on cpu:0 (2nd in line)."
     wait_for(first, lambda info: info.reason == place)
 
     wait_for(holder, is_training)
-    psutil.Process(client.look(holder).status.supervisor_pid).send_signal(signal.SIGKILL)
-    seconds = until(lambda: client.look(moved).state is not RunState.QUEUED, "nobody goes on")
+    psutil.Process(client.get_run(holder).status.supervisor_pid).send_signal(signal.SIGKILL)
+    seconds = until(lambda: client.get_run(moved).state is not RunState.QUEUED, "nobody goes on")
     assert seconds < 20 * LOOK_SECONDS
     print(f"the next run left the queue {seconds:.2f} s after the one before was killed")
 
@@ -163,5 +163,5 @@ def _turn_came(run: str) -> float:
 
 
 def _stored(run: str) -> list[tuple[float, object]]:
-    with RunReader(client.look(run).folder) as reader:
+    with RunReader(client.get_run(run).folder) as reader:
         return [(stored.time, stored.event) for stored in reader.events_after(0)]

@@ -54,16 +54,16 @@ def test_whatever_asks_for_the_end_and_whenever_a_checkpoint_comes_first(
     """One run, ended in four moments and ways, each time continued from where it ended."""
     monkeypatch.setenv("TEST_DWELL", "first-step")
     run_id = client.start(spec("moments", "torch/single", epochs=10_000, loader_workers=1))
-    folder = client.look(run_id).folder
+    folder = client.get_run(run_id).folder
 
     def stop() -> None:
         client.send(run_id, Stop())
 
     def tell_supervisor(number: int) -> None:
-        os.kill(client.look(run_id).status.supervisor_pid, number)
+        os.kill(client.get_run(run_id).status.supervisor_pid, number)
 
     def shut_down() -> None:
-        for found in everybody(client.look(run_id)):
+        for found in everybody(client.get_run(run_id)):
             with contextlib.suppress(psutil.NoSuchProcess):
                 found.send_signal(signal.SIGTERM)
                 found.send_signal(signal.SIGHUP)

@@ -51,7 +51,7 @@ def test_awake_while_it_trains_and_training_after_a_sleep(
     for process in processes:
         process.send_signal(signal.SIGSTOP)
     time.sleep(STALL_SECONDS + 0.5)  # the sleep itself
-    step = client.look(run_id).status.step
+    step = client.get_run(run_id).status.step
     for process in processes:
         process.send_signal(signal.SIGCONT)
     woke = time.monotonic()

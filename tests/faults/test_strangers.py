@@ -112,7 +112,7 @@ def test_a_run_that_another_user_planted_is_not_there(open_home: Path) -> None:
     assert as_stranger({"plant": (runs / "5").mkdir}) == {"plant": "done"}
     assert paths.run_ids() == []
     with pytest.raises(client.NoSuchRun):
-        client.look("5")
+        client.get_run("5")
     paths.create_run_folder()
     assert as_stranger({"plant": (runs / "7").mkdir}) == {"plant": "PermissionError"}
 

@@ -94,11 +94,11 @@ def test_two_windows_and_a_command_line_on_one_run(
         qtbot.waitUntil(lambda: all(each.state == "stopped" for each in windows), timeout=LONG)
         assert one.events == other.events
         assert one.losses == other.losses
-        assert len(one.losses) == client.look(run_id).status.step
+        assert len(one.losses) == client.get_run(run_id).status.step
     finally:
         for each in windows:
             each.close()
-    found = events(client.look(run_id))
+    found = events(client.get_run(run_id))
     asked = [event.command for event in found if isinstance(event, CommandReceived)]
     assert asked[:3] == ["Pause", "SaveCheckpoint", "Resume"]
     assert set(asked[3:]) == {"Stop"}

@@ -20,7 +20,7 @@ from engine.messages.commands import Stop
 from engine.messages.events import CacheEmptied, CheckpointSaved, Paused, Resumed
 from engine.runs.run_state import RunState
 from engine.system.process import is_alive
-from gui.app import Deck
+from gui.app import AppController
 from gui.style.theme import ThemeController
 from tests.gui.test_end_to_end import LONG, Spectator
 from tests.support.runs import (
@@ -42,7 +42,7 @@ from engine.runs.run_state import RunState
 from gui import app as gui
 from gui.style.theme import ThemeController
 app = gui.window.application(["traindeck"])
-deck = gui.Deck(ThemeController(app))
+deck = gui.AppController(ThemeController(app))
 app.aboutToQuit.connect(deck.shut_down)
 deck.window.show()
 deck.form.load(client.RunSpec(**{spec!r}))
@@ -90,26 +90,26 @@ def test_a_window_that_is_killed_or_closed_takes_nothing_along(
         first.kill()
         first.wait()
         killed = time.monotonic()
-    before = client.look(run_id).status.step
+    before = client.get_run(run_id).status.step
     wait_for(run_id, lambda now: now.status.step > before)
 
-    deck = Deck(ThemeController(qapp))
+    app = AppController(ThemeController(qapp))
     try:
-        seen = Spectator(deck)
-        deck.window.show()
-        deck.open(run_id)
+        seen = Spectator(app)
+        app.window.show()
+        app.open(run_id)
         qtbot.waitUntil(lambda: len(seen.steps) > before, timeout=LONG)
         print(f"another window shows it {time.monotonic() - killed:.2f} s after the first died")
-        _click_everything(deck, seen, qtbot)
+        _click_everything(app, seen, qtbot)
         assert seen.steps == list(range(1, len(seen.steps) + 1)), "every point, none twice"
     finally:
-        deck.window.close()
-        deck.shut_down()
-        deck.window.deleteLater()
-    before = client.look(run_id).status.step
+        app.window.close()
+        app.shut_down()
+        app.window.deleteLater()
+    before = client.get_run(run_id).status.step
     wait_for(run_id, lambda now: now.status.step > before)
 
-    now = client.look(run_id).status
+    now = client.get_run(run_id).status
     assert is_alive(now.supervisor_pid, now.supervisor_created)
     assert (now.attempt, now.worker_pids) == (1, info.status.worker_pids), "the same processes"
     client.send(run_id, Stop())
@@ -119,9 +119,9 @@ def test_a_window_that_is_killed_or_closed_takes_nothing_along(
     wait_until_gone(ended)
 
 
-def _click_everything(deck: Deck, seen: Spectator, qtbot: QtBot) -> None:
+def _click_everything(app: AppController, seen: Spectator, qtbot: QtBot) -> None:
     """All that can be asked of a run that trains, but Stop."""
-    controls = deck.controls
+    controls = app.controls
     for button, text, answer in (
         (controls.checkpoint, "Checkpoint", CheckpointSaved),
         (controls.empty_cache, "Empty cache", CacheEmptied),

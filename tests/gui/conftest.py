@@ -21,7 +21,7 @@ from engine.spec.spec_file import write_spec
 from engine.spec.strategy import Strategy, WorkerPlan, one_process_per_device
 from engine.system import paths
 from engine.system.process import created
-from gui.app import Deck
+from gui.app import AppController
 from gui.style.theme import ThemeController
 
 SPEC = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",), epochs=2)
@@ -133,26 +133,26 @@ def use_strategies(monkeypatch: pytest.MonkeyPatch) -> UseStrategies:
     return use
 
 
-def wait_for_runs(deck: Deck, qtbot: QtBot) -> None:
+def wait_for_runs(app: AppController, qtbot: QtBot) -> None:
     """Wait until a window that has just been made lists the runs."""
-    with qtbot.waitSignal(deck.controller.runs_listed, timeout=60_000):
+    with qtbot.waitSignal(app.controller.runs_listed, timeout=60_000):
         pass
 
 
 @pytest.fixture
-def open_deck(qapp: QApplication, qtbot: QtBot) -> Iterator[Callable[[], Deck]]:
+def open_deck(qapp: QApplication, qtbot: QtBot) -> Iterator[Callable[[], AppController]]:
     """Opens the window, and waits until it shows what there is."""
-    decks: list[Deck] = []
+    decks: list[AppController] = []
 
-    def open() -> Deck:
-        deck = Deck(ThemeController(qapp))
-        decks.append(deck)
-        deck.window.show()
-        wait_for_runs(deck, qtbot)
-        return deck
+    def open() -> AppController:
+        app = AppController(ThemeController(qapp))
+        decks.append(app)
+        app.window.show()
+        wait_for_runs(app, qtbot)
+        return app
 
     yield open
-    for deck in decks:
-        deck.window.close()
-        deck.shut_down()
-        deck.window.deleteLater()
+    for app in decks:
+        app.window.close()
+        app.shut_down()
+        app.window.deleteLater()

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.runs.downsampling import Array, Rough
+from engine.runs.downsampling import Array, BlockStatistics
 from engine.runs.store_reader import StoredPoints
 
 
 def points_of(
-    steps: Array, values: Array, times: Array | None = None, rough: Rough | None = None
+    steps: Array,
+    values: Array,
+    times: Array | None = None,
+    statistics: BlockStatistics | None = None,
 ) -> StoredPoints:
     """All of a series; without `times` nobody knows when they were."""
     unknown = np.full(len(steps), np.nan)
-    return StoredPoints(steps, unknown if times is None else times, values, len(steps), rough)
+    return StoredPoints(steps, unknown if times is None else times, values, len(steps), statistics)

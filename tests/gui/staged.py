@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from html import unescape
 
+from gui.qt_app import AppController
 from PySide6.QtCore import QCoreApplication, QEventLoop
 from PySide6.QtWidgets import QApplication, QWidget
 
 from engine.messages.heartbeat import Heartbeat
-from gui.app import Deck
 from gui.style.theme import ThemeController
 from tools.screenshots.fake_telemetry import PlayedTelemetry
 from tools.screenshots.pictures import State
@@ -25,35 +25,35 @@ SIZE = (1280, 800)
 
 
 @contextmanager
-def staged(state: State, app: QApplication) -> Iterator[Deck]:
+def staged(state: State, qt_app: QApplication) -> Iterator[AppController]:
     """The window as a picture of `state` has it, at the smallest size that it is made for."""
     stage = STATES[state]()
-    deck = Deck(ThemeController(app), PlayedTelemetry(stage.machine, stage.past))
+    app = AppController(ThemeController(qt_app), PlayedTelemetry(stage.machine, stage.past))
     try:
         listed: list[object] = []
-        deck.controller.runs_listed.connect(listed.append)
-        deck.window.resize(*SIZE)
-        deck.window.show()
+        app.controller.runs_listed.connect(listed.append)
+        app.window.resize(*SIZE)
+        app.window.show()
         if stage.live is not None:
             Heartbeat(stage.live.folder).beat()
         if stage.run_id is not None:
-            deck.open(stage.run_id)
+            app.open(stage.run_id)
         _wait(lambda: bool(listed))
         if stage.live is not None:
             stage.live.go_on()
-            deck.reader.poll()
-        stage.subject(deck)
+            app.reader.poll()
+        stage.subject(app)
         for _ in range(2):
-            app.processEvents()
+            qt_app.processEvents()
             for _ in range(12):
-                deck.plots.tick()
-                deck.runs.comparison.plots.tick()
-        app.processEvents()
-        yield deck
+                app.plots.tick()
+                app.runs.comparison.plots.tick()
+        qt_app.processEvents()
+        yield app
     finally:
-        deck.window.close()
-        deck.shut_down()
-        deck.window.deleteLater()
+        app.window.close()
+        app.shut_down()
+        app.window.deleteLater()
 
 
 def _wait(condition: Callable[[], bool]) -> None:

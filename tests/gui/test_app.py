@@ -19,7 +19,7 @@ from engine.messages.events import EpochEnded, Failure, RunEnded
 from engine.runs import device_queue
 from engine.runs.device_queue import Ticket
 from engine.system.process import created
-from gui.app import NO_DISPLAY, Deck, run
+from gui.app import NO_DISPLAY, AppController, run
 from gui.bridge.liveness import Silence
 from gui.bridge.log_tail import MOST_BYTES
 from gui.bridge.telemetry_reader import TelemetryReader
@@ -68,7 +68,7 @@ from pathlib import Path
 from gui import app, theme
 from tests.support import device_states
 application = app.application(["x"])
-deck = app.Deck(theme.ThemeController(application))
+deck = app.AppController(theme.ThemeController(application))
 deck.window.show()
 for snapshot in device_states.last_minutes(3):
     deck.telemetry.snapshot.emit(snapshot)
@@ -95,15 +95,15 @@ print("clean")
 
 
 def test_an_empty_home_opens_a_window_that_says_what_to_do(
-    open_deck: Callable[[], Deck],
+    open_deck: Callable[[], AppController],
 ) -> None:
-    deck = open_deck()
-    assert "Start run" in deck.controls.state_text
-    assert deck.form.start_button.isEnabled()
+    app = open_deck()
+    assert "Start run" in app.controls.state_text
+    assert app.form.start_button.isEnabled()
 
 
 def test_it_opens_with_the_newest_active_run_else_the_newest(
-    open_deck: Callable[[], Deck], record: Callable[..., Any]
+    open_deck: Callable[[], AppController], record: Callable[..., Any]
 ) -> None:
     active, over = record(), record()
     active.begin()
@@ -116,7 +116,7 @@ def test_it_opens_with_the_newest_active_run_else_the_newest(
 
 
 def test_a_click_in_the_list_shows_the_other_run_and_nothing_of_the_first(
-    open_deck: Callable[[], Deck], record: Callable[..., Any], qtbot: QtBot
+    open_deck: Callable[[], AppController], record: Callable[..., Any], qtbot: QtBot
 ) -> None:
     first, second = record(), record()
     first.begin()
@@ -124,57 +124,57 @@ def test_a_click_in_the_list_shows_the_other_run_and_nothing_of_the_first(
     first.write_log(0, "from the first\n")
     second.begin()
     second.write_log(0, "from the second\n")
-    deck = open_deck()
-    assert deck.controls.title.endswith("#2")
-    row = deck.history.visualRect(deck.history.model().index(1, 0)).center()
-    QTest.mouseClick(deck.history.viewport(), Qt.MouseButton.LeftButton, pos=row)
-    assert deck.controls.title.endswith("#1")
-    assert deck.banner.isVisible()
-    assert "from the first" in deck.log.toPlainText()
-    assert "from the second" not in deck.log.toPlainText()
-    deck.open("2")
-    assert not deck.banner.isVisible()
-    assert "from the first" not in deck.log.toPlainText()
+    app = open_deck()
+    assert app.controls.title.endswith("#2")
+    row = app.history.visualRect(app.history.model().index(1, 0)).center()
+    QTest.mouseClick(app.history.viewport(), Qt.MouseButton.LeftButton, pos=row)
+    assert app.controls.title.endswith("#1")
+    assert app.banner.isVisible()
+    assert "from the first" in app.log.toPlainText()
+    assert "from the second" not in app.log.toPlainText()
+    app.open("2")
+    assert not app.banner.isVisible()
+    assert "from the first" not in app.log.toPlainText()
 
 
 def test_two_windows_show_the_same_live_run(
-    open_deck: Callable[[], Deck], record: Callable[..., Any], qtbot: QtBot
+    open_deck: Callable[[], AppController], record: Callable[..., Any], qtbot: QtBot
 ) -> None:
     live = record()
     live.begin()
     decks = [open_deck(), open_deck()]
     live.add(EpochEnded(1, 10, {"validation/accuracy": 0.75}))
-    qtbot.waitUntil(lambda: all("75.0 %" in deck.log.toPlainText() for deck in decks))
+    qtbot.waitUntil(lambda: all("75.0 %" in app.log.toPlainText() for app in decks))
 
 
 def test_the_filter_works_on_log_and_events(
-    open_deck: Callable[[], Deck], record: Callable[..., Any]
+    open_deck: Callable[[], AppController], record: Callable[..., Any]
 ) -> None:
     run = record()
     run.begin()
     run.write_log(0, "alpha\nbeta\n")
-    deck = open_deck()
-    deck.window.filter.setText("alpha")
-    assert "beta" not in deck.log.toPlainText()
-    assert deck.events.model().rowCount() == 0
-    deck.window.filter.setText("ATTEMPT")
-    assert deck.events.model().rowCount() == 1
+    app = open_deck()
+    app.window.filter.setText("alpha")
+    assert "beta" not in app.log.toPlainText()
+    assert app.events.model().rowCount() == 0
+    app.window.filter.setText("ATTEMPT")
+    assert app.events.model().rowCount() == 1
 
 
 def test_a_long_log_says_that_its_beginning_is_elsewhere(
-    open_deck: Callable[[], Deck], record: Callable[..., Any]
+    open_deck: Callable[[], AppController], record: Callable[..., Any]
 ) -> None:
     run = record()
     run.begin()
     words = f"line {'x' * 100}\n" * (MOST_BYTES // 100)
     run.write_log(0, f"Traceback (most recent call last):\n{words}")
-    deck = open_deck()
-    assert "bytes passed over: see" in deck.log.toPlainText()
-    deck.window.first_error.trigger()
-    assert "log files" in deck.window.statusBar().currentMessage()
+    app = open_deck()
+    assert "bytes passed over: see" in app.log.toPlainText()
+    app.window.first_error.trigger()
+    assert "log files" in app.window.statusBar().currentMessage()
 
 
-def test_the_layout_is_remembered_and_can_be_reset(open_deck: Callable[[], Deck]) -> None:
+def test_the_layout_is_remembered_and_can_be_reset(open_deck: Callable[[], AppController]) -> None:
     window = open_deck().window
     window.resize(window.width(), 703)
     window.bottom.hide()
@@ -186,22 +186,22 @@ def test_the_layout_is_remembered_and_can_be_reset(open_deck: Callable[[], Deck]
     assert again.bottom.isVisible()
 
 
-def test_the_layout_of_all_plots_is_reset(open_deck: Callable[[], Deck]) -> None:
-    deck = open_deck()
-    bars = (deck.plots.bar, deck.runs.comparison.plots.bar)
+def test_the_layout_of_all_plots_is_reset(open_deck: Callable[[], AppController]) -> None:
+    app = open_deck()
+    bars = (app.plots.bar, app.runs.comparison.plots.bar)
     for bar in bars:
         bar.log_y.click()
-    deck.window.reset_layout.trigger()
+    app.window.reset_layout.trigger()
     assert not any(bar.log_y.isChecked() for bar in bars)
 
 
-def test_the_open_tab_is_remembered_and_reset_too(open_deck: Callable[[], Deck]) -> None:
-    deck = open_deck()
-    assert deck.log.isVisible()
-    tabs = deck.window.findChild(QTabWidget)
+def test_the_open_tab_is_remembered_and_reset_too(open_deck: Callable[[], AppController]) -> None:
+    app = open_deck()
+    assert app.log.isVisible()
+    tabs = app.window.findChild(QTabWidget)
     assert tabs is not None
-    tabs.setCurrentWidget(deck.events)
-    deck.window.close()
+    tabs.setCurrentWidget(app.events)
+    app.window.close()
     again = open_deck()
     assert again.events.isVisible()
     assert not again.log.isVisible()
@@ -210,73 +210,75 @@ def test_the_open_tab_is_remembered_and_reset_too(open_deck: Callable[[], Deck])
 
 
 @pytest.mark.parametrize("word", ["", "somewhere", 7])
-def test_a_tab_that_there_is_not_is_not_opened(open_deck: Callable[[], Deck], word: object) -> None:
-    deck = open_deck()
-    deck.settings.setValue("window/tab", word)
+def test_a_tab_that_there_is_not_is_not_opened(
+    open_deck: Callable[[], AppController], word: object
+) -> None:
+    app = open_deck()
+    app.settings.setValue("window/tab", word)
     assert open_deck().log.isVisible()
 
 
-def test_the_theme_is_remembered(open_deck: Callable[[], Deck]) -> None:
-    deck = open_deck()
+def test_the_theme_is_remembered(open_deck: Callable[[], AppController]) -> None:
+    app = open_deck()
     names: list[str] = []
-    deck.theme.changed.connect(lambda theme: names.append(theme.name))
-    deck.window.theme_choices["dark"].trigger()
-    deck.window.toggle_theme.trigger()
-    deck.window.toggle_theme.trigger()
+    app.theme.changed.connect(lambda theme: names.append(theme.name))
+    app.window.theme_choices["dark"].trigger()
+    app.window.toggle_theme.trigger()
+    app.window.toggle_theme.trigger()
     assert names == ["dark", "light", "dark"]
     assert open_deck().theme.current.name == "dark"
 
 
-def test_the_menu_shows_which_theme_is_chosen(open_deck: Callable[[], Deck]) -> None:
-    deck = open_deck()
+def test_the_menu_shows_which_theme_is_chosen(open_deck: Callable[[], AppController]) -> None:
+    app = open_deck()
 
     def ticked() -> list[str]:
-        entries = deck.window.theme_choices
+        entries = app.window.theme_choices
         return [choice for choice, entry in entries.items() if entry.isChecked()]
 
     assert ticked() == ["system"]
-    deck.window.theme_choices["dark"].trigger()
+    app.window.theme_choices["dark"].trigger()
     assert ticked() == ["dark"]
-    deck.window.theme_choices["dark"].trigger()
+    app.window.theme_choices["dark"].trigger()
     assert ticked() == ["dark"]
-    deck.controls.theme_clicked.emit()
+    app.controls.theme_clicked.emit()
     assert ticked() == ["light"]
-    deck = open_deck()
+    app = open_deck()
     assert ticked() == ["light"]
 
 
 def test_a_silent_run_is_grey_in_the_list_too(
-    open_deck: Callable[[], Deck], record: Callable[..., Any]
+    open_deck: Callable[[], AppController], record: Callable[..., Any]
 ) -> None:
     record().begin()
-    deck = open_deck()
-    deck.attention.liveness.silence.emit(Silence(12.0))
-    assert "no word for 12 s" in deck.history.model().index(0, 0).data(DETAIL)
+    app = open_deck()
+    app.attention.liveness.silence.emit(Silence(12.0))
+    assert "no word for 12 s" in app.history.model().index(0, 0).data(DETAIL)
 
 
 def test_the_helper_is_told_whether_the_window_can_be_seen(
-    open_deck: Callable[[], Deck], monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
+    open_deck: Callable[[], AppController], monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
 ) -> None:
     said: list[bool] = []
     monkeypatch.setattr(TelemetryReader, "set_watching", lambda _, watching: said.append(watching))
-    deck = open_deck()
+    app = open_deck()
     assert said[-1:] == [True]
-    deck.window.showMinimized()
+    app.window.showMinimized()
     qtbot.waitUntil(lambda: said[-1] is False)
-    deck.window.showNormal()
+    app.window.showNormal()
     qtbot.waitUntil(lambda: said[-1] is True)
-    deck.window.hide()
+    app.window.hide()
     assert said[-1] is False
 
 
 def test_the_details_of_a_gpu_are_asked_for_while_they_are_open(
-    open_deck: Callable[[], Deck], monkeypatch: pytest.MonkeyPatch
+    open_deck: Callable[[], AppController], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
     monkeypatch.setattr(TelemetryReader, "set_detail", lambda _, id: said.append(id))
-    deck = open_deck()
-    deck.telemetry.snapshot.emit(device_states.eight_gpus())
-    QTest.keyClick(deck.devices.row(device_states.HOT), Qt.Key.Key_Return)
-    deck.devices.detail.reject()
+    app = open_deck()
+    app.telemetry.snapshot.emit(device_states.eight_gpus())
+    QTest.keyClick(app.devices.row(device_states.HOT), Qt.Key.Key_Return)
+    app.devices.detail.reject()
     assert said == [device_states.HOT, ""]
-    assert "busy: python of guest" in deck.form.devices.note(device_states.OTHERS)
+    assert "busy: python of guest" in app.form.devices.note(device_states.OTHERS)

@@ -15,7 +15,7 @@ from engine.messages.commands import Stop
 from engine.messages.events import CacheEmptied, CheckpointSaved, Paused
 from engine.runs.run_state import RunState
 from engine.runs.store_reader import StoredPoints
-from gui.app import Deck
+from gui.app import AppController
 from gui.style.theme import ThemeController
 from tests.gui.conftest import wait_for_runs
 
@@ -26,14 +26,14 @@ LONG = 90_000
 class Spectator:
     """What has come out of a window's reader."""
 
-    def __init__(self, deck: Deck) -> None:
+    def __init__(self, app: AppController) -> None:
         self.steps: list[int] = []
         self.events: list[type] = []
         self.state: RunState | None = None
-        deck.reader.curve.connect(self._curve)
-        deck.reader.points.connect(self._points)
-        deck.reader.events.connect(lambda new: self.events.extend(type(e.event) for e in new))
-        deck.reader.status_changed.connect(lambda info: setattr(self, "state", info.state))
+        app.reader.curve.connect(self._curve)
+        app.reader.points.connect(self._points)
+        app.reader.events.connect(lambda new: self.events.extend(type(e.event) for e in new))
+        app.reader.status_changed.connect(lambda info: setattr(self, "state", info.state))
 
     def _curve(self, series: str, points: StoredPoints) -> None:
         if series == "train/loss":
@@ -45,31 +45,31 @@ class Spectator:
 
 
 @pytest.fixture
-def open_deck(qtbot: QtBot, qapp: QApplication) -> Iterator[Callable[[], Deck]]:
-    decks: list[Deck] = []
+def open_deck(qtbot: QtBot, qapp: QApplication) -> Iterator[Callable[[], AppController]]:
+    decks: list[AppController] = []
 
-    def open() -> Deck:
-        decks.append(Deck(ThemeController(qapp)))
+    def open() -> AppController:
+        decks.append(AppController(ThemeController(qapp)))
         decks[-1].window.show()
         wait_for_runs(decks[-1], qtbot)
         return decks[-1]
 
     yield open
-    for deck in decks:
-        deck.window.close()
-        deck.shut_down()
-        deck.window.deleteLater()
+    for app in decks:
+        app.window.close()
+        app.shut_down()
+        app.window.deleteLater()
     for info in client.runs():
         if not info.state.is_over:
             client.send(info.id, Stop(now=True))
 
 
 def test_click_train_watch_checkpoint_stop_and_come_back(
-    open_deck: Callable[[], Deck], qtbot: QtBot
+    open_deck: Callable[[], AppController], qtbot: QtBot
 ) -> None:
-    deck = open_deck()
-    seen = Spectator(deck)
-    epochs = deck.form.field("epochs").widget
+    app = open_deck()
+    seen = Spectator(app)
+    epochs = app.form.field("epochs").widget
     assert isinstance(epochs, QLineEdit)
     epochs.clear()
     QTest.keyClicks(epochs, "2000")
@@ -78,21 +78,21 @@ def test_click_train_watch_checkpoint_stop_and_come_back(
         qtbot.waitUntil(button.isEnabled, timeout=LONG)
         QTest.mouseClick(button, Qt.MouseButton.LeftButton)
 
-    click(deck.form.start_button)
+    click(app.form.start_button)
     qtbot.waitUntil(lambda: len(seen.steps) > 20, timeout=LONG)
     assert seen.state is RunState.RUNNING
-    click(deck.controls.checkpoint)
+    click(app.controls.checkpoint)
     qtbot.waitUntil(lambda: CheckpointSaved in seen.events, timeout=LONG)
-    click(deck.controls.empty_cache)
+    click(app.controls.empty_cache)
     qtbot.waitUntil(lambda: CacheEmptied in seen.events, timeout=LONG)
-    click(deck.controls.pause)
+    click(app.controls.pause)
     qtbot.waitUntil(lambda: Paused in seen.events, timeout=LONG)
-    qtbot.waitUntil(lambda: deck.controls.pause.text() == "Resume", timeout=LONG)
-    click(deck.controls.pause)
+    qtbot.waitUntil(lambda: app.controls.pause.text() == "Resume", timeout=LONG)
+    click(app.controls.pause)
     qtbot.waitUntil(lambda: seen.state is RunState.RUNNING, timeout=LONG)
 
-    deck.window.close()
-    deck.shut_down()
+    app.window.close()
+    app.shut_down()
     before = len(seen.steps)
     again = open_deck()
     seen_again = Spectator(again)

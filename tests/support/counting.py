@@ -14,7 +14,7 @@ from engine.messages.events import Event, Metrics
 from engine.runs import checkpoint_files
 from engine.runs.checkpoint_files import Position
 from engine.spec.run_spec import RunSpec
-from engine.training.command_mailbox import Mailbox
+from engine.training.command_mailbox import CommandMailbox
 from engine.training.loop import Loop
 
 STEPS = 4
@@ -33,7 +33,7 @@ LAST_OF_EPOCH: Moment = ("train", 0, STEPS - 1)
 IN_VALIDATION: Moment = ("validate", 0, 0)
 
 
-class Alone:
+class SingleProcess:
     """One rank agrees with itself."""
 
     def agree(self, word: tuple[int, int]) -> tuple[int, int]:
@@ -71,7 +71,7 @@ class CountingTrainer:
     validation_batches = VALIDATIONS
     parameters = 10
 
-    def __init__(self, peers: Alone | Together, rank: int = 0, replicas: int = 1) -> None:
+    def __init__(self, peers: SingleProcess | Together, rank: int = 0, replicas: int = 1) -> None:
         self.replicas = replicas
         self.done: list[Moment] = []
         self.after: Callable[[Moment], None] = lambda moment: None
@@ -146,7 +146,7 @@ class RecordingSession:
         )
         self.rank = rank
         self.folder = folder
-        self.mailbox = Mailbox()
+        self.mailbox = CommandMailbox()
         self.said: list[Event] = []
         self.settled: list[tuple[int, list[int]]] = []
         """Whenever somebody waited for what was said to be on disk: up to which step that was, and
@@ -154,7 +154,7 @@ class RecordingSession:
 
         self.answers: dict[type[Event], list[Command]] = {}
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         last = max(
             (event.points[0].steps[-1] for event in self.said if isinstance(event, Metrics)),
             default=0,
@@ -172,7 +172,7 @@ class Training:
 
     def __init__(self, folder: Path) -> None:
         self.session = RecordingSession(folder)
-        self.trainer = CountingTrainer(Alone())
+        self.trainer = CountingTrainer(SingleProcess())
 
     def wish(self, **changes: Any) -> None:
         """Change the spec before the training begins."""

@@ -50,7 +50,7 @@ def wait_for(run_id: str, condition: Callable[[RunInfo], bool]) -> RunInfo:
     deadline = time.monotonic() + LONGEST
     pause = threading.Event()
     while True:
-        info = client.look(run_id)
+        info = client.get_run(run_id)
         if condition(info):
             return info
         assert not info.state.is_over, f"{info.state}: {info.reason}\n{logs(info)}"

@@ -67,7 +67,7 @@ def test_a_pattern_that_fits_no_picture_is_refused(tmp_path: Path) -> None:
 
 def test_a_recording_is_played_as_a_run_that_is_over() -> None:
     recording = load("killed")
-    info = client.look(play(recording, ago=100.0).id)
+    info = client.get_run(play(recording, ago=100.0).id)
     assert info.state is RunState.FAILED
     assert fake_machine.uuid(1) in info.reason
     assert "cpu:" not in info.reason
@@ -84,9 +84,9 @@ def test_a_recording_is_played_as_a_run_that_is_over() -> None:
 
 def test_a_part_of_a_recording_is_played_as_a_run_that_goes_on() -> None:
     played = play(load("wide"), share=0.5)
-    before = len(events(client.look(played.id)))
+    before = len(events(client.get_run(played.id)))
     played.go_on()
-    info = client.look(played.id)
+    info = client.get_run(played.id)
     assert info.state is RunState.RUNNING
     assert info.status.supervisor_pid == os.getpid()
     assert 0 < info.status.step < info.status.total_steps
@@ -94,7 +94,7 @@ def test_a_part_of_a_recording_is_played_as_a_run_that_goes_on() -> None:
     assert info.status.worker_pids == played.pids
     assert 0 < before < len(events(info))
     played.step_on()
-    assert client.look(played.id).status.step == info.status.step + 1
+    assert client.get_run(played.id).status.step == info.status.step + 1
 
 
 def test_a_recording_comes_back_from_its_file_and_knows_no_place(tmp_path: Path) -> None:

@@ -17,12 +17,12 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 
+from gui.qt_app import AppController
 from PySide6.QtCore import QCoreApplication, QEvent, QEventLoop
 from PySide6.QtWidgets import QApplication
 
 from engine.messages.heartbeat import BEAT_SECONDS, Heartbeat
 from engine.system import paths
-from gui.app import Deck
 from gui.bridge.background import MOST_AT_ONCE
 from gui.style.theme import ThemeController
 from gui.window.application import application
@@ -43,18 +43,18 @@ QUIET = 3
 
 def main(folder: Path, pictures: Iterable[Picture]) -> None:
     """Draw `pictures` as PNG in `folder`; those of one state stand together."""
-    app = application(["traindeck"])
-    theme = ThemeController(app)
+    qt_app = application(["traindeck"])
+    theme = ThemeController(qt_app)
     for state, of_state in groupby(pictures, lambda picture: picture.state):
         with tempfile.TemporaryDirectory(prefix="traindeck-") as home:
             os.environ[paths.HOME_VARIABLE] = home
             stage = STATES[state]()
             with _heartbeat(stage):
-                deck = Deck(theme, PlayedTelemetry(stage.machine, stage.past))
-                _draw(folder, of_state, stage, deck, app, theme)
-                deck.window.close()
-                deck.shut_down()
-            deck.window.deleteLater()
+                app = AppController(theme, PlayedTelemetry(stage.machine, stage.past))
+                _draw(folder, of_state, stage, app, qt_app, theme)
+                app.window.close()
+                app.shut_down()
+            app.window.deleteLater()
             QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 
@@ -79,27 +79,27 @@ def _draw(
     folder: Path,
     pictures: Iterable[Picture],
     stage: Stage,
-    deck: Deck,
-    app: QApplication,
+    app: AppController,
+    qt_app: QApplication,
     theme: ThemeController,
 ) -> None:
-    deck.window.show()
+    app.window.show()
     if stage.run_id is not None:
-        deck.open(stage.run_id)
-    _wait_for_workers(deck, stage)
+        app.open(stage.run_id)
+    _wait_for_workers(app, stage)
     if stage.live is not None:
         stage.live.go_on()
-        deck.reader.poll()
-    subject = stage.subject(deck)
+        app.reader.poll()
+    subject = stage.subject(app)
     for picture in pictures:
         theme.set_choice(picture.theme)
         width, height = picture.logical_size
         subject.resize(width, height)
-        _settle(deck)
+        _settle(app)
         if stage.live is not None:
             stage.live.step_on()
-            deck.reader.poll()
-            app.processEvents()
+            app.reader.poll()
+            qt_app.processEvents()
         image = with_palette(subject.grab().toImage())
         image.setDevicePixelRatio(1)  # the file says nothing of scales
         file = folder / f"{picture.name}.png"
@@ -108,16 +108,16 @@ def _draw(
         print(file, flush=True)
 
 
-def _wait_for_workers(deck: Deck, stage: Stage) -> None:
+def _wait_for_workers(app: AppController, stage: Stage) -> None:
     """Until the window knows which memory is that of the run that goes on."""
     found: list[bool] = []
 
     def take(uses: dict[str, object]) -> None:
         found.append(any(getattr(use, "ours", ()) for use in uses.values()))
 
-    deck.owners.uses.connect(take)
+    app.owners.uses.connect(take)
     _wait(lambda: bool(found) and (stage.live is None or found[-1]))
-    deck.owners.uses.disconnect(take)
+    app.owners.uses.disconnect(take)
 
 
 def _wait(condition: Callable[[], bool]) -> None:
@@ -128,22 +128,22 @@ def _wait(condition: Callable[[], bool]) -> None:
         QCoreApplication.processEvents(QEventLoop.ProcessEventsFlag.WaitForMoreEvents)
 
 
-def _settle(deck: Deck) -> None:
+def _settle(app: AppController) -> None:
     """Until no plot has to be painted and nothing that was asked for in the background is missing:
     in daily life a timer paints one plot at a time."""
-    _drain(deck)
+    _drain(app)
     deadline, quiet = time.monotonic() + LONGEST_WAIT, 0
     while quiet < QUIET:
         if time.monotonic() > deadline:
             sys.exit("The plots were not painted in time.")
         QCoreApplication.processEvents()
-        painted = [deck.plots.tick(), deck.runs.comparison.plots.tick()]
+        painted = [app.plots.tick(), app.runs.comparison.plots.tick()]
         quiet = 0 if any(painted) else quiet + 1
         if quiet == 1:
-            _drain(deck)
+            _drain(app)
 
 
-def _drain(deck: Deck) -> None:
+def _drain(app: AppController) -> None:
     """Until everything is done that the background was asked for: when all its threads meet."""
     met: list[bool] = []
     meeting = threading.Barrier(MOST_AT_ONCE)
@@ -152,7 +152,7 @@ def _drain(deck: Deck) -> None:
         raise error
 
     for _ in range(MOST_AT_ONCE):
-        deck.background.run(partial(meeting.wait, LONGEST_WAIT), lambda _: met.append(True), missed)
+        app.background.run(partial(meeting.wait, LONGEST_WAIT), lambda _: met.append(True), missed)
     _wait(lambda: len(met) == MOST_AT_ONCE)
 
 

@@ -43,7 +43,7 @@ _BEFORE_THE_END = 0.01
 """Seconds that the last line of a log is older than the end of its run."""
 
 
-class Played(NamedTuple):
+class ReplayedRun(NamedTuple):
     """A run in the data folder."""
 
     id: str
@@ -87,7 +87,7 @@ def play(
     busy: BusyMachine = fake_machine.workstation,
     share: float = 1.0,
     ago: float = 0.0,
-) -> Played:
+) -> ReplayedRun:
     """Put the run into the data folder, as it was after `share` of its time, `ago` seconds ago.
 
     With a share below 1 it goes on, and this process is its supervisor. It has the GPUs of `busy`.
@@ -121,7 +121,7 @@ def play(
         log.write_text(text, encoding="utf-8")
         if ends:
             os.utime(log, (told[-1][0] - _BEFORE_THE_END,) * 2)
-    return Played(folder.name, folder, begin, pids, tuple(rest))
+    return ReplayedRun(folder.name, folder, begin, pids, tuple(rest))
 
 
 def _length(recording: Recording) -> float:

@@ -8,22 +8,22 @@ from typing import NamedTuple
 
 from PySide6.QtWidgets import QWidget
 
-from gui.app import Deck
+from gui.app import AppController
 from gui.devices.device_history import TEN_MINUTES
 from gui.devices.row_painting import SHOWN_SECONDS
 from tools.screenshots import fake_machine
 from tools.screenshots.fake_telemetry import Machine
 from tools.screenshots.pictures import State
 from tools.screenshots.recording import load
-from tools.screenshots.replayed_run import BusyMachine, Played, play
+from tools.screenshots.replayed_run import BusyMachine, ReplayedRun, play
 
 _HOUR = 3600.0
 _COMPARED = ("single", "narrow", "dropout", "one-cycle")
 
 
-def _window(deck: Deck) -> QWidget:
-    deck.plots.bar.log_y.setChecked(True)  # else a loss looks like nothing but its beginning
-    return deck.window
+def _window(app: AppController) -> QWidget:
+    app.plots.bar.log_y.setChecked(True)  # else a loss looks like nothing but its beginning
+    return app.window
 
 
 class Stage(NamedTuple):
@@ -33,13 +33,13 @@ class Stage(NamedTuple):
     run_id: str | None = None
     """The run that is opened; None: there is none."""
 
-    live: Played | None = None
+    live: ReplayedRun | None = None
     """The run that goes on."""
 
     past: float = SHOWN_SECONDS
     """For how many seconds the machine has been looked at."""
 
-    subject: Callable[[Deck], QWidget] = _window
+    subject: Callable[[AppController], QWidget] = _window
     """Opens what should be open, and returns what the picture is of."""
 
 
@@ -66,12 +66,12 @@ def compare() -> Stage:
     played = [*_play_older(), play(load("wide"), ago=300.0)]
     ids = [each.id for each in played]
 
-    def open_comparison(deck: Deck) -> QWidget:
-        deck.runs.chosen.choose(ids)
-        deck.runs.chosen.pin(ids[0])
-        deck.runs.panel.compare.setChecked(True)
-        deck.runs.comparison.plots.bar.log_y.setChecked(True)
-        return deck.window
+    def open_comparison(app: AppController) -> QWidget:
+        app.runs.chosen.choose(ids)
+        app.runs.chosen.pin(ids[0])
+        app.runs.panel.compare.setChecked(True)
+        app.runs.comparison.plots.bar.log_y.setChecked(True)
+        return app.window
 
     return Stage(fake_machine.workstation, ids[-1], subject=open_comparison)
 
@@ -84,9 +84,9 @@ def first_start() -> Stage:
 def gpus() -> Stage:
     """Eight GPUs, one of each kind, and a choice that other people are in the way of."""
 
-    def choose_a_busy_one(deck: Deck) -> QWidget:
-        deck.form.devices.box(fake_machine.OTHERS).click()
-        return _window(deck)
+    def choose_a_busy_one(app: AppController) -> QWidget:
+        app.form.devices.box(fake_machine.OTHERS).click()
+        return _window(app)
 
     _play_older()
     stage = _in_the_middle("wide", fake_machine.eight_gpus, 0.6)
@@ -96,9 +96,9 @@ def gpus() -> Stage:
 def gpu() -> Stage:
     """The details of a GPU that is too hot."""
 
-    def open_detail(deck: Deck) -> QWidget:
-        deck.devices.open_detail(fake_machine.HOT)
-        return deck.devices.detail
+    def open_detail(app: AppController) -> QWidget:
+        app.devices.open_detail(fake_machine.HOT)
+        return app.devices.detail
 
     return gpus()._replace(subject=open_detail, past=TEN_MINUTES)
 
@@ -115,7 +115,7 @@ STATES: dict[State, Callable[[], Stage]] = {
 """What sets each up in an empty data folder, by its name."""
 
 
-def _play_older(*names: str) -> list[Played]:
+def _play_older(*names: str) -> list[ReplayedRun]:
     """Runs of some hours ago, the oldest first."""
     all_names = (*_COMPARED, *names)
     return [

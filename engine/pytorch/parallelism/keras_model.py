@@ -95,8 +95,8 @@ class KerasReplica(Replicated):
         """In Keras they are weights that are not trained."""
         return [*super().statistics(), *self._untrained()]
 
-    def align(self) -> None:
-        super().align()
+    def sync_buffers(self) -> None:
+        super().sync_buffers()
         if self.replicas > 1:
             for weight in self._untrained():
                 distributed.broadcast(weight, 0)

@@ -53,7 +53,7 @@ class MicroBatches:
         )
 
 
-class Flow(NamedTuple):
+class CompiledSchedule(NamedTuple):
     """What batches of one kind flow through."""
 
     schedule: PipelineScheduleSingle
@@ -87,7 +87,7 @@ class Pipelined(Parallel):
         self._is_first = rank.number == 0
         self._is_last = rank.number == rank.world_size - 1
         self._microbatches = rank.spec.microbatches or 2 * rank.world_size
-        self._flows: dict[Any, Flow] = {}
+        self._flows: dict[Any, CompiledSchedule] = {}
         self._all_time, self._own_time = Stopwatch(rank.device), Stopwatch(rank.device)
         self._called: Any = torch.compile(stage) if rank.spec.compile else stage
 
@@ -137,11 +137,11 @@ class Pipelined(Parallel):
 
     def count_parameters(self) -> int:
         own = torch.tensor(super().count_parameters())
-        return int(self._rank.group.add_up(own))
+        return int(self._rank.group.all_reduce_sum(own))
 
     def gradient_norm(self, gradients: list[torch.Tensor]) -> torch.Tensor:
         own = super().gradient_norm(gradients).double().cpu()
-        return self._rank.group.add_up(own.square()).sqrt().float().to(self.device)
+        return self._rank.group.all_reduce_sum(own.square()).sqrt().float().to(self.device)
 
     def communication_share(self, seconds: float) -> float:
         """Of the training time, that in which this rank did not compute its stage."""
@@ -155,7 +155,7 @@ class Pipelined(Parallel):
         samples = next(len(leaf) for leaf in tree_leaves(inputs) if isinstance(leaf, torch.Tensor))
         return MicroBatches.of(samples, self._microbatches)
 
-    def _flow(self, inputs: Any, parts: MicroBatches, precision: Precision) -> Flow:
+    def _flow(self, inputs: Any, parts: MicroBatches, precision: Precision) -> CompiledSchedule:
         """The flow for batches such as `inputs`: the ranks make it together, and keep it."""
         training = torch.is_grad_enabled()
         shapes = [
@@ -175,7 +175,7 @@ class Pipelined(Parallel):
 
     def _new_flow(
         self, example: Any, parts: MicroBatches, precision: Precision, training: bool
-    ) -> Flow:
+    ) -> CompiledSchedule:
         rank = self._rank
         before, after = probe(self._stage, example, rank, precision)
         self._stage.train(training)
@@ -194,11 +194,11 @@ class Pipelined(Parallel):
         # With fewer micro-batches than stages, 1F1B would be GPipe and is refused.
         schedule = Schedule1F1B if training and parts.count >= rank.world_size else ScheduleGPipe
         loss = _first if training else None
-        return Flow(schedule(stage, parts.count, loss_fn=loss, scale_grads=False), link)
+        return CompiledSchedule(schedule(stage, parts.count, loss_fn=loss, scale_grads=False), link)
 
     def _run(
         self,
-        flow: Flow,
+        flow: CompiledSchedule,
         inputs: Any,
         parts: MicroBatches,
         finish: Callable[[Any, int], torch.Tensor],

@@ -27,7 +27,7 @@ class TensorPlan(msgspec.Struct, frozen=True):
         return torch.zeros(self.shape, dtype=dtype, device=device, requires_grad=self.requires_grad)
 
 
-class Wire(msgspec.Struct, frozen=True):
+class StageSignature(msgspec.Struct, frozen=True):
     """What a stage gives to the next for one micro-batch."""
 
     tensors: tuple[TensorPlan, ...]
@@ -49,7 +49,9 @@ class Link(nn.Module):
     finish: Callable[[Any, int], torch.Tensor]
     """In the last stage: makes one tensor of the outputs for a micro-batch and its number."""
 
-    def __init__(self, stage: nn.Module, before: Wire | None, precision: Precision) -> None:
+    def __init__(
+        self, stage: nn.Module, before: StageSignature | None, precision: Precision
+    ) -> None:
         """`before` is what the stage gets; None: it is the first."""
         super().__init__()
         self.stage = stage
@@ -71,14 +73,14 @@ class Link(nn.Module):
 
 def probe(
     stage: nn.Module, example: Any, rank: Rank, precision: Precision
-) -> tuple[Wire | None, Wire | None]:
+) -> tuple[StageSignature | None, StageSignature | None]:
     """What arrives at this rank's stage and what it gives; None where there is no neighbour.
 
     Found by sending `example`, a micro-batch, through the stages in evaluation mode, with zeros
     for the values from one to the next. The ranks call it together; it leaves `stage` in
     evaluation mode. Raises TrainingFailed when something else than tensors would have to travel.
     """
-    wires: list[Wire] = []
+    wires: list[StageSignature] = []
     gpus = [rank.device] if rank.device.type == "cuda" else []
     for number in range(rank.world_size - 1):
         told = ""
@@ -88,17 +90,17 @@ def probe(
             with torch.random.fork_rng(gpus), torch.enable_grad(), precision.autocast():
                 inputs = before.pack(_values(before, rank.device)) if before else example
                 told = msgspec.json.encode(_wire(stage(inputs), number)).decode()
-        wires.append(msgspec.json.decode(rank.group.share_text(told), type=Wire))
+        wires.append(msgspec.json.decode(rank.group.share_text(told), type=StageSignature))
     ends = [None, *wires, None]
     return ends[rank.number], ends[rank.number + 1]
 
 
-def _values(wire: Wire, device: torch.device) -> tuple[torch.Tensor, ...]:
+def _values(wire: StageSignature, device: torch.device) -> tuple[torch.Tensor, ...]:
     # Clones, as in Link: a leaf could not be changed in place.
     return tuple(plan.zeros(device).clone() for plan in wire.tensors)
 
 
-def _wire(outputs: Any, number: int) -> Wire:
+def _wire(outputs: Any, number: int) -> StageSignature:
     is_tuple = isinstance(outputs, tuple | list)
     tensors = tuple(outputs) if is_tuple else (outputs,)
     if not all(isinstance(tensor, torch.Tensor) for tensor in tensors):
@@ -107,7 +109,7 @@ def _wire(outputs: Any, number: int) -> Wire:
             "only a tensor or a tuple of tensors can travel between devices: let stages(model, "
             "count) in the recipe cut the model elsewhere."
         )
-    return Wire(
+    return StageSignature(
         tuple(
             TensorPlan(
                 tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."), tensor.requires_grad

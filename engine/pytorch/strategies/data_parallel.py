@@ -39,7 +39,7 @@ class DataParallel(OneProcess):
     def replicas(self, devices: Sequence[str]) -> int:
         return len(devices)
 
-    def arrange(self, model: nn.Module, rank: Rank, cut: Cut | None) -> Parallel:
+    def wrap_model(self, model: nn.Module, rank: Rank, cut: Cut | None) -> Parallel:
         import torch
         from torch import nn
 

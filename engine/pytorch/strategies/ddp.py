@@ -22,7 +22,7 @@ class DistributedDataParallel(ProcessPerDevice):
         "are computed. The usual choice when the model fits on one device."
     )
 
-    def arrange(self, model: nn.Module, rank: Rank, cut: Cut | None) -> Parallel:
+    def wrap_model(self, model: nn.Module, rank: Rank, cut: Cut | None) -> Parallel:
         from engine.pytorch.parallelism.ddp import Replicated
 
         model.to(rank.device)

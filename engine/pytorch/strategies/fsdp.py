@@ -32,7 +32,7 @@ class FullyShardedDataParallel(ProcessPerDevice):
             return "Splitting a GPU needs gloo, which cannot gather shards on GPUs: use torch/ddp."
         return super().refusal(field, spec)
 
-    def arrange(self, model: nn.Module, rank: Rank, cut: Cut | None) -> Parallel:
+    def wrap_model(self, model: nn.Module, rank: Rank, cut: Cut | None) -> Parallel:
         from engine.pytorch.parallelism.fsdp import Sharded
 
         return Sharded(model, rank)

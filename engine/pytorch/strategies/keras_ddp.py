@@ -31,7 +31,7 @@ class KerasDdp(ProcessPerDevice):
         "plain PyTorch around them: such a model gets slower, not faster.",
     }
 
-    def arrange(self, model: nn.Module, rank: Rank, cut: Cut | None) -> Parallel:
+    def wrap_model(self, model: nn.Module, rank: Rank, cut: Cut | None) -> Parallel:
         from engine.pytorch.parallelism.keras_model import KerasReplica
 
         return KerasReplica(model, rank)

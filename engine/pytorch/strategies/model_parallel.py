@@ -28,7 +28,7 @@ class ModelParallel(CutsModel, OneProcess):
     def problems(self, devices: Sequence[str]) -> list[str]:
         return []
 
-    def arrange(self, model: nn.Module, rank: Rank, cut: Cut | None) -> Parallel:
+    def wrap_model(self, model: nn.Module, rank: Rank, cut: Cut | None) -> Parallel:
         from engine.pytorch.parallelism.model_parallel import Chained
         from engine.pytorch.parallelism.stages import cut_model
 

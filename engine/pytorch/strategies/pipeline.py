@@ -54,7 +54,7 @@ class Pipeline(CutsModel, ProcessPerDevice):
             case _:
                 return super().refusal(field, spec)
 
-    def arrange(self, model: nn.Module, rank: Rank, cut: Cut | None) -> Parallel:
+    def wrap_model(self, model: nn.Module, rank: Rank, cut: Cut | None) -> Parallel:
         from engine.pytorch.parallelism.pipeline import Pipelined
         from engine.pytorch.parallelism.stages import cut_model, keep_only
 

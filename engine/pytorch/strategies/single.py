@@ -31,7 +31,7 @@ class Single(OneProcess):
             ]
         return []
 
-    def arrange(self, model: nn.Module, rank: Rank, cut: Cut | None) -> Parallel:
+    def wrap_model(self, model: nn.Module, rank: Rank, cut: Cut | None) -> Parallel:
         from engine.pytorch.parallel import WholeModel
 
         model.to(rank.device)

@@ -24,7 +24,7 @@ class Joined(msgspec.Struct, frozen=True):
     """Where its TensorFlow server listens."""
 
 
-class Members:
+class CoordinatorChannel:
     """The coordinator's side: a line to each of the other ranks."""
 
     def __init__(self, meeting: Path, count: int) -> None:
@@ -57,7 +57,7 @@ class Members:
             line.close()
 
 
-class Member:
+class TaskChannel:
     """The side of every other rank."""
 
     def __init__(self, meeting: Path, joined: Joined) -> None:

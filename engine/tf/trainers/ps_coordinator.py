@@ -21,7 +21,7 @@ from engine.tf.local_batch import Gradients, share, summed
 from engine.tf.strategies.parameter_server import ParameterServer
 from engine.tf.trainer import TfTrainer
 from engine.tf.trainers.cluster import THIS_MACHINE, close_to_other_machines
-from engine.tf.trainers.ps_channel import Members
+from engine.tf.trainers.ps_channel import CoordinatorChannel
 from engine.tf.trainers.wait_limit import Patience
 from engine.training import sample_order
 from engine.training.errors import TrainingFailed
@@ -60,7 +60,7 @@ class ParameterServerTrainer(TfTrainer):
     def _make_scope(self, session: WorkerSession, strategy: Any) -> Any:
         tf.config.set_visible_devices([], "GPU")  # they are the workers'
         tasks = strategy.tasks(session.spec.slots)
-        self._members = Members(Path(os.environ[environment.RENDEZVOUS]), len(tasks))
+        self._members = CoordinatorChannel(Path(os.environ[environment.RENDEZVOUS]), len(tasks))
         jobs: dict[str, list[str]] = {}
         for rank, (job, _) in tasks.items():
             jobs.setdefault(job, []).append(f"{THIS_MACHINE}:{self._members.ports[rank]}")

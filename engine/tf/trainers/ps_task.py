@@ -13,7 +13,7 @@ from engine.spec.device_names import is_logical_cpu
 from engine.system.process import resident_bytes
 from engine.tf.devices import StaysOnDevices, empty_cache, set_numerics
 from engine.tf.trainers.cluster import THIS_MACHINE, close_to_other_machines
-from engine.tf.trainers.ps_channel import Joined, Member
+from engine.tf.trainers.ps_channel import Joined, TaskChannel
 from engine.worker import environment
 from engine.worker.session import WorkerSession
 
@@ -39,7 +39,7 @@ class ParameterServerMember(StaysOnDevices):
         close_to_other_machines()
         port = int(self._server.target.rpartition(":")[2])
         meeting = Path(os.environ[environment.RENDEZVOUS])
-        self._member = Member(meeting, Joined(session.rank, port))
+        self._member = TaskChannel(meeting, Joined(session.rank, port))
         steps, batches, parameters = self._member.hear()
         self.steps_per_epoch, self.validation_batches = int(steps), int(batches)
         self.parameters = int(parameters)

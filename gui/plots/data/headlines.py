@@ -13,7 +13,7 @@ from gui.plots.data.series_style import (
     STEP_TIME,
     WORKER_MEMORY,
     PlotKind,
-    Route,
+    SeriesStyle,
 )
 from gui.style.translation import translate
 
@@ -36,7 +36,7 @@ class Headlines:
         """Forget the curves."""
         self._figures.clear()
 
-    def take(self, place: Route, values: Array, *, replace: bool) -> str:
+    def take(self, place: SeriesStyle, values: Array, *, replace: bool) -> str:
         """Take new values of a curve, in the plot's unit; what to say of all of them now, empty
         where the plot has nothing to say of all."""
         kind, name = place.plot, place.curve_name

@@ -59,7 +59,7 @@ class Marker(NamedTuple):
     text: str
 
 
-class RunCourse:
+class RunTimeline:
     """Folds the events of one run, oldest first."""
 
     def __init__(self) -> None:

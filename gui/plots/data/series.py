@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from engine.runs.downsampling import Rough
+from engine.runs.downsampling import BlockStatistics
 from gui.plots.data.growing_pyramid import Array, GrowingArray, Pyramid, highest, lowest, mean
 from gui.plots.data.smoothing import MovingAverage
 from gui.plots.data.x_axis import XKind, XScale
@@ -40,7 +40,7 @@ class Series:
         self._x = self._places()
         self._breaks = self._scale.breaks(self._times.values)
         self._raw = Pyramid(lowest, highest)
-        self._rough: list[tuple[int, Rough]] = []
+        self._statistics: list[tuple[int, BlockStatistics]] = []
         self._low = self._high = self._low_positive = math.nan
         self.last = math.nan
         """The newest value as it came; NaN where there is none."""
@@ -52,13 +52,15 @@ class Series:
         steps: Array | Sequence[float],
         values: Array | Sequence[float],
         times: Array | None = None,
-        rough: Rough | None = None,
+        statistics: BlockStatistics | None = None,
     ) -> None:
-        """Append equally many steps, values and times (seconds since the epoch; without them the
-        points are not seen on an axis of time); `rough` says what they stand for where they are no
-        single points: that is smoothed, for as many steps as they are. Points before the last one
-        are drawn where they are, but a zoom may miss them: replace the series when a run goes
-        back."""
+        """Append equally many steps, values and times (seconds since the epoch).
+
+        Without times the points are not seen on an axis of time. `statistics` describes the blocks
+        of steps that they stand for, where they are no single points; these means are smoothed.
+        Points before the last one are drawn where they are, but a zoom may miss them: replace the
+        series when a run goes back.
+        """
         values = np.asarray(values, dtype=np.float64)
         if not len(values):
             return
@@ -69,8 +71,10 @@ class Series:
         newest = self._times.values[-1:]
         times = np.fmax.accumulate(np.concatenate((newest, times)))[len(newest) :]
         self._gaps.extend(np.float64(len(self)) + np.flatnonzero(np.isnan(finite)))
-        if rough is not None:
-            self._rough.append((len(self), rough._replace(mean=_drawable(rough.mean))))
+        if statistics is not None:
+            self._statistics.append(
+                (len(self), statistics._replace(mean=_drawable(statistics.mean)))
+            )
         self._steps.extend(steps)
         self._times.extend(times)
         if self._x is not self._steps:
@@ -251,8 +255,8 @@ class Series:
     def _pieces(self, begin: int, end: int) -> Iterator[tuple[Array, float]]:
         """What the points from number `begin` to `end` (exclusive) stand for, in pieces of equally
         many steps a point."""
-        for first, rough in self._rough:
-            last = min(first + len(rough.mean), end)
+        for first, statistics in self._statistics:
+            last = min(first + len(statistics.mean), end)
             if last <= begin:
                 continue
             if first >= end:
@@ -260,7 +264,7 @@ class Series:
             if first > begin:
                 yield self._raw.values[begin:first], 1.0
                 begin = first
-            mean, size = (part[begin - first : last - first] for part in rough)
+            mean, size = (part[begin - first : last - first] for part in statistics)
             cuts = [0, *(np.flatnonzero(np.diff(size)) + 1).tolist(), len(size)]
             for start, stop in pairwise(cuts):
                 yield mean[start:stop], float(size[start])

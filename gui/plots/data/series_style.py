@@ -32,7 +32,7 @@ class PlotKind(NamedTuple):
         return not self.unit
 
 
-class Route(NamedTuple):
+class SeriesStyle(NamedTuple):
     """The place of a series."""
 
     plot: PlotKind
@@ -121,26 +121,26 @@ _TITLES = {
 """What no metric's plot may be called: plots are told apart by their titles."""
 
 _RANK_ROUTES = {
-    "data_share": Route(STEP_TIME, QT_TRANSLATE_NOOP("Plots", "data"), 0, 100.0),
-    "compute_share": Route(STEP_TIME, QT_TRANSLATE_NOOP("Plots", "compute"), 1, 100.0),
-    "communication_share": Route(STEP_TIME, QT_TRANSLATE_NOOP("Plots", "comm."), 2, 100.0),
-    "memory_allocated": Route(
+    "data_share": SeriesStyle(STEP_TIME, QT_TRANSLATE_NOOP("Plots", "data"), 0, 100.0),
+    "compute_share": SeriesStyle(STEP_TIME, QT_TRANSLATE_NOOP("Plots", "compute"), 1, 100.0),
+    "communication_share": SeriesStyle(STEP_TIME, QT_TRANSLATE_NOOP("Plots", "comm."), 2, 100.0),
+    "memory_allocated": SeriesStyle(
         WORKER_MEMORY, QT_TRANSLATE_NOOP("Plots", "alloc."), 0, 1 / _GIB, smooth=False
     ),
-    "memory_reserved": Route(
+    "memory_reserved": SeriesStyle(
         WORKER_MEMORY, QT_TRANSLATE_NOOP("Plots", "reserved"), 1, 1 / _GIB, smooth=False
     ),
-    "memory_resident": Route(
+    "memory_resident": SeriesStyle(
         WORKER_MEMORY, QT_TRANSLATE_NOOP("Plots", "resident"), 2, 1 / _GIB, smooth=False
     ),
 }
 _TRAIN, _VAL = QT_TRANSLATE_NOOP("Plots", "train"), QT_TRANSLATE_NOOP("Plots", "val")
 _COLOURS_PER_RANK = 3
 _DEVICE_ROUTES = {
-    "utilisation": Route(DEVICE_UTILISATION, ""),
-    "memory": Route(DEVICE_MEMORY, "", factor=1 / _GIB, smooth=False),
-    "temperature": Route(DEVICE_TEMPERATURE, "", smooth=False),
-    "power": Route(DEVICE_POWER, ""),
+    "utilisation": SeriesStyle(DEVICE_UTILISATION, ""),
+    "memory": SeriesStyle(DEVICE_MEMORY, "", factor=1 / _GIB, smooth=False),
+    "temperature": SeriesStyle(DEVICE_TEMPERATURE, "", smooth=False),
+    "power": SeriesStyle(DEVICE_POWER, ""),
 }
 
 
@@ -150,7 +150,7 @@ def spoken(name: str) -> str:
     return translate("Plots", name)
 
 
-def route(series: str) -> Route | None:
+def style_of(series: str) -> SeriesStyle | None:
     """Where `series` goes; None for names that are not drawn.
 
     Validation happens once an epoch over the whole set: those values are drawn as they are.
@@ -158,20 +158,22 @@ def route(series: str) -> Route | None:
     room, _, name = series.partition("/")
     match room:
         case "train" if name == "loss":
-            return Route(LOSS, _TRAIN, 0, marks_gaps=True)
+            return SeriesStyle(LOSS, _TRAIN, 0, marks_gaps=True)
         case "validation" if name == "loss":
-            return Route(LOSS, _VAL, 1, smooth=False, best_sign=-1, marks_gaps=True)
+            return SeriesStyle(LOSS, _VAL, 1, smooth=False, best_sign=-1, marks_gaps=True)
         case "train" if series == THROUGHPUT:
-            return Route(THROUGHPUT_PLOT, _TRAIN, 0)
+            return SeriesStyle(THROUGHPUT_PLOT, _TRAIN, 0)
         case "train" if name == "learning_rate":
-            return Route(LEARNING_RATE, _TRAIN, 0, smooth=False)
+            return SeriesStyle(LEARNING_RATE, _TRAIN, 0, smooth=False)
         case "train" if name == "gradient_norm":
-            return Route(GRADIENT_NORM, _TRAIN, 0, marks_gaps=True)
+            return SeriesStyle(GRADIENT_NORM, _TRAIN, 0, marks_gaps=True)
         case "train" if name:
-            return Route(_metric(series), _TRAIN, 0, _factor(name))
+            return SeriesStyle(_metric(series), _TRAIN, 0, _factor(name))
         case "validation" if name:
             sign = -1 if less_is_better(name) else 1
-            return Route(_metric(series), _VAL, 1, _factor(name), smooth=False, best_sign=sign)
+            return SeriesStyle(
+                _metric(series), _VAL, 1, _factor(name), smooth=False, best_sign=sign
+            )
         case "device":
             device, _, figure = name.rpartition("/")
             found = _DEVICE_ROUTES.get(figure)
@@ -183,7 +185,7 @@ def route(series: str) -> Route | None:
             return None
 
 
-def _of_rank(found: Route | None, rank: str) -> Route | None:
+def _of_rank(found: SeriesStyle | None, rank: str) -> SeriesStyle | None:
     if found is None or found.colour_index is None or not rank.isdecimal():
         return None
     colour = found.colour_index + _COLOURS_PER_RANK * int(rank)

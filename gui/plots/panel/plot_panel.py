@@ -94,10 +94,12 @@ class PlotPanel(QWidget):
             return False
         linked = self.bar.link_x.isChecked()
         extent = union(plot.x_range() for plot in plots) if linked else None
-        held = next(filter(None, (plot.sight.places for plot in plots)), None) if linked else None
+        held = (
+            next(filter(None, (plot.viewport.places for plot in plots)), None) if linked else None
+        )
         for plot in plots:
-            plot.sight.set_extent(extent)
-            plot.sight.set_held(held)
+            plot.viewport.set_extent(extent)
+            plot.viewport.set_held(held)
         for _ in plots:
             self._next = (self._next + 1) % len(plots)
             if plots[self._next].refresh():
@@ -163,10 +165,10 @@ class PlotPanel(QWidget):
         plot.set_smoothing(self.bar.smoothing)
         plot.set_show_raw(self.bar.raw.isChecked())
         plot.set_log_y(kind.may_be_log and self.bar.log_y.isChecked())
-        plot.sight.set_follow(self.bar.follow.isChecked())
-        plot.sight.zoomed.connect(lambda first, last: self._zoomed(plot, first, last))
-        plot.sight.followed.connect(self._followed)
-        plot.sight.fitted.connect(lambda: self._fitted(plot))
+        plot.viewport.set_follow(self.bar.follow.isChecked())
+        plot.viewport.zoomed.connect(lambda first, last: self._zoomed(plot, first, last))
+        plot.viewport.followed.connect(self._followed)
+        plot.viewport.fitted.connect(lambda: self._fitted(plot))
         plot.hovered.connect(self.point_at)
         plot.header.menu.chosen.connect(partial(self._do, kind))
         plot.header.double_clicked.connect(partial(self._do, kind, PlotAction.ENLARGE))
@@ -197,7 +199,7 @@ class PlotPanel(QWidget):
     def _set_follow(self, follow: bool) -> None:
         self._zoom_ended_follow = False
         for plot in self._plots.values():
-            plot.sight.set_follow(follow)
+            plot.viewport.set_follow(follow)
 
     def _zoomed(self, moved: CurvePlot, first: float, last: float) -> None:
         if self.bar.link_x.isChecked():
@@ -218,8 +220,8 @@ class PlotPanel(QWidget):
             self._fit(plot)
 
     def _fit(self, plot: CurvePlot) -> None:
-        plot.sight.set_follow(self.bar.follow.isChecked())
-        plot.sight.fit()
+        plot.viewport.set_follow(self.bar.follow.isChecked())
+        plot.viewport.fit()
 
 
 def _place(kind: PlotKind) -> tuple[int, str]:

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from engine.runs.store_reader import StoredPoints
 from gui.plots.data.headlines import Headlines
 from gui.plots.data.run_timeline import Marker
-from gui.plots.data.series_style import DEVICE_PLOTS, LOSS, THROUGHPUT, PlotKind, route, spoken
+from gui.plots.data.series_style import DEVICE_PLOTS, LOSS, THROUGHPUT, PlotKind, spoken, style_of
 from gui.plots.plot.curve_plot import CurvePlot
 from gui.style.translation import translate
 
 
-class Sorter:
+class SeriesRouter:
     """`plots` are the plots there are; `plot` gives one of a kind, and makes it if needed."""
 
     def __init__(
@@ -47,7 +47,7 @@ class Sorter:
 
     def take(self, series: str, points: StoredPoints, *, replace: bool) -> None:
         """Append points to the curve of the engine's `series`, or `replace` them."""
-        place = route(series)
+        place = style_of(series)
         if place is None or (series == THROUGHPUT and not self._throughput):
             return
         plot = self._plot(place.plot)
@@ -75,7 +75,7 @@ class Sorter:
 
     def take_finer(self, series: str, points: StoredPoints) -> None:
         """Take finer points of a part of a curve."""
-        place = route(series)
+        place = style_of(series)
         if place is not None and place.plot in self._plots:
             plot = self._plots[place.plot]
             plot.set_finer(place.curve_name, points.scaled(place.factor))

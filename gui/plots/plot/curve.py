@@ -88,8 +88,8 @@ class Curve:
 
     def extend(self, points: StoredPoints) -> None:
         """Append points, as `Series.extend` does."""
-        self.series.extend(points.step, points.value, points.time, points.rough)
-        if points.rough is not None:
+        self.series.extend(points.step, points.value, points.time, points.statistics)
+        if points.statistics is not None:
             self.coarse = len(self.series)
         self._best = best_of(self._best, self.best_sign, points)
 
@@ -174,8 +174,8 @@ class Curve:
         series = Series()
         series.set_smoothing(self.series.smoothing)
         series.set_x_scale(self._scale)
-        series.extend(points.step, points.value, points.time, points.rough)
-        self._piece = Piece(series, exact=points.rough is None)
+        series.extend(points.step, points.value, points.time, points.statistics)
+        self._piece = Piece(series, exact=points.statistics is None)
 
     def gaps(self, x0: float, x1: float, pixels: int) -> Array:
         """Places in sight to be marked because the value there is NaN or infinite."""

@@ -13,7 +13,7 @@ from gui.plots.plot.canvas import Canvas
 from gui.plots.plot.crosshair import Reading
 from gui.plots.plot.curve_set import CurveSet
 from gui.plots.plot.header import PlotHeader
-from gui.plots.plot.viewport import Sight
+from gui.plots.plot.viewport import Viewport
 from gui.style.theme import Theme
 
 MIN_HEIGHT = 150
@@ -40,7 +40,7 @@ class CurvePlot(QFrame):
         theme: Theme,
         parent: QWidget | None = None,
     ) -> None:
-        """`value_format` is a format specification; `y_range` is what `Sight` calls `least`. A
+        """`value_format` is a format specification; `y_range` is what `Viewport` calls `least`. A
         `wide_legend` has a line of its own."""
         super().__init__(parent)
         self.setObjectName("card")
@@ -55,14 +55,14 @@ class CurvePlot(QFrame):
         self._dirty = True
         self.canvas = Canvas(theme)
         self.canvas.setAccessibleName(self.accessibleName())
-        self.sight = Sight(self.canvas, self.curves, y_range or (None, None), self)
+        self.viewport = Viewport(self.canvas, self.curves, y_range or (None, None), self)
         self.header = PlotHeader(title, wide_legend=wide_legend)
         self.header.set_theme(theme)
         self.legend, self.headline = self.header.legend, self.header.headline
         self._lay_out()
         self.canvas.hovered.connect(self.hovered)
         self.canvas.focused.connect(self._show_focus)
-        self.sight.stale.connect(self.repaint_soon)
+        self.viewport.stale.connect(self.repaint_soon)
         self.canvas.stale.connect(self.repaint_soon)
         self.legend.toggled.connect(self._set_visible)
 
@@ -165,7 +165,7 @@ class CurvePlot(QFrame):
         """Logarithmic values, where what is not above 0 is a gap, or linear ones."""
         if log != self.canvas.log_y:
             self.canvas.set_log_y(log)
-            self.sight.fit()
+            self.viewport.fit()
 
     def x_range(self) -> Range | None:
         """First and last place of all curves on the horizontal axis; None without points."""
@@ -179,7 +179,7 @@ class CurvePlot(QFrame):
             self.canvas.set_x_scale(scale)
             self._dirty = True
         if scale.kind is not before.kind:
-            self.sight.fit()
+            self.viewport.fit()
 
     def set_curve_x_scale(self, name: str, scale: XScale) -> None:
         """The same for one curve alone, where every curve is of another run."""
@@ -220,7 +220,7 @@ class CurvePlot(QFrame):
         """Paint what has changed, if anything has and it can be seen; whether it did."""
         if not self.is_stale:
             return False
-        self.sight.look()
+        self.viewport.look()
         for name in self.curves:
             missing = self.canvas.draw(self.curves[name], show_raw=self._show_raw)
             if missing:

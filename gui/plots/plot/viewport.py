@@ -9,7 +9,7 @@ from gui.plots.plot.canvas import Canvas
 from gui.plots.plot.curve_set import CurveSet
 
 
-class Sight(QObject):
+class Viewport(QObject):
     """Shows all of `curves` on `canvas` while it follows; a zoom by hand ends that."""
 
     followed = Signal(bool)

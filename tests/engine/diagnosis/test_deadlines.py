@@ -95,7 +95,7 @@ def test_the_end_comes_soonest_after_a_failure(clock: Clock) -> None:
     made.leave()
     clock.now += LEAVE_SECONDS / 2
     assert not made.over
-    made.mourn()
+    made.start_failure_grace()
     assert not made.over
     clock.now += MOURNING_SECONDS + 0.1
     assert made.over

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from engine.pytorch.batch_sharder import Feed
+from engine.pytorch.batch_sharder import BatchSharder
 from engine.pytorch.data import TensorSamples
 from engine.training.sample_order import Indices, epoch_order
 
@@ -38,8 +38,8 @@ def order(epoch: int) -> Indices:
     return epoch_order(COUNT, 0, epoch)
 
 
-def feed(replica: int = 0, replicas: int = 1, accumulation: int = 1) -> Feed:
-    return Feed(
+def feed(replica: int = 0, replicas: int = 1, accumulation: int = 1) -> BatchSharder:
+    return BatchSharder(
         Noted(),
         order,
         BATCH,
@@ -50,7 +50,7 @@ def feed(replica: int = 0, replicas: int = 1, accumulation: int = 1) -> Feed:
     )
 
 
-def rows(feed: Feed, epoch: int, batch: int) -> list[list[int]]:
+def rows(feed: BatchSharder, epoch: int, batch: int) -> list[list[int]]:
     """The samples that count, share by share."""
     return [s.inputs.tolist()[: s.samples] for s in feed.shares(epoch, batch)]
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from engine.pytorch import memory
-from engine.pytorch.memory import Homes, OutOfMemory, Use, explain
+from engine.pytorch.memory import HostOffload, OutOfMemory, Use, explain
 
 CPU = torch.device("cpu")
 TORCHS_WORDS = (
@@ -64,7 +64,7 @@ def test_a_training_goes_on_alike_after_its_tensors_were_away() -> None:
         optimizer = torch.optim.AdamW(model.parameters(), 0.1)
         for step in range(4):
             if away and step == 2:
-                Homes(model, optimizer).bring_back()
+                HostOffload(model, optimizer).bring_back()
             optimizer.zero_grad()
             torch.autograd.backward(model(torch.ones(2, 3)).square().sum())
             optimizer.step()

@@ -12,7 +12,7 @@ from torch import nn
 from engine.pytorch.optimizer_step import Update, chosen_optimizer
 from engine.pytorch.parallel import Rank, WholeModel
 from engine.pytorch.precision import Precision
-from engine.pytorch.process_group import Alone
+from engine.pytorch.process_group import SingleProcess
 from engine.spec.run_spec import RunSpec
 
 TOTAL = 10
@@ -30,13 +30,13 @@ class Training:
         )
         self.model = nn.Linear(1, 1, bias=False)
         nn.init.ones_(self.model.weight)
-        rank = Rank(0, 1, (torch.device("cpu"),), Alone(), spec)
+        rank = Rank(0, 1, (torch.device("cpu"),), SingleProcess(), spec)
         parallel = WholeModel(self.model, rank)
         optimizer = chosen_optimizer(spec, parallel.parameters())
         assert optimizer is not None
         precision = Precision(spec.precision, "cpu")
         precision.scaler.scale(torch.zeros(()))  # as the backward pass does
-        self.update = Update(optimizer, parallel, Alone(), precision, spec)
+        self.update = Update(optimizer, parallel, SingleProcess(), precision, spec)
 
     def step(self, gradient: float, step: int = 0, loss: float = 1.0) -> dict[str, Any]:
         self.update.begin()
@@ -84,7 +84,7 @@ def test_groups_keep_their_ratio_under_a_schedule() -> None:
     training = Training(schedule="one_cycle")
     spec = training.update._spec
     parallel = training.update._parallel
-    update = Update(optimizer, parallel, Alone(), Precision("fp32", "cpu"), spec)
+    update = Update(optimizer, parallel, SingleProcess(), Precision("fp32", "cpu"), spec)
     for step in range(TOTAL):
         update.apply(step, TOTAL, torch.tensor(1.0))
         first, second = (group["lr"] for group in optimizer.param_groups)

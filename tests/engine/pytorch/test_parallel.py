@@ -12,7 +12,7 @@ from torch._dynamo.utils import counters
 from engine.pytorch import defaults
 from engine.pytorch.parallel import Objective, Rank, WholeModel
 from engine.pytorch.precision import Precision
-from engine.pytorch.process_group import Alone
+from engine.pytorch.process_group import SingleProcess
 from engine.spec.run_spec import RunSpec
 
 CPU = torch.device("cpu")
@@ -25,7 +25,7 @@ def objective() -> Objective:
 
 def whole_model(module: nn.Module, **changes: Any) -> WholeModel:
     spec = RunSpec(recipe="r", strategy="torch/single", devices=("cpu:0",), **changes)
-    return WholeModel(module, Rank(0, 1, (CPU,), Alone(), spec))
+    return WholeModel(module, Rank(0, 1, (CPU,), SingleProcess(), spec))
 
 
 @pytest.mark.parametrize("compile", [True, False])

@@ -176,11 +176,11 @@ def test_who_paused_and_freed_its_devices_lets_others_in_and_comes_back_after_th
     a, b = ticket("a", "g0"), ticket("b", "g0")
     device_queue.enter(a)
     assert device_queue.enter(b)
-    device_queue.step_aside(a)
+    device_queue.release(a)
     assert device_queue.enter(b) == []
-    assert runs(device_queue.come_back(a)) == ["b"]
+    assert runs(device_queue.reacquire(a)) == ["b"]
     device_queue.leave(b)
-    assert device_queue.come_back(a) == []
+    assert device_queue.reacquire(a) == []
     assert runs(device_queue.enter(b)) == ["a"]
 
 

@@ -26,13 +26,13 @@ from tests.engine.written_runs import write_run
 def looked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Ids of the runs whose folders were read."""
     found: list[str] = []
-    look = client.look
+    look = client.get_run
 
     def counted(run_id: str) -> RunInfo:
         found.append(run_id)
         return look(run_id)
 
-    monkeypatch.setattr("engine.runs.run_info.look", counted)
+    monkeypatch.setattr("engine.runs.run_info.get_run", counted)
     return found
 
 
@@ -129,11 +129,11 @@ def test_a_glance_at_runs_that_are_over_looks_into_few_folders(
         lambda folder: (stamped.append(Path(folder).name), stamp(folder))[1],
     )
     looked.clear()
-    assert index.glance() is first
+    assert index.refresh() is first
     assert looked == ["6"]
     assert stamped == ["6", "5"]
     for _ in range(2):
-        index.glance()
+        index.refresh()
     assert set(stamped) == set("123456")
 
 
@@ -142,10 +142,10 @@ def test_a_glance_finds_runs_that_come_and_go() -> None:
     index = RunIndex()
     settle(index)
     write_run("finished")
-    assert [info.id for info in index.glance()] == ["2", "1"]
+    assert [info.id for info in index.refresh()] == ["2", "1"]
     settle(index)
     shutil.rmtree(folder)
-    assert [info.id for info in index.glance()] == ["2"]
+    assert [info.id for info in index.refresh()] == ["2"]
 
 
 def test_a_glance_finds_a_run_of_which_there_was_only_a_folder() -> None:
@@ -159,7 +159,7 @@ def test_a_glance_finds_a_run_of_which_there_was_only_a_folder() -> None:
     assert [info.id for info in settle(index)] == ["1"]
     shutil.copytree(aside, folder, dirs_exist_ok=True)
     os.utime(paths.runs_folder(), (1_760_000_000, 1_760_000_000))
-    assert [info.id for info in index.glance()] == ["2", "1"]
+    assert [info.id for info in index.refresh()] == ["2", "1"]
 
 
 def test_a_glance_finds_an_old_run_that_somebody_else_resumes() -> None:
@@ -168,7 +168,7 @@ def test_a_glance_finds_an_old_run_that_somebody_else_resumes() -> None:
     index = RunIndex()
     settle(index)
     resume(old)
-    assert index.glance()[1].state == "starting"
+    assert index.refresh()[1].state == "starting"
 
 
 def test_a_supervisor_that_is_slow_to_write_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,7 +178,7 @@ def test_a_supervisor_that_is_slow_to_write_is_not_missed(monkeypatch: pytest.Mo
     index = RunIndex()
     assert settle(index)[0].state == "stopped"
     resume(old)
-    assert index.glance()[0].state == "starting"
+    assert index.refresh()[0].state == "starting"
 
 
 def test_notes_of_another_window_are_seen_when_it_is_the_turn_of_their_run() -> None:
@@ -186,7 +186,7 @@ def test_notes_of_another_window_are_seen_when_it_is_the_turn_of_their_run() -> 
     index = RunIndex()
     settle(index)
     write_notes(folder, RunNotes(name="new"))
-    assert index.glance()[0].name == "new"
+    assert index.refresh()[0].name == "new"
 
 
 def test_a_damaged_run_is_listed_apart_and_comes_back() -> None:
@@ -197,7 +197,7 @@ def test_a_damaged_run_is_listed_apart_and_comes_back() -> None:
     assert settle(index) == []
     assert [run.id for run in index.unreadable] == ["1"]
     (folder / "spec.toml").write_bytes(good)
-    assert [info.id for info in index.glance()] == ["1"]
+    assert [info.id for info in index.refresh()] == ["1"]
     assert index.unreadable == []
 
 

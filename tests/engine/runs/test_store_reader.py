@@ -133,16 +133,19 @@ def test_what_a_rough_curve_stands_for_adds_up_to_all_points(
 ) -> None:
     values = np.random.default_rng(0).exponential(size=30_000)
     write(store, values.tolist())
-    assert reader.history(SERIES, most=30_000).rough is None
+    assert reader.history(SERIES, most=30_000).statistics is None
     for curve in (reader.history(SERIES, most=100), reader.overview_after(SERIES, 0)):
-        rough = curve.rough
-        assert rough is not None
-        assert len(rough.mean) == len(rough.size) == len(curve.step)
-        assert rough.size.sum() == curve.count
-        assert rough.mean @ rough.size == pytest.approx(values[: curve.count].sum())
+        statistics = curve.statistics
+        assert statistics is not None
+        assert len(statistics.mean) == len(statistics.size) == len(curve.step)
+        assert statistics.size.sum() == curve.count
+        assert statistics.mean @ statistics.size == pytest.approx(values[: curve.count].sum())
     part = reader.window(SERIES, 1000, 20_000, most=500)
-    assert part.rough is not None
-    assert part.rough.mean @ part.rough.size / part.rough.size.sum() == pytest.approx(1, abs=0.05)
+    assert part.statistics is not None
+    assert (
+        part.statistics.mean @ part.statistics.size / part.statistics.size.sum()
+        == pytest.approx(1, abs=0.05)
+    )
 
 
 def test_a_hundred_thousand_points_keep_every_spike(store: RunStore, reader: RunReader) -> None:
@@ -153,8 +156,8 @@ def test_a_hundred_thousand_points_keep_every_spike(store: RunStore, reader: Run
     values[1000:3000] = np.nan
     write(store, values.tolist())
     curve = reader.history(SERIES)
-    assert curve.rough is not None
-    assert len(curve.rough.mean) == len(curve.rough.size) == len(curve.step)
+    assert curve.statistics is not None
+    assert len(curve.statistics.mean) == len(curve.statistics.size) == len(curve.step)
     assert len(curve.step) <= 20_000 + 200
     assert curve.count == 100_000
     for place, value in spikes.items():

@@ -14,12 +14,12 @@ from tests.engine.written_runs import write_run
 
 def test_a_deleted_run_comes_back_as_it_was() -> None:
     write_run("finished", (0.5,), name="kept")
-    before = client.look("1")
+    before = client.get_run("1")
     trash.delete("1")
     assert client.runs() == []
     assert trash.trashed() == ["1"]
     trash.restore("1")
-    assert client.look("1") == before
+    assert client.get_run("1") == before
     assert trash.trashed() == []
 
 

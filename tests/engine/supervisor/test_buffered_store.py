@@ -17,7 +17,7 @@ from engine.runs.store import FILE_NAME, RunStore
 from engine.runs.store_reader import RunReader
 from engine.supervisor import buffered_store as ledger_module
 from engine.supervisor import disk_reserve
-from engine.supervisor.buffered_store import Ledger
+from engine.supervisor.buffered_store import BufferedStore
 from tests.support.events import losses
 
 
@@ -28,9 +28,9 @@ def store(tmp_path: Path) -> Iterator[RunStore]:
 
 
 @pytest.fixture
-def ledger(store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ledger:
+def buffer(store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BufferedStore:
     monkeypatch.setattr(ledger_module, "RETRY_SECONDS", 0.0)
-    return Ledger(tmp_path, store)
+    return BufferedStore(tmp_path, store)
 
 
 def read_only(store: RunStore, on: bool) -> None:
@@ -43,38 +43,38 @@ def losses_in(folder: Path) -> list[float]:
 
 
 def test_what_a_read_only_disk_refuses_is_written_later(
-    ledger: Ledger, store: RunStore, tmp_path: Path
+    buffer: BufferedStore, store: RunStore, tmp_path: Path
 ) -> None:
-    ledger.append(losses([1.0, 2.0]), 1.0)
-    ledger.commit()
+    buffer.append(losses([1.0, 2.0]), 1.0)
+    buffer.commit()
     read_only(store, True)
-    ledger.append(losses([3.0], first_step=3), 2.0)
-    ledger.append(Paused(3), 2.0)
-    ledger.commit()
-    assert ledger.why_short == "it is read-only"
-    assert ledger.status.state is RunState.PAUSED, "known here, if nowhere else"
+    buffer.append(losses([3.0], first_step=3), 2.0)
+    buffer.append(Paused(3), 2.0)
+    buffer.commit()
+    assert buffer.why_short == "it is read-only"
+    assert buffer.status.state is RunState.PAUSED, "known here, if nowhere else"
     assert losses_in(tmp_path) == [1.0, 2.0]
     read_only(store, False)
-    ledger.append(losses([4.0], first_step=4), 3.0)
-    ledger.commit()
-    assert ledger.why_short == ""
+    buffer.append(losses([4.0], first_step=4), 3.0)
+    buffer.commit()
+    assert buffer.why_short == ""
     assert losses_in(tmp_path) == [1.0, 2.0, 3.0, 4.0]
-    assert store.status == ledger.status
-    assert ledger.close(0.0)
+    assert store.status == buffer.status
+    assert buffer.close(0.0)
 
 
 def test_a_rewind_waits_like_everything_else(
-    ledger: Ledger, store: RunStore, tmp_path: Path
+    buffer: BufferedStore, store: RunStore, tmp_path: Path
 ) -> None:
-    ledger.append(losses([1.0, 2.0, 3.0]), 1.0)
-    ledger.commit()
+    buffer.append(losses([1.0, 2.0, 3.0]), 1.0)
+    buffer.commit()
     read_only(store, True)
-    ledger.rewind(1)
-    ledger.append(losses([7.0], first_step=2), 2.0)
-    ledger.commit()
+    buffer.rewind(1)
+    buffer.append(losses([7.0], first_step=2), 2.0)
+    buffer.commit()
     assert losses_in(tmp_path) == [1.0, 2.0, 3.0]
     read_only(store, False)
-    ledger.commit()
+    buffer.commit()
     assert losses_in(tmp_path) == [1.0, 7.0]
 
 
@@ -91,57 +91,59 @@ def no_file_grows_beyond(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
 
 
-def test_a_file_that_may_not_grow_loses_no_point(ledger: Ledger, tmp_path: Path) -> None:
+def test_a_file_that_may_not_grow_loses_no_point(buffer: BufferedStore, tmp_path: Path) -> None:
     wal = tmp_path / f"{FILE_NAME}-wal"
     written = 0
     with no_file_grows_beyond(wal.stat().st_size + 100_000):
-        while not ledger.why_short:
-            ledger.append(losses([float(written)] * 500, first_step=written + 1), 1.0)
-            ledger.commit()
+        while not buffer.why_short:
+            buffer.append(losses([float(written)] * 500, first_step=written + 1), 1.0)
+            buffer.commit()
             written += 500
             assert written < 1_000_000
-        ledger.append(losses([-1.0], first_step=written + 1), 2.0)
-        ledger.commit()
+        buffer.append(losses([-1.0], first_step=written + 1), 2.0)
+        buffer.commit()
         on_disk = len(losses_in(tmp_path))
         assert on_disk < written + 1
         assert not (tmp_path / "reserve").exists(), "it was given up"
-    ledger.commit()
+    buffer.commit()
     assert len(losses_in(tmp_path)) == written + 1
-    assert ledger.why_short == ""
+    assert buffer.why_short == ""
 
 
 def test_the_oldest_points_go_when_there_are_too_many(
-    ledger: Ledger, store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    buffer: BufferedStore, store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ledger_module, "MOST_POINTS", 4)
     read_only(store, True)
     for step in range(1, 4):
-        ledger.append(losses([float(step)] * 2, first_step=2 * step - 1), 1.0)
-    ledger.append(Progress(1, 6, 1.0, 1.0, 1.0), 1.0)
+        buffer.append(losses([float(step)] * 2, first_step=2 * step - 1), 1.0)
+    buffer.append(Progress(1, 6, 1.0, 1.0, 1.0), 1.0)
     read_only(store, False)
-    ledger.commit()
-    ledger.commit()
+    buffer.commit()
+    buffer.commit()
     assert losses_in(tmp_path) == [2.0, 2.0, 3.0, 3.0]
-    assert (ledger.take_dropped(), ledger.take_dropped()) == (2, 0)
+    assert (buffer.take_dropped(), buffer.take_dropped()) == (2, 0)
 
 
-def test_a_mistake_of_ours_is_not_a_full_disk(ledger: Ledger, store: RunStore) -> None:
+def test_a_mistake_of_ours_is_not_a_full_disk(buffer: BufferedStore, store: RunStore) -> None:
     store._connection.execute("DROP TABLE point")
     with pytest.raises(sqlite3.Error, match="no such table"):
-        ledger.append(losses([1.0]), 1.0)
+        buffer.append(losses([1.0]), 1.0)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="elsewhere a file that is in use stays")
-def test_a_store_that_was_deleted_or_replaced_is_gone(ledger: Ledger, tmp_path: Path) -> None:
-    assert not ledger.is_gone()
+def test_a_store_that_was_deleted_or_replaced_is_gone(
+    buffer: BufferedStore, tmp_path: Path
+) -> None:
+    assert not buffer.is_gone()
     (tmp_path / FILE_NAME).rename(tmp_path / "aside")
-    assert ledger.is_gone()
+    assert buffer.is_gone()
     (tmp_path / FILE_NAME).touch()
-    assert ledger.is_gone()
+    assert buffer.is_gone()
 
 
 def test_a_disk_that_is_almost_full_is_told_at_once(
     store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(disk_reserve, "BYTES", 2**62)
-    assert Ledger(tmp_path, store).why_short == "the disk is almost full"
+    assert BufferedStore(tmp_path, store).why_short == "the disk is almost full"

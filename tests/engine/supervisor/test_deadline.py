@@ -13,9 +13,9 @@ from engine.messages.events import AttemptStarted
 from engine.runs.store import RunStore
 from engine.spec import catalog
 from engine.spec.spec_file import write_spec
-from engine.supervisor.buffered_store import Ledger
+from engine.supervisor.buffered_store import BufferedStore
 from engine.supervisor.inbox import Inbox
-from engine.supervisor.queue_admission import Turnstile
+from engine.supervisor.queue_admission import QueueAdmission
 from engine.supervisor.supervisor import Supervisor
 from engine.system import paths, process
 from tests.support.runs import spec
@@ -41,10 +41,10 @@ def test_workers_that_never_get_ready_are_named_and_ended(tmp_path: Path) -> Non
     store.append(AttemptStarted(1, os.getpid(), process.created(os.getpid())), time.time())
     inbox = Inbox()
     server = Server(folder, inbox.connected)
-    turnstile = Turnstile(folder, wanted)
+    admission = QueueAdmission(folder, wanted)
     try:
         ended = Supervisor(
-            folder, wanted, Ledger(folder, store), inbox, turnstile, start_seconds=2.0
+            folder, wanted, BufferedStore(folder, store), inbox, admission, start_seconds=2.0
         ).run()
         workers = store.status.worker_pids
     finally:

@@ -26,9 +26,9 @@ from engine.runs.store_reader import RunReader
 from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import write_spec
-from engine.supervisor.buffered_store import Ledger
+from engine.supervisor.buffered_store import BufferedStore
 from engine.supervisor.inbox import DeviceNews, Inbox, Received
-from engine.supervisor.queue_admission import Turnstile
+from engine.supervisor.queue_admission import QueueAdmission
 from engine.supervisor.supervisor import Supervisor
 from engine.system import paths, process
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
@@ -57,9 +57,9 @@ class Attempt:
         self.store.append(AttemptStarted(1, pid, process.created(pid)), time.time())
         self.inbox = Inbox()
         self.server = Server(self.folder, self.inbox.connected)
-        turnstile = Turnstile(self.folder, wanted)
-        ledger = Ledger(self.folder, self.store)
-        self.supervisor = Supervisor(self.folder, wanted, ledger, self.inbox, turnstile)
+        admission = QueueAdmission(self.folder, wanted)
+        buffer = BufferedStore(self.folder, self.store)
+        self.supervisor = Supervisor(self.folder, wanted, buffer, self.inbox, admission)
 
     def hear(self, *messages: Any) -> None:
         for message in messages:

@@ -25,9 +25,9 @@ from engine.runs.store_reader import RunReader
 from engine.spec.run_spec import RunSpec
 from engine.supervisor import buffered_store as ledger_module
 from engine.supervisor import queue_admission as turnstile_module
-from engine.supervisor.buffered_store import Ledger
+from engine.supervisor.buffered_store import BufferedStore
 from engine.supervisor.inbox import Inbox, Interrupted
-from engine.supervisor.queue_admission import Turnstile
+from engine.supervisor.queue_admission import QueueAdmission
 from engine.system import paths, process
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
 
@@ -67,20 +67,20 @@ def places() -> list[tuple[str, str]]:
 
 
 def test_a_free_device_lets_a_run_through_without_a_word(folder: Path, store: RunStore) -> None:
-    turnstile = Turnstile(folder, SPEC)
-    turnstile.draw()
-    assert turnstile.wait(Ledger(folder, store), Inbox()) is None
+    admission = QueueAdmission(folder, SPEC)
+    admission.draw()
+    assert admission.wait(BufferedStore(folder, store), Inbox()) is None
     assert queued_events(folder) == []
     assert places() == [("1", "inside")]
-    turnstile.leave()
+    admission.leave()
     assert places() == []
 
 
 def test_it_answers_while_it_waits_and_a_stop_ends_it(folder: Path, store: RunStore) -> None:
     device_queue.enter(OTHER)
     inbox = Inbox()
-    turnstile = Turnstile(folder, SPEC)
-    turnstile.draw()
+    admission = QueueAdmission(folder, SPEC)
+    admission.draw()
     answers: list[object] = []
 
     def ask() -> None:
@@ -93,7 +93,7 @@ def test_it_answers_while_it_waits_and_a_stop_ends_it(folder: Path, store: RunSt
     with closing(Server(folder, inbox.connected)):
         asker = threading.Thread(target=ask)
         asker.start()
-        ended = turnstile.wait(Ledger(folder, store), inbox)
+        ended = admission.wait(BufferedStore(folder, store), inbox)
         asker.join()
     assert ended is not None
     assert (ended.state, ended.failure) == ("stopped", None)
@@ -109,9 +109,9 @@ def test_the_end_of_the_session_ends_it(folder: Path, store: RunStore) -> None:
     device_queue.enter(OTHER)
     inbox = Inbox()
     inbox.put(Interrupted("SIGTERM"))
-    turnstile = Turnstile(folder, SPEC)
-    turnstile.draw()
-    ended = turnstile.wait(Ledger(folder, store), inbox)
+    admission = QueueAdmission(folder, SPEC)
+    admission.draw()
+    ended = admission.wait(BufferedStore(folder, store), inbox)
     assert ended is not None
     assert ended.state == "stopped"
 
@@ -122,39 +122,39 @@ def test_a_disk_that_takes_nothing_while_it_waits_loses_no_word(
     """Read-only for as long as it is queued; with room again all of it is there, in order."""
     monkeypatch.setattr(ledger_module, "RETRY_SECONDS", 0.0)
     device_queue.enter(OTHER)
-    ledger = Ledger(folder, store)
-    turnstile = Turnstile(folder, SPEC)
-    turnstile.draw()
+    buffer = BufferedStore(folder, store)
+    admission = QueueAdmission(folder, SPEC)
+    admission.draw()
     store._connection.execute("PRAGMA query_only = 1")
     device_queue.leave(OTHER)
-    assert turnstile.wait(ledger, Inbox()) is None
-    assert ledger.why_short == "it is read-only", "whoever is next is told by the same ledger"
+    assert admission.wait(buffer, Inbox()) is None
+    assert buffer.why_short == "it is read-only", "whoever is next is told by the same ledger"
     assert queued_events(folder) == []
     store._connection.execute("PRAGMA query_only = 0")
-    ledger.commit()
+    buffer.commit()
     assert [event.ahead for event in queued_events(folder)] == [("99",), ()]
 
 
 def test_a_pause_without_the_devices_lets_others_in_and_the_way_back_is_said(
     folder: Path, store: RunStore
 ) -> None:
-    turnstile = Turnstile(folder, SPEC)
-    turnstile.draw()
-    turnstile.follow(RunStatus())
-    assert turnstile.come_back() == ""
-    turnstile.follow(FREED)
+    admission = QueueAdmission(folder, SPEC)
+    admission.draw()
+    admission.follow(RunStatus())
+    assert admission.reacquire() == ""
+    admission.follow(FREED)
     assert places() == [("1", "aside")]
     assert device_queue.enter(OTHER) == []
-    assert turnstile.come_back() == (
+    assert admission.reacquire() == (
         "Run 99 uses GPU 0 now: resume this run when that one is over or paused with its GPUs "
         "freed."
     )
     device_queue.leave(OTHER)
-    assert turnstile.come_back() == ""
-    turnstile.follow(FREED)  # the workers have not said yet that they go on
+    assert admission.reacquire() == ""
+    admission.follow(FREED)  # the workers have not said yet that they go on
     assert places() == [("1", "inside")]
-    turnstile.follow(RunStatus())
-    turnstile.follow(FREED)
+    admission.follow(RunStatus())
+    admission.follow(FREED)
     assert places() == [("1", "aside")]
 
 
@@ -162,7 +162,7 @@ def test_a_ticket_of_a_run_that_never_queues_is_in_the_way_of_others(
     folder: Path, store: RunStore
 ) -> None:
     device_queue.enter(OTHER)
-    turnstile = Turnstile(folder, msgspec.structs.replace(SPEC, queue="never"))
-    turnstile.draw()
-    assert turnstile.wait(Ledger(folder, store), Inbox()) is None
+    admission = QueueAdmission(folder, msgspec.structs.replace(SPEC, queue="never"))
+    admission.draw()
+    assert admission.wait(BufferedStore(folder, store), Inbox()) is None
     assert places() == [("99", "inside"), ("1", "inside")]

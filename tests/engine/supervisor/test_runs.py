@@ -132,11 +132,11 @@ def test_workers_end_when_their_supervisor_is_killed_and_the_run_resumes() -> No
     wait_for(run_id, is_training)
     seq = client.send(run_id, SaveCheckpoint())
     saved = wait_for_event(run_id, CheckpointSaved, seq)
-    info = client.look(run_id)
+    info = client.get_run(run_id)
     os.kill(info.status.supervisor_pid, signal.SIGKILL)
     wait_until_gone(info, seconds=5)
 
-    interrupted = client.look(run_id)
+    interrupted = client.get_run(run_id)
     assert interrupted.state is RunState.INTERRUPTED
     with pytest.raises(client.CommandFailed, match="not active"):
         client.send(run_id, Stop())
@@ -168,7 +168,7 @@ def loss(outputs, targets):
 """
     )
     run_id = client.start(spec(str(recipe), "torch/single"))
-    log = client.look(run_id).folder / "logs" / "rank0.log"
+    log = client.get_run(run_id).folder / "logs" / "rank0.log"
     wait_for(run_id, lambda _: log.exists() and "asleep" in log.read_text())
     client.send(run_id, Stop())
     wait_for(run_id, lambda info: info.state is RunState.STOPPING)

@@ -8,22 +8,22 @@ from typing import get_args
 import pytest
 
 from engine.messages.commands import Command, EmptyCache, Pause, Resume, SaveCheckpoint, Stop
-from engine.training.command_mailbox import Ask, Mailbox, ask_of
+from engine.training.command_mailbox import CommandFlags, CommandMailbox, flags_of
 
 TABLE = {
-    SaveCheckpoint(): Ask.CHECKPOINT,
-    EmptyCache(): Ask.EMPTY_CACHE,
-    Pause(): Ask.PAUSE,
-    Pause(free_devices=True): Ask.PAUSE | Ask.FREE_DEVICES,
-    Resume(): Ask.RESUME,
-    Stop(): Ask.STOP,
-    Stop(now=True): Ask.STOP,
+    SaveCheckpoint(): CommandFlags.CHECKPOINT,
+    EmptyCache(): CommandFlags.EMPTY_CACHE,
+    Pause(): CommandFlags.PAUSE,
+    Pause(free_devices=True): CommandFlags.PAUSE | CommandFlags.FREE_DEVICES,
+    Resume(): CommandFlags.RESUME,
+    Stop(): CommandFlags.STOP,
+    Stop(now=True): CommandFlags.STOP,
 }
 
 
 @pytest.mark.parametrize(("command", "ask"), TABLE.items(), ids=repr)
-def test_every_command_has_its_flag(command: Command, ask: Ask) -> None:
-    assert ask_of(command) == ask
+def test_every_command_has_its_flag(command: Command, ask: CommandFlags) -> None:
+    assert flags_of(command) == ask
 
 
 def test_no_command_is_missing_above() -> None:
@@ -31,21 +31,21 @@ def test_no_command_is_missing_above() -> None:
 
 
 def test_an_empty_mailbox_asks_for_nothing() -> None:
-    assert Mailbox().take() is Ask.NOTHING
+    assert CommandMailbox().take() is CommandFlags.NOTHING
 
 
 def test_what_was_posted_is_taken_once_and_together() -> None:
-    mailbox = Mailbox()
+    mailbox = CommandMailbox()
     for command in (Pause(), SaveCheckpoint(), Pause()):
         mailbox.post(command)
-    assert mailbox.take() == Ask.PAUSE | Ask.CHECKPOINT
-    assert mailbox.take() is Ask.NOTHING
+    assert mailbox.take() == CommandFlags.PAUSE | CommandFlags.CHECKPOINT
+    assert mailbox.take() is CommandFlags.NOTHING
 
 
 def test_waiting_ends_at_once_when_something_lies_there() -> None:
-    mailbox = Mailbox()
+    mailbox = CommandMailbox()
     mailbox.post(Stop())
-    assert mailbox.wait(3600.0) is Ask.STOP
+    assert mailbox.wait(3600.0) is CommandFlags.STOP
 
 
 class Telling(threading.Condition):
@@ -62,12 +62,12 @@ class Telling(threading.Condition):
 
 @pytest.mark.timeout(20)
 def test_waiting_ends_when_something_is_posted() -> None:
-    mailbox = Mailbox()
+    mailbox = CommandMailbox()
     poster = threading.Thread(target=mailbox.post, args=(Resume(),))
     mailbox._news = Telling(poster)
-    assert mailbox.wait(3600.0) is Ask.RESUME
+    assert mailbox.wait(3600.0) is CommandFlags.RESUME
     poster.join()
 
 
 def test_waiting_in_vain_ends_with_nothing() -> None:
-    assert Mailbox().wait(0.0) is Ask.NOTHING
+    assert CommandMailbox().wait(0.0) is CommandFlags.NOTHING

@@ -9,7 +9,7 @@ from multiprocessing.connection import Pipe
 
 import pytest
 
-from engine.messages.channel import CLOSED, Alive, Channel, Message, Settle
+from engine.messages.channel import CLOSED, Alive, Channel, Flush, Message
 from engine.messages.events import EpochEnded, Metrics, Notice
 from engine.worker import outbox as module
 from engine.worker.outbox import MOST_WAITING, Outbox
@@ -60,16 +60,16 @@ def test_who_settles_waits_for_the_answer_to_what_came_before(
     worker, supervisor = channels
     outbox = Outbox(worker, rank=0)
     outbox.put(Notice("before"))
-    waiting = threading.Thread(target=outbox.settle, args=(SECONDS,))
+    waiting = threading.Thread(target=outbox.flush, args=(SECONDS,))
     waiting.start()
     assert supervisor.receive(SECONDS) == Notice("before")
-    assert supervisor.receive(SECONDS) == Settle(1)
+    assert supervisor.receive(SECONDS) == Flush(1)
     assert waiting.is_alive()
     outbox.settled(1)
     waiting.join(SECONDS)
     assert not waiting.is_alive()
-    outbox.settle(0.0)  # nobody answers: it goes on all the same
-    assert supervisor.receive(SECONDS) == Settle(2)
+    outbox.flush(0.0)  # nobody answers: it goes on all the same
+    assert supervisor.receive(SECONDS) == Flush(2)
 
 
 def test_nothing_blocks_and_only_metrics_are_lost_while_nobody_reads(

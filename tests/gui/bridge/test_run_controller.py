@@ -226,7 +226,7 @@ def test_what_is_wrong_with_changed_settings_is_told_by_field(
 def test_the_checkpoints_of_a_run_are_listed(
     controller: RunController, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.client.look", lambda run_id: f"run {run_id}")
+    monkeypatch.setattr("engine.client.get_run", lambda run_id: f"run {run_id}")
     monkeypatch.setattr("engine.client.run_checkpoints", lambda run_id: [run_id])
     with qtbot.waitSignal(controller.checkpoints_listed) as said:
         controller.list_checkpoints("7")
@@ -271,7 +271,7 @@ def test_a_look_that_is_asked_for_during_another_one_follows_it(
     record().begin()
     said: list[int] = []
     controller.runs_listed.connect(lambda infos: said.append(len(infos)))
-    controller.glance_at_runs()
+    controller.refresh_changed_runs()
     record().begin()
     controller.refresh_runs()
     qtbot.waitUntil(lambda: len(said) == 2)

@@ -11,7 +11,7 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from engine.client import look
+from engine.client import get_run
 from engine.runs.store_reader import StoredPoints
 from gui.bridge.background import Background
 from gui.compare.comparison_kinds import place
@@ -151,7 +151,7 @@ def test_metrics_whose_names_differ_have_plots_and_rows_of_their_own() -> None:
             titles.add(found.plot.title)
     assert len(titles) == 6
     write_run("finished")
-    info = look("1")
+    info = get_run("1")
     metrics = {"validation/top_5": 0.9, "validation/top/5": 0.8}
     info = info._replace(status=msgspec.structs.replace(info.status, metrics=metrics))
     labels = {row.label for row in figure_rows([info], {})}

@@ -7,7 +7,7 @@ from typing import Any
 
 from PySide6.QtGui import QGuiApplication
 
-from engine.client import look
+from engine.client import get_run
 from engine.messages.events import EpochEnded
 from engine.runs.best_metrics import BestFigure
 from engine.spec.run_spec import RunSpec
@@ -19,7 +19,7 @@ from tests.gui.compare.conftest import View, cells, curves
 def test_only_settings_that_differ_are_listed_by_their_labels() -> None:
     write_run("finished", learning_rate=0.1, settings={"width": 64})
     write_run("finished", learning_rate=0.2, compile=True)
-    rows = {row.label: row.values for row in setting_rows([look("1"), look("2")])}
+    rows = {row.label: row.values for row in setting_rows([get_run("1"), get_run("2")])}
     assert rows == {
         "Learning rate": ("0.1", "0.2"),
         "Compile": ("no", "yes"),
@@ -30,7 +30,7 @@ def test_only_settings_that_differ_are_listed_by_their_labels() -> None:
 def test_the_better_figure_is_marked_and_equal_ones_are_not() -> None:
     for losses in ((0.2, 0.5), (0.3, 0.4)):
         write_run("finished", losses)
-    infos = [look("1"), look("2")]
+    infos = [get_run("1"), get_run("2")]
     best = {
         "1": {"validation/loss": BestFigure(0.2, 10)},
         "2": {"validation/loss": BestFigure(0.3, 10)},
@@ -54,7 +54,7 @@ def test_the_table_says_so_where_no_setting_differs(view: View) -> None:
 
 def test_devices_are_said_briefly() -> None:
     write_run("finished")
-    info = look("1")
+    info = get_run("1")
     spec = RunSpec(recipe="digits", strategy="torch/ddp", devices=("cpu:0", "cpu:1"))
     rows = {row.label: row.values for row in setting_rows([info, info._replace(spec=spec)])}
     assert rows["Devices"] == ("1 CPU worker", "2 CPU workers")
@@ -106,7 +106,7 @@ def test_runs_of_all_kinds_stand_side_by_side(view: View, record: Callable[..., 
 
 def test_devices_of_this_machine_have_their_names() -> None:
     write_run("finished")
-    info = look("1")
+    info = get_run("1")
     spec = RunSpec(recipe="digits", strategy="torch/single", devices=("GPU-00000000-11", "GPU-99"))
     infos = [info, info._replace(spec=spec)]
     rows = {row.label: row.values for row in setting_rows(infos, {"GPU-00000000-11": "GPU 0"})}

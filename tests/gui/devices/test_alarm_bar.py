@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
-from engine.client import look
+from engine.client import get_run
 from engine.messages.events import Alarm, AttemptStarted, Event, RunEnded
 from engine.runs.store_reader import StoredEvent
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
@@ -128,10 +128,10 @@ def test_an_interrupted_run_wants_nothing_either(bar: AlarmBar, record: Record) 
     recording = record()
     recording.begin()
     hear(bar, IDLE)
-    bar.show_info(look(recording.id))
+    bar.show_info(get_run(recording.id))
     assert not bar.isHidden()
     recording.add(AttemptStarted(2, 2**22 + 1, 1.0))  # no such process
-    bar.show_info(look(recording.id))
+    bar.show_info(get_run(recording.id))
     assert bar.isHidden()
 
 

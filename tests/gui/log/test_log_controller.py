@@ -13,7 +13,7 @@ from engine.runs.store_reader import StoredEvent
 from gui.log import event_model, log_view
 from gui.log.event_table import EventTable
 from gui.log.log_bar import LogBar
-from gui.log.log_controller import LogDesk
+from gui.log.log_controller import LogController
 from gui.log.log_lines import is_error, output_line
 from gui.log.log_view import LogView
 from gui.style.theme import ThemeController
@@ -33,7 +33,7 @@ class Room:
         for widget in (self.tabs, self.bar):
             qtbot.addWidget(widget)
             widget.show()
-        self.desk = LogDesk(self.bar, self.log, self.events)
+        self.desk = LogController(self.bar, self.log, self.events)
         self.desk.log_wanted.connect(lambda: self.tabs.setCurrentWidget(self.log))
 
     def selected(self) -> str:

@@ -12,9 +12,9 @@ from pytestqt.qtbot import QtBot
 
 from engine.runs.run_index import RunIndex
 from gui.bridge.background import Background
-from gui.run_list.run_list_actions import HistoryDesk
-from gui.run_list.run_list_panel import HistoryPanel
-from gui.run_list.run_list_view import RunHistory
+from gui.run_list.run_list_actions import RunListActions
+from gui.run_list.run_list_panel import RunListPanel
+from gui.run_list.run_list_view import RunListView
 from gui.run_list.selection import ChosenRuns
 from gui.style.theme import ThemeController
 
@@ -22,10 +22,10 @@ from gui.style.theme import ThemeController
 class Room(NamedTuple):
     """The list with everything around it."""
 
-    history: RunHistory
-    panel: HistoryPanel
+    history: RunListView
+    panel: RunListPanel
     chosen: ChosenRuns
-    desk: HistoryDesk
+    desk: RunListActions
     window: QWidget
 
     def refresh(self) -> None:
@@ -39,9 +39,9 @@ class Room(NamedTuple):
 def room(qtbot: QtBot, qapp: QApplication) -> Iterator[Room]:
     window, background, chosen = QWidget(), Background(), ChosenRuns()
     theme = ThemeController(qapp).current
-    history = RunHistory(theme)
-    panel = HistoryPanel(history, chosen, theme, window)
-    desk = HistoryDesk(history, panel, chosen, background, window)
+    history = RunListView(theme)
+    panel = RunListPanel(history, chosen, theme, window)
+    desk = RunListActions(history, panel, chosen, background, window)
     room = Room(history, panel, chosen, desk, window)
     desk.changed.connect(room.refresh)
     qtbot.addWidget(window)

@@ -20,7 +20,7 @@ from gui.bridge.background import Background
 from gui.bridge.run_controller import ResumeRequest, RunController
 from gui.run_form.run_form import RunForm
 from gui.run_list.checkpoint_dialog import CheckpointDialog
-from gui.run_list.resume_controller import ResumeDesk
+from gui.run_list.resume_controller import ResumeController
 
 SPEC = RunSpec(recipe="digits", strategy="torch/ddp", devices=("cpu:0", "cpu:1"), epochs=150)
 RUN = RunInfo("7", Path("7"), SPEC, RunStatus(step=1200), RunState.STOPPED, "")
@@ -51,7 +51,7 @@ class Desk:
         self.window.show()
         self.form = RunForm(self.window)
         self.controller = RunController(background)
-        self.desk = ResumeDesk(self.controller, self.form, self.window)
+        self.desk = ResumeController(self.controller, self.form, self.window)
 
     def dialog(self) -> Any:
         (found,) = self.window.findChildren(QDialog)
@@ -137,7 +137,7 @@ def test_what_speaks_against_it_is_said(desk: Desk, asked: list[ResumeRequest]) 
 def test_an_older_checkpoint_is_chosen_from_a_list(
     desk: Desk, asked: list[ResumeRequest], qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.client.look", lambda _: RUN)
+    monkeypatch.setattr("engine.client.get_run", lambda _: RUN)
     monkeypatch.setattr("engine.client.run_checkpoints", lambda _: CHECKPOINTS)
     with qtbot.waitSignal(desk.controller.checkpoints_listed):
         desk.desk.resume_from_older("7")

@@ -76,7 +76,7 @@ def test_an_active_run_cannot_be_deleted_and_the_reason_is_said(room: Room) -> N
     room.desk.failed.connect(said.append)
     QTest.keyClick(room.history, Qt.Key.Key_Delete)
     assert said == ["Run 1 is running: stop it before you delete it."]
-    assert client.look("1").id == "1"
+    assert client.get_run("1").id == "1"
 
 
 def test_a_run_that_became_active_meanwhile_is_not_deleted(
@@ -122,7 +122,7 @@ def test_a_run_is_run_again_as_it_was(room: Room, qtbot: QtBot) -> None:
     select(room, "1")
     with qtbot.waitSignal(room.desk.again_requested) as asked:
         room.desk.again.trigger()
-    assert asked.args == [client.look("1").spec]
+    assert asked.args == [client.get_run("1").spec]
 
 
 def test_a_run_that_cannot_be_read_is_found_and_deleted(room: Room, qtbot: QtBot) -> None:

@@ -15,26 +15,26 @@ from engine.messages.events import CheckpointSaved, EpochEnded, Queued, RunEnded
 from engine.runs.run_index import RunIndex
 from gui.bridge.liveness import HEARD, Silence
 from gui.run_list.run_list_model import COLOUR, DETAIL, detail
-from gui.run_list.run_list_view import RunHistory
+from gui.run_list.run_list_view import RunListView
 from gui.style.theme import DARK, ThemeController
 
 
 @pytest.fixture
-def history(qtbot: QtBot, qapp: QApplication) -> RunHistory:
-    history = RunHistory(ThemeController(qapp).current)
+def history(qtbot: QtBot, qapp: QApplication) -> RunListView:
+    history = RunListView(ThemeController(qapp).current)
     qtbot.addWidget(history)
     history.resize(280, 300)
     history.show()
     return history
 
 
-def click(qtbot: QtBot, history: RunHistory, row: int) -> None:
+def click(qtbot: QtBot, history: RunListView, row: int) -> None:
     middle = history.visualRect(history.model().index(row, 0)).center()
     QTest.mouseClick(history.viewport(), Qt.MouseButton.LeftButton, pos=middle)
 
 
 def test_the_newest_run_is_first_and_a_click_opens_one(
-    history: RunHistory, record: Callable[..., Any], qtbot: QtBot
+    history: RunListView, record: Callable[..., Any], qtbot: QtBot
 ) -> None:
     runs = [record(), record(), record()]
     for run in runs:
@@ -47,7 +47,7 @@ def test_the_newest_run_is_first_and_a_click_opens_one(
 
 
 def test_the_selection_stays_with_its_run_when_a_new_one_comes(
-    history: RunHistory, record: Callable[..., Any], qtbot: QtBot
+    history: RunListView, record: Callable[..., Any], qtbot: QtBot
 ) -> None:
     record().begin()
     index = RunIndex()
@@ -73,7 +73,7 @@ def test_the_second_line_says_state_merit_and_end(record: Callable[..., Any]) ->
 
 
 def test_the_watched_run_is_grey_while_nothing_is_heard_of_it(
-    history: RunHistory, record: Callable[..., Any]
+    history: RunListView, record: Callable[..., Any]
 ) -> None:
     for _ in range(2):
         record().begin()
@@ -101,7 +101,7 @@ def test_the_watched_run_is_grey_while_nothing_is_heard_of_it(
 
 
 def test_the_settings_of_a_run_can_be_used_again(
-    history: RunHistory, record: Callable[..., Any], qtbot: QtBot
+    history: RunListView, record: Callable[..., Any], qtbot: QtBot
 ) -> None:
     record().begin()
     history.show_runs(RunIndex().runs())
@@ -112,7 +112,7 @@ def test_the_settings_of_a_run_can_be_used_again(
 
 
 def test_only_a_run_that_is_over_and_has_a_checkpoint_can_go_on(
-    history: RunHistory, record: Callable[..., Any], qtbot: QtBot
+    history: RunListView, record: Callable[..., Any], qtbot: QtBot
 ) -> None:
     active, over, finished, bare = record(), record(), record(), record()
     for run, state in ((active, ""), (over, "stopped"), (finished, "finished"), (bare, "failed")):
@@ -142,7 +142,7 @@ def test_only_a_run_that_is_over_and_has_a_checkpoint_can_go_on(
 
 
 def test_what_a_run_allows_changes_with_its_state(
-    history: RunHistory, record: Callable[..., Any]
+    history: RunListView, record: Callable[..., Any]
 ) -> None:
     run = record()
     run.begin()
@@ -166,11 +166,11 @@ def test_runs_that_are_over_are_not_read_again(
     first = index.runs()
     looked: list[str] = []
 
-    def look(run_id: str) -> Any:
+    def get_run(run_id: str) -> Any:
         looked.append(run_id)
         return first[0]
 
-    monkeypatch.setattr("engine.runs.run_info.look", look)
+    monkeypatch.setattr("engine.runs.run_info.get_run", get_run)
     index.runs()
     assert looked == [active.id]
     over.begin(attempt=2)
@@ -179,7 +179,7 @@ def test_runs_that_are_over_are_not_read_again(
 
 
 def test_a_queued_run_says_behind_whom_and_can_be_moved(
-    history: RunHistory, record: Callable[..., Any], qtbot: QtBot
+    history: RunListView, record: Callable[..., Any], qtbot: QtBot
 ) -> None:
     record().begin()
     run = record()

@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.client import RunInfo
 from engine.messages.events import EpochEnded, Event, Rewound, TrainingStarted
-from engine.runs.downsampling import Rough
+from engine.runs.downsampling import BlockStatistics
 from engine.runs.run_state import RunState, RunStatus
 from engine.runs.store_reader import StoredEvent
 from engine.spec.run_spec import RunSpec
@@ -58,9 +58,9 @@ def test_the_trend_of_a_curve_of_blocks_is_that_of_their_means(figures: RunFigur
     cards = Cards(figures)
     figures.take_events(stored(TrainingStarted(0, 10, 3, 1, parameters=5)))
     extremes, mean = np.tile([0.0, 90.0], 10), np.repeat([2.0, 1.0], 10)
-    rough = Rough(mean, np.full(20, 8.0))
+    statistics = BlockStatistics(mean, np.full(20, 8.0))
     figures.take_curve(
-        "train/loss", points_of(np.arange(1.0, 21), extremes, np.arange(20.0), rough)
+        "train/loss", points_of(np.arange(1.0, 21), extremes, np.arange(20.0), statistics)
     )
     figures.show_info(info(steps_per_epoch=10, metrics={"train/loss": 1.0}))
     assert cards.shown["loss"] == ("1", "▼ 50.0 % / epoch", "good")

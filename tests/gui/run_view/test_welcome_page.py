@@ -15,12 +15,12 @@ from engine.messages.commands import Stop
 from engine.messages.heartbeat import last_beat
 from engine.spec.validation import Problem
 from engine.system import paths
-from gui.app import Deck
+from gui.app import AppController
 from gui.run_view.welcome_page import first_spec
 from tests.gui.conftest import Record
 from tests.support import device_states
 
-OpenDeck = Callable[[], Deck]
+OpenDeck = Callable[[], AppController]
 
 
 def test_the_first_spec_has_nothing_wrong_with_it() -> None:
@@ -28,18 +28,18 @@ def test_the_first_spec_has_nothing_wrong_with_it() -> None:
 
 
 def test_the_button_really_trains_and_the_page_makes_way(open_deck: OpenDeck, qtbot: QtBot) -> None:
-    deck = open_deck()
-    assert deck.first_start.isVisible()
-    assert not deck.plots.isVisible()
-    QTest.mouseClick(deck.first_start.button, Qt.MouseButton.LeftButton)
-    assert not deck.first_start.button.isEnabled(), "a second click starts no second run"
-    assert deck.window.focusWidget() is deck.history
-    qtbot.waitUntil(lambda: deck.plots.isVisible(), timeout=30_000)
-    assert not deck.first_start.isVisible()
-    qtbot.waitUntil(lambda: client.look("1").status.step > 0, timeout=90_000)
+    app = open_deck()
+    assert app.first_start.isVisible()
+    assert not app.plots.isVisible()
+    QTest.mouseClick(app.first_start.button, Qt.MouseButton.LeftButton)
+    assert not app.first_start.button.isEnabled(), "a second click starts no second run"
+    assert app.window.focusWidget() is app.history
+    qtbot.waitUntil(lambda: app.plots.isVisible(), timeout=30_000)
+    assert not app.first_start.isVisible()
+    qtbot.waitUntil(lambda: client.get_run("1").status.step > 0, timeout=90_000)
     assert last_beat(paths.run_folder("1")) > 0
     client.send("1", Stop(now=True))
-    qtbot.waitUntil(lambda: client.look("1").state.is_over, timeout=30_000)
+    qtbot.waitUntil(lambda: client.get_run("1").state.is_over, timeout=30_000)
     assert last_beat(paths.run_folder("1")) == 0.0
 
 
@@ -50,33 +50,33 @@ def test_why_it_did_not_start_is_said_on_the_page(
         raise CannotStart([Problem("", "The disk is full.")])
 
     monkeypatch.setattr(client, "start", refuse)
-    deck = open_deck()
-    deck.first_start.button.click()
-    qtbot.waitUntil(lambda: "The disk is full." in deck.first_start.note)
-    assert deck.first_start.button.isEnabled()
-    deck.telemetry.snapshot.emit(device_states.eight_gpus())
-    assert "The disk is full." in deck.first_start.note, "figures of devices do not wipe it out"
-    deck.first_start.button.click()
-    assert "The disk is full." not in deck.first_start.note
+    app = open_deck()
+    app.first_start.button.click()
+    qtbot.waitUntil(lambda: "The disk is full." in app.first_start.note)
+    assert app.first_start.button.isEnabled()
+    app.telemetry.snapshot.emit(device_states.eight_gpus())
+    assert "The disk is full." in app.first_start.note, "figures of devices do not wipe it out"
+    app.first_start.button.click()
+    assert "The disk is full." not in app.first_start.note
 
 
 def test_it_takes_the_first_empty_gpu(open_deck: OpenDeck) -> None:
-    deck = open_deck()
-    assert deck.first_start.device == "cpu:0"
+    app = open_deck()
+    assert app.first_start.device == "cpu:0"
     snapshot = device_states.eight_gpus()
-    deck.telemetry.snapshot.emit(snapshot)
+    app.telemetry.snapshot.emit(snapshot)
     busy = {device_states.BUSY, device_states.OTHERS}
-    [taken] = [each for each in snapshot.devices if each.id == deck.first_start.device]
+    [taken] = [each for each in snapshot.devices if each.id == app.first_start.device]
     assert taken.kind == "gpu"
     assert taken.id not in busy
-    assert f"GPU {taken.label} ({taken.name})" in deck.first_start.note
+    assert f"GPU {taken.label} ({taken.name})" in app.first_start.note
 
 
 def test_a_run_started_elsewhere_ends_the_first_start(
     open_deck: OpenDeck, record: Record, qtbot: QtBot
 ) -> None:
-    deck = open_deck()
+    app = open_deck()
     record().begin()
-    deck.controller.refresh_runs()
-    qtbot.waitUntil(lambda: not deck.first_start.isVisible())
-    assert deck.controls.title.endswith("#1")
+    app.controller.refresh_runs()
+    qtbot.waitUntil(lambda: not app.first_start.isVisible())
+    assert app.controls.title.endswith("#1")

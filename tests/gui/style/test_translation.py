@@ -27,7 +27,7 @@ from PySide6.QtWidgets import (
 
 from engine.spec import catalog
 from engine.spec.run_spec import FIELDS
-from gui.app import Deck
+from gui.app import AppController
 from gui.style.theme import RESOURCES
 from gui.style.translation import install_translation, translate
 from gui.window.shortcuts import ShortcutsDialog
@@ -92,12 +92,12 @@ def bracketed(qapp: QApplication, known: set[tuple[str, str]]) -> Iterator[None]
 @pytest.mark.parametrize("state", ["running", "failed", "compare", "first-start"])
 @pytest.mark.usefixtures("bracketed")
 def test_every_word_of_the_window_is_translated(state: State, qapp: QApplication) -> None:
-    with staged(state, qapp) as deck:
-        said = list(texts(deck.window))
+    with staged(state, qapp) as app:
+        said = list(texts(app.window))
         assert sum("⟦" in text for _, text in said) > 150
-        engine = engines_words(deck)
+        engine = engines_words(app)
         strange = {f"{at}: {rest}" for at, text in said if (rest := untranslated(text, engine))}
-        dialog = ShortcutsDialog(deck.window)
+        dialog = ShortcutsDialog(app.window)
         strange |= {rest for _, text in texts(dialog) if (rest := untranslated(text, engine))}
     assert not strange, "\n".join(sorted(strange))
 
@@ -141,15 +141,15 @@ def texts(window: QWidget) -> Iterator[tuple[str, str]]:
             yield f"action of {type(action.parent()).__name__}", text
 
 
-def engines_words(deck: Deck) -> re.Pattern[str]:
+def engines_words(app: AppController) -> re.Pattern[str]:
     """What the window says in the engine's words, or the user's, which are not translated."""
     said: set[str] = set()
     for field in FIELDS.values():
         said |= {field.title, field.doc, field.group, *map(str, field.choices)}
     for strategy in catalog.strategies():
         said |= {strategy.title, strategy.summary, strategy.needs, strategy.name}
-    for info in deck.runs.panel.runs():
-        said |= {info.name, deck.banner.spoken(info.reason)}
+    for info in app.runs.panel.runs():
+        said |= {info.name, app.banner.spoken(info.reason)}
     longest_first = sorted((text for text in said if text), key=len, reverse=True)
     return re.compile(r"(?<!\w)(?:" + "|".join(map(re.escape, longest_first)) + r")(?!\w)")
 

@@ -32,17 +32,17 @@ _NOISE = 3
 
 def main() -> None:
     """Print what is wrong, and last the scale."""
-    app = application(["traindeck"])
+    qt_app = application(["traindeck"])
     for state in _STATES:
         with tempfile.TemporaryDirectory() as home:
             os.environ[paths.HOME_VARIABLE] = home
-            with staged(state, app) as deck:
-                for widget in in_sight(deck.window):
+            with staged(state, qt_app) as app:
+                for widget in in_sight(app.window):
                     for fault in _faults(widget):
                         print(f"{state}: {fault}: {called(widget)}")
-    for fault in _unsharp_markers(app):
+    for fault in _unsharp_markers(qt_app):
         print(fault)
-    print(deck.window.devicePixelRatio())
+    print(app.window.devicePixelRatio())
 
 
 def _faults(widget: QWidget) -> Iterator[str]:
@@ -60,7 +60,7 @@ def _faults(widget: QWidget) -> Iterator[str]:
             yield "an icon for a coarser screen"
 
 
-def _unsharp_markers(app: QApplication) -> Iterator[str]:
+def _unsharp_markers(qt_app: QApplication) -> Iterator[str]:
     """A line covers one pixel, and is equally strong wherever it stands."""
     canvas = Canvas(DARK)
     canvas.resize(400, 200)
@@ -68,7 +68,7 @@ def _unsharp_markers(app: QApplication) -> Iterator[str]:
     places = (10.0, 20.33, 30.5, 40.71, 50.05, 60.9)
     canvas.set_markers([Marker(MarkerKind.ALARM, place, 0.0, "") for place in places])
     canvas.show()
-    app.processEvents()
+    qt_app.processEvents()
     image = canvas.grab().toImage()
     left = int(canvas.area.sceneBoundingRect().left() * canvas.devicePixelRatio()) + 2
     row = [image.pixelColor(x, image.height() // 2) for x in range(left, image.width() - 2)]

@@ -16,11 +16,11 @@ from tools.screenshots.pictures import State
 
 @pytest.mark.parametrize("state", ["running", "failed", "compare"])
 def test_it_is_seen_what_has_the_focus(state: State, qapp: QApplication, qtbot: QtBot) -> None:
-    with staged(state, qapp) as deck:
-        with qtbot.waitActive(deck.window):
-            deck.window.activateWindow()
-        stops = go_round(deck.window)
-        unseen = [called(stop) for stop in stops if not focus_shows(deck.window, stop)]
+    with staged(state, qapp) as app:
+        with qtbot.waitActive(app.window):
+            app.window.activateWindow()
+        stops = go_round(app.window)
+        unseen = [called(stop) for stop in stops if not focus_shows(app.window, stop)]
     assert not unseen, "\n".join(unseen)
 
 
@@ -49,23 +49,23 @@ def picture(window: QWidget, stop: QWidget) -> QImage:
 
 def test_the_focus_survives_another_run(qapp: QApplication, qtbot: QtBot) -> None:
     """Chips of curves go with the run that they belong to."""
-    with staged("running", qapp) as deck:
-        with qtbot.waitActive(deck.window):
-            deck.window.activateWindow()
-        chip = deck.plots.plots()[0].legend.chips()[0]
+    with staged("running", qapp) as app:
+        with qtbot.waitActive(app.window):
+            app.window.activateWindow()
+        chip = app.plots.plots()[0].legend.chips()[0]
         chip.setFocus()
         assert chip.hasFocus()
-        deck.open(deck.history.watched)
+        app.open(app.history.watched)
         qapp.sendPostedEvents(None, QEvent.Type.DeferredDelete)
         assert QApplication.focusWidget() is not None
 
 
 def test_a_pinned_run_keeps_the_focus(qapp: QApplication, qtbot: QtBot) -> None:
-    with staged("compare", qapp) as deck:
-        with qtbot.waitActive(deck.window):
-            deck.window.activateWindow()
-        chips, run_id = deck.runs.comparison.chips, deck.runs.chosen.ids()[2]
+    with staged("compare", qapp) as app:
+        with qtbot.waitActive(app.window):
+            app.window.activateWindow()
+        chips, run_id = app.runs.comparison.chips, app.runs.chosen.ids()[2]
         chips.pin(run_id).setFocus()
         QTest.keyClick(chips.pin(run_id), Qt.Key.Key_Space)
-        assert deck.runs.chosen.baseline == run_id
+        assert app.runs.chosen.baseline == run_id
         assert QApplication.focusWidget() is chips.pin(run_id)

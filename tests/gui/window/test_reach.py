@@ -27,7 +27,7 @@ from PySide6.QtWidgets import (
 )
 from pytestqt.qtbot import QtBot
 
-from gui.app import Deck
+from gui.app import AppController
 from gui.widgets.elided_label import ElidedLabel
 from tests.gui.staged import called, in_sight, plain, staged
 from tools.screenshots.pictures import State
@@ -41,14 +41,14 @@ MOST_STOPS = 400
 
 
 @pytest.fixture(params=STATES)
-def deck(request: pytest.FixtureRequest, qapp: QApplication) -> Iterator[Deck]:
-    with staged(request.param, qapp) as deck:
-        yield deck
+def app(request: pytest.FixtureRequest, qapp: QApplication) -> Iterator[AppController]:
+    with staged(request.param, qapp) as app:
+        yield app
 
 
-def test_whatever_is_no_text_has_a_name(deck: Deck) -> None:
+def test_whatever_is_no_text_has_a_name(app: AppController) -> None:
     """And nothing is cut off, and no letter is underlined twice: one window for all of it."""
-    seen = in_sight(deck.window)
+    seen = in_sight(app.window)
     buddies = {label.buddy() for label in seen if isinstance(label, QLabel) and label.buddy()}
     buddies |= {buddy.focusProxy() for buddy in buddies if buddy.focusProxy()}
     nameless = [
@@ -58,7 +58,7 @@ def test_whatever_is_no_text_has_a_name(deck: Deck) -> None:
     ]
     assert not nameless
     assert not [called(widget) for widget in seen if is_cut_off(widget)]
-    doubled = [key for key, count in mnemonics(deck.window).items() if count > 1]
+    doubled = [key for key, count in mnemonics(app.window).items() if count > 1]
     assert not doubled, "Alt and this letter would only move the focus to and fro"
 
 
@@ -110,8 +110,8 @@ def letter(text: str) -> list[str]:
     return [key.upper() for key in re.findall("&(.)", text.replace("&&", ""))]
 
 
-def test_tab_goes_to_everything_pane_after_pane(deck: Deck, qtbot: QtBot) -> None:
-    window = deck.window
+def test_tab_goes_to_everything_pane_after_pane(app: AppController, qtbot: QtBot) -> None:
+    window = app.window
     with qtbot.waitActive(window):
         window.activateWindow()
     stops = go_round(window)
@@ -128,8 +128,8 @@ def test_tab_goes_to_everything_pane_after_pane(deck: Deck, qtbot: QtBot) -> Non
     panes = [
         pane
         for pane in (
-            deck.controls, deck.alarms, deck.devices, deck.form, deck.runs.panel, deck.banner,
-            deck.first_start, deck.plots, deck.runs.comparison, deck.log_bar, deck.log,
+            app.controls, app.alarms, app.devices, app.form, app.runs.panel, app.banner,
+            app.first_start, app.plots, app.runs.comparison, app.log_bar, app.log,
         )
         if pane.isVisible()
     ]  # fmt: skip
@@ -157,18 +157,18 @@ def go_round(window: QWidget) -> list[QWidget]:
 def test_the_focus_is_not_lost_with_its_button(
     state: State, qapp: QApplication, qtbot: QtBot
 ) -> None:
-    pressed: dict[State, Callable[[Deck], QAbstractButton]] = {
-        "failed": lambda deck: deck.banner.dismiss,
-        "compare": lambda deck: deck.runs.comparison.chips.close_button,
-        "first-start": lambda deck: deck.first_start.button,
+    pressed: dict[State, Callable[[AppController], QAbstractButton]] = {
+        "failed": lambda app: app.banner.dismiss,
+        "compare": lambda app: app.runs.comparison.chips.close_button,
+        "first-start": lambda app: app.first_start.button,
     }
-    with staged(state, qapp) as deck:
-        with qtbot.waitActive(deck.window):
-            deck.window.activateWindow()
-        button = pressed[state](deck)
+    with staged(state, qapp) as app:
+        with qtbot.waitActive(app.window):
+            app.window.activateWindow()
+        button = pressed[state](app)
         button.setFocus()
         if state == "first-start":
-            deck.first_start.wait(True)
+            app.first_start.wait(True)
         else:
             QTest.keyClick(button, Qt.Key.Key_Space)
         focused = QApplication.focusWidget()

@@ -12,11 +12,11 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
-from gui.app import Deck
+from gui.app import AppController
 from gui.window.shortcuts import ShortcutsDialog, every_action
 from tests.gui.conftest import Record
 
-OpenDeck = Callable[[], Deck]
+OpenDeck = Callable[[], AppController]
 
 
 def test_every_key_that_does_something_is_listed_once(open_deck: OpenDeck) -> None:
@@ -83,17 +83,17 @@ def test_f6_goes_round_the_panes_and_back(
     open_deck: OpenDeck, record: Record, qtbot: QtBot
 ) -> None:
     record().begin()
-    deck = open_deck()
-    with qtbot.waitActive(deck.window):
-        deck.window.activateWindow()
-    panes = (deck.form, deck.runs.panel, deck.plots, deck.log)
-    deck.form.start_button.setFocus()
+    app = open_deck()
+    with qtbot.waitActive(app.window):
+        app.window.activateWindow()
+    panes = (app.form, app.runs.panel, app.plots, app.log)
+    app.form.start_button.setFocus()
     visited = []
     for _ in range(3):
-        QTest.keyClick(deck.window, Qt.Key.Key_F6)
+        QTest.keyClick(app.window, Qt.Key.Key_F6)
         visited.append(pane_of(panes))
     assert visited == [1, 2, 3]
-    QTest.keyClick(deck.window, Qt.Key.Key_F6, Qt.KeyboardModifier.ShiftModifier)
+    QTest.keyClick(app.window, Qt.Key.Key_F6, Qt.KeyboardModifier.ShiftModifier)
     assert pane_of(panes) == 2
 
 

@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.messages.events import RunEnded
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
-from gui.app import Deck
+from gui.app import AppController
 from gui.run_list.run_delegate import ROW_HEIGHT
 from gui.style.theme import ThemeController
 from tests.gui.conftest import wait_for_runs
@@ -19,33 +19,33 @@ from tests.support import device_states
 from tests.support.device_states import cpu, gpu
 from tools.screenshots.fake_telemetry import PlayedTelemetry
 
-Open = Callable[..., Deck]
+Open = Callable[..., AppController]
 
 
 @pytest.fixture
 def open_with(qapp: QApplication, qtbot: QtBot, record: Callable[..., Any]) -> Iterator[Open]:
     """Opens a window of 1280 x 800 with six runs, on a machine with these devices."""
-    decks: list[Deck] = []
+    decks: list[AppController] = []
 
-    def open(*devices: DeviceSnapshot, height: int = 800) -> Deck:
+    def open(*devices: DeviceSnapshot, height: int = 800) -> AppController:
         for _ in range(6):
             run = record()
             run.begin()
             run.add(RunEnded("finished", ""))
         telemetry = PlayedTelemetry(lambda time: Snapshot(time=time, devices=devices), past=3.0)
-        deck = Deck(ThemeController(qapp), telemetry)
-        decks.append(deck)
-        deck.window.show()
-        wait_for_runs(deck, qtbot)
-        deck.window.resize(1280, height)
+        app = AppController(ThemeController(qapp), telemetry)
+        decks.append(app)
+        app.window.show()
+        wait_for_runs(app, qtbot)
+        app.window.resize(1280, height)
         settle()
-        return deck
+        return app
 
     yield open
-    for deck in decks:
-        deck.window.close()
-        deck.shut_down()
-        deck.window.deleteLater()
+    for app in decks:
+        app.window.close()
+        app.shut_down()
+        app.window.deleteLater()
 
 
 def settle() -> None:
@@ -59,52 +59,52 @@ def in_sight(widget: QWidget) -> bool:
     return widget.visibleRegion().boundingRect() == widget.rect()
 
 
-def rows_in_sight(deck: Deck) -> float:
-    return deck.history.viewport().visibleRegion().boundingRect().height() / ROW_HEIGHT
+def rows_in_sight(app: AppController) -> float:
+    return app.history.viewport().visibleRegion().boundingRect().height() / ROW_HEIGHT
 
 
 @pytest.mark.parametrize("gpus", [0, 1, 4, 8, 16])
 def test_start_and_three_runs_are_in_sight_whatever_the_machine(open_with: Open, gpus: int) -> None:
-    deck = open_with(*(gpu(number) for number in range(gpus)), cpu())
-    assert in_sight(deck.form)
-    assert in_sight(deck.form.start_button)
-    assert rows_in_sight(deck) >= 3
+    app = open_with(*(gpu(number) for number in range(gpus)), cpu())
+    assert in_sight(app.form)
+    assert in_sight(app.form.start_button)
+    assert rows_in_sight(app) >= 3
     if gpus <= 8:
-        assert all(in_sight(deck.devices.row(gpu(number).id)) for number in range(gpus))
-        assert in_sight(deck.devices.row("cpu"))
+        assert all(in_sight(app.devices.row(gpu(number).id)) for number in range(gpus))
+        assert in_sight(app.devices.row("cpu"))
     else:
-        assert in_sight(deck.devices.row(gpu(3).id))
-        assert in_sight(deck.devices)
+        assert in_sight(app.devices.row(gpu(3).id))
+        assert in_sight(app.devices)
 
 
 def test_alarms_and_a_problem_leave_start_and_the_runs_in_sight(open_with: Open) -> None:
-    deck = open_with(*device_states.eight_gpus().devices)
-    deck.form.devices.box(device_states.OTHERS).click()
+    app = open_with(*device_states.eight_gpus().devices)
+    app.form.devices.box(device_states.OTHERS).click()
     settle()
-    assert deck.form.devices.problem
-    assert in_sight(deck.alarms)
-    assert in_sight(deck.form.start_button)
-    assert rows_in_sight(deck) >= 3
+    assert app.form.devices.problem
+    assert in_sight(app.alarms)
+    assert in_sight(app.form.start_button)
+    assert rows_in_sight(app) >= 3
 
 
 def test_the_advanced_part_scrolls_in_the_form(open_with: Open) -> None:
-    deck = open_with(gpu(0), cpu())
-    deck.form.advanced_button.click()
+    app = open_with(gpu(0), cpu())
+    app.form.advanced_button.click()
     settle()
-    assert in_sight(deck.form.start_button)
-    assert rows_in_sight(deck) >= 3
-    assert deck.form.advanced.isVisible()
-    assert not in_sight(deck.form.advanced)
+    assert in_sight(app.form.start_button)
+    assert rows_in_sight(app) >= 3
+    assert app.form.advanced.isVisible()
+    assert not in_sight(app.form.advanced)
 
 
 def test_a_taller_window_shows_more_runs_and_all_devices(open_with: Open) -> None:
-    deck = open_with(*(gpu(number) for number in range(16)), cpu())
-    before = rows_in_sight(deck)
-    assert not in_sight(deck.devices.row("cpu"))
-    deck.window.resize(1280, 1300)
+    app = open_with(*(gpu(number) for number in range(16)), cpu())
+    before = rows_in_sight(app)
+    assert not in_sight(app.devices.row("cpu"))
+    app.window.resize(1280, 1300)
     settle()
-    assert in_sight(deck.devices.row("cpu"))
-    assert rows_in_sight(deck) > before + 1
+    assert in_sight(app.devices.row("cpu"))
+    assert rows_in_sight(app) > before + 1
 
 
 def test_the_search_takes_no_room_until_it_is_wanted(open_with: Open) -> None:

@@ -24,7 +24,7 @@ from torch.distributed.checkpoint.state_dict import (
 from engine.pytorch import training_state
 from engine.pytorch.parallel import Objective, Parallel, Rank
 from engine.pytorch.precision import Precision
-from engine.pytorch.process_group import Ranks
+from engine.pytorch.process_group import ProcessGroup
 from engine.pytorch.strategies.keras_ddp import strategy
 from engine.spec.run_spec import RunSpec
 from tests.engine.pytorch.parallelism.keras_models import (
@@ -43,14 +43,16 @@ class Pool:
 
     def __init__(self, number: int, world_size: int) -> None:
         spec = RunSpec(recipe="", strategy=strategy.name, devices=("cpu:0",) * world_size)
-        self.rank = Rank(number, world_size, (CPU,), Ranks(number, world_size, CPU, "gloo"), spec)
+        self.rank = Rank(
+            number, world_size, (CPU,), ProcessGroup(number, world_size, CPU, "gloo"), spec
+        )
 
-    def arrange(self, make: Callable[[], Any]) -> Parallel:
+    def wrap_model(self, make: Callable[[], Any]) -> Parallel:
         random.seed(0)
         torch.manual_seed(0)
         model = make()
         strategy.build(model, samples(1, 0)[0])
-        parallel = strategy.arrange(model, self.rank, None)
+        parallel = strategy.wrap_model(model, self.rank, None)
         parallel.train()
         return parallel
 
@@ -74,17 +76,17 @@ class Pool:
                 sync=number == len(parts),
             )
             begin += size
-        return self.rank.group.add_up(loss)
+        return self.rank.group.all_reduce_sum(loss)
 
 
 def gradients(pool: Pool) -> dict[str, Any]:
     """Of 7 samples: no number of ranks or parts here divides that."""
     found: dict[str, Any] = {}
     for parts in ([7], [4, 3]):
-        parallel = pool.arrange(smooth_model)
+        parallel = pool.wrap_model(smooth_model)
         loss = pool.backward(parallel, parts)
         found[str(parts)] = {"loss": loss} | by_name(parallel)
-    parallel = pool.arrange(smooth_model)
+    parallel = pool.wrap_model(smooth_model)
     found["by hand"] = {"loss": loss_by_hand(parallel)} | by_name(parallel)
     return found
 
@@ -106,7 +108,7 @@ def loss_by_hand(parallel: Parallel) -> torch.Tensor:
 
 def statistics(pool: Pool) -> dict[str, Any]:
     """The running mean, step by step."""
-    parallel = pool.arrange(noisy_model)
+    parallel = pool.wrap_model(noisy_model)
     mean = dict(parallel.module.named_parameters())["weights.noisy/norm/moving_mean"]
     found = {"begin": mean.clone()}
     pool.backward(parallel, [6])
@@ -120,7 +122,7 @@ def statistics(pool: Pool) -> dict[str, Any]:
 
 def dropout(pool: Pool) -> dict[str, Any]:
     """Outputs for the same inputs, on all ranks and again and again."""
-    parallel: Any = pool.arrange(noisy_model)
+    parallel: Any = pool.wrap_model(noisy_model)
     inputs, _ = samples(6, 2)
     found = {"trained": parallel.outputs(inputs), "trained again": parallel.outputs(inputs)}
     kept = parallel.local_state()
@@ -142,7 +144,7 @@ def optimizer_states(pool: Pool) -> dict[str, Any]:
 
 def optimizer_state(pool: Pool, make: Callable[[Any], Any]) -> dict[str, bool]:
     def begin() -> tuple[Parallel, torch.optim.Optimizer]:
-        parallel = pool.arrange(smooth_model)
+        parallel = pool.wrap_model(smooth_model)
         return parallel, pool.optimizer(parallel, make)
 
     def step(parallel: Parallel, optimizer: torch.optim.Optimizer, rate: float = 0.1) -> None:
@@ -191,7 +193,7 @@ def constraints(pool: Pool) -> dict[str, float]:
     """The least bias of a layer that wants none below 0, after a step."""
     found = {}
     for name in ("sgd", "torch"):
-        parallel = pool.arrange(smooth_model)
+        parallel = pool.wrap_model(smooth_model)
         optimizer = pool.optimizer(parallel, OPTIMIZERS[name])
         pool.backward(parallel, [4])
         optimizer.step()
@@ -203,7 +205,7 @@ def learning_rates(pool: Pool) -> dict[str, Any]:
     """How far a step of plain gradient descent went, for each learning rate."""
     found = {}
     for rate in (0.0, 0.25):
-        parallel = pool.arrange(smooth_model)
+        parallel = pool.wrap_model(smooth_model)
         optimizer = pool.optimizer(parallel, OPTIMIZERS["sgd"])
         optimizer.param_groups[0]["lr"] = rate
         pool.backward(parallel, [4])
@@ -217,13 +219,13 @@ def learning_rates(pool: Pool) -> dict[str, Any]:
 def checkpointed(pool: Pool, folder: Path) -> dict[str, Any]:
     """Weights before a checkpoint of all ranks together, and in another training after it."""
     found = {}
-    one, other = (pool.arrange(noisy_model) for _ in range(2))
+    one, other = (pool.wrap_model(noisy_model) for _ in range(2))
     for name, parallel in (("saved", one), ("restored", other)):
         optimizer = pool.optimizer(parallel, OPTIMIZERS["adamw"])
         if name == "saved":
             pool.backward(parallel, [6])
             optimizer.step()
-            parallel.align()
+            parallel.sync_buffers()
             training_state.save(folder, parallel.module, optimizer, pool.rank.group.cpu)
         else:
             training_state.restore(folder, parallel.module, optimizer, pool.rank.group.cpu)
@@ -235,7 +237,7 @@ def checkpointed(pool: Pool, folder: Path) -> dict[str, Any]:
 def half_precision(pool: Pool) -> dict[str, Any]:
     found = {}
     for precision in ("fp32", "bf16"):
-        parallel = pool.arrange(noisy_model)
+        parallel = pool.wrap_model(noisy_model)
         pool.backward(parallel, [6], precision)
         found[precision] = copy.deepcopy(parallel.parameters()[-1].grad)
     return found
@@ -243,7 +245,7 @@ def half_precision(pool: Pool) -> dict[str, Any]:
 
 def refused(pool: Pool) -> dict[str, str]:
     """What is said of optimizers that cannot do here what they promise."""
-    parallel = pool.arrange(smooth_model)
+    parallel = pool.wrap_model(smooth_model)
     decay = optimizers.schedules.ExponentialDecay(0.1, 1, 0.5)
 
     def said(make: Callable[[Any], Any], rate: float | None = None) -> str:

@@ -22,7 +22,7 @@ from torch import nn
 from engine.pytorch import training_state
 from engine.pytorch.parallel import Objective, Parallel, Rank
 from engine.pytorch.precision import Precision
-from engine.pytorch.process_group import Ranks
+from engine.pytorch.process_group import ProcessGroup
 from engine.pytorch.strategies.pipeline import strategy
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
@@ -63,13 +63,13 @@ class Pool:
     def __init__(self, number: int, world_size: int) -> None:
         self.number = number
         self.world_size = world_size
-        self.group = Ranks(number, world_size, CPU, "gloo")
+        self.group = ProcessGroup(number, world_size, CPU, "gloo")
 
-    def arrange(self, model: nn.Module, **options: Any) -> Parallel:
+    def wrap_model(self, model: nn.Module, **options: Any) -> Parallel:
         devices = tuple(f"cpu:{number}" for number in range(self.world_size))
         spec = RunSpec(recipe="", strategy=strategy.name, devices=devices, **options)
         rank = Rank(self.number, self.world_size, (CPU,), self.group, spec)
-        parallel = strategy.arrange(copy.deepcopy(model), rank, None)
+        parallel = strategy.wrap_model(copy.deepcopy(model), rank, None)
         parallel.train()
         return parallel
 
@@ -78,7 +78,7 @@ class Pool:
         total = torch.zeros(())
         for size in sizes:
             total += parallel.train_batch(*samples(size), WEIGHT, objective(precision), sync=True)
-        return {"loss": self.group.add_up(total), "gradients": gradients(parallel.module)}
+        return {"loss": self.group.all_reduce_sum(total), "gradients": gradients(parallel.module)}
 
 
 def by_hand(model: nn.Module, sizes: Sequence[int], precision: str = "fp32") -> Found:
@@ -100,10 +100,10 @@ def training(pool: Pool) -> Found:
     found = {}
     for microbatches in MICROBATCHES:
         for size in SIZES:
-            parallel = pool.arrange(model, microbatches=microbatches)
+            parallel = pool.wrap_model(model, microbatches=microbatches)
             name = f"{size} in {microbatches}"
             found[name] = (pool.train(parallel, [size]), by_hand(model, [size]))
-    parallel = pool.arrange(model)
+    parallel = pool.wrap_model(model)
     sizes = [*range(1, 13), *range(1, 13)]  # more kinds of batches than are kept
     found["many sizes"] = (pool.train(parallel, sizes), by_hand(model, sizes))
     parallel.evaluate()
@@ -113,7 +113,7 @@ def training(pool: Pool) -> Found:
     parallel.train()
     parallel.module.zero_grad()
     found["after a pause"] = (pool.train(parallel, [7]), by_hand(model, [7]))
-    parallel = pool.arrange(model)
+    parallel = pool.wrap_model(model)
     found["bf16"] = (pool.train(parallel, [12], "bf16"), by_hand(model, [12], "bf16"))
     return found
 
@@ -123,14 +123,17 @@ def structures(pool: Pool) -> Found:
     model = nn.Sequential(Begin(), *(Middle() for _ in range(pool.world_size - 2)), End())
     inputs, targets = samples(7)
     batch = {"image": inputs, "not used": targets}
-    parallel = pool.arrange(model)
+    parallel = pool.wrap_model(model)
     result = parallel.train_batch(batch, targets, 1.0, objective(), sync=True)
     parallel.evaluate()
     figures = parallel.validate_batch(batch, targets, objective())
     expected = loss(model(batch), targets)
     torch.autograd.backward(expected)
     return {
-        "pipeline": {"loss": pool.group.add_up(result), "gradients": gradients(parallel.module)},
+        "pipeline": {
+            "loss": pool.group.all_reduce_sum(result),
+            "gradients": gradients(parallel.module),
+        },
         "by hand": {"loss": expected.detach(), "gradients": gradients(model)},
         "figures": figures,
     }
@@ -139,7 +142,7 @@ def structures(pool: Pool) -> Found:
 def figures(pool: Pool) -> Found:
     """What a rank knows of the whole model."""
     model = chain()
-    parallel = pool.arrange(model)
+    parallel = pool.wrap_model(model)
     pool.train(parallel, [12])
     expected = by_hand(model, [12])["gradients"].values()
     found: Found = {
@@ -166,7 +169,7 @@ def statistics(pool: Pool) -> tuple[Found, Found]:
         nn.Flatten(), nn.Linear(6, 6), nn.BatchNorm1d(6), nn.Linear(6, 6), nn.BatchNorm1d(6)
     )
     inputs, targets = samples(7)
-    parallel = pool.arrange(model, microbatches=3)
+    parallel = pool.wrap_model(model, microbatches=3)
     parallel.train_batch(inputs, targets, 1.0, objective(), sync=True)
     parallel.evaluate()
     parallel.validate_batch(inputs, targets, objective())
@@ -179,7 +182,7 @@ def checkpointed(pool: Pool, folder: Path) -> tuple[Found, Found]:
     """The weights of all ranks together, and what one process without a pipeline takes back."""
     torch.manual_seed(1)
     model = chain()
-    parallel = pool.arrange(model)
+    parallel = pool.wrap_model(model)
     optimizer = torch.optim.AdamW(parallel.parameters())
     pool.train(parallel, [12])
     optimizer.step()
@@ -194,7 +197,7 @@ def checkpointed(pool: Pool, folder: Path) -> tuple[Found, Found]:
 def failure(pool: Pool) -> Found:
     """This rank's account of it when the last stage fails."""
     layers = [nn.Linear(6, 6) for _ in range(pool.world_size - 1)]
-    parallel = pool.arrange(nn.Sequential(nn.Flatten(), *layers, Failing()))
+    parallel = pool.wrap_model(nn.Sequential(nn.Flatten(), *layers, Failing()))
     recipe = RecipeInfo(name="", path=str(pipeline_models.__file__), builtin=False)
     try:
         parallel.train_batch(*samples(4), 1.0, objective(), sync=True)

@@ -13,7 +13,7 @@ from torch import nn
 from engine.pytorch.defaults import loss
 from engine.pytorch.parallel import Objective, Parallel, Rank
 from engine.pytorch.precision import Precision
-from engine.pytorch.process_group import Alone
+from engine.pytorch.process_group import SingleProcess
 from engine.pytorch.strategies.model_parallel import strategy
 from engine.spec.run_spec import RunSpec
 from tests.recipes import probe_stages, probe_torch
@@ -31,22 +31,22 @@ def model(request: pytest.FixtureRequest) -> nn.Module:
 
 
 @pytest.fixture
-def arrange(model: nn.Module) -> Callable[..., Parallel]:
+def wrap_model(model: nn.Module) -> Callable[..., Parallel]:
     cut = probe_stages.stages if isinstance(model, probe_stages.Network) else None
 
     def arranged(count: int, **options: Any) -> Parallel:
         spec = RunSpec(recipe="", strategy=strategy.name, devices=("cpu:0",) * count, **options)
-        rank = Rank(0, 1, (torch.device("cpu"),) * count, Alone(), spec)
-        return strategy.arrange(copy.deepcopy(model), rank, cut)
+        rank = Rank(0, 1, (torch.device("cpu"),) * count, SingleProcess(), spec)
+        return strategy.wrap_model(copy.deepcopy(model), rank, cut)
 
     return arranged
 
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_it_equals_the_model(
-    model: nn.Module, arrange: Callable[..., Parallel], count: int
+    model: nn.Module, wrap_model: Callable[..., Parallel], count: int
 ) -> None:
-    parallel = arrange(count)
+    parallel = wrap_model(count)
     objective = Objective(loss, probe_torch.metrics, Precision("fp32", "cpu"))
     images, labels = (torch.as_tensor(part[:7]) for part in probe_torch.datasets()[0])
 
@@ -65,8 +65,8 @@ def test_it_equals_the_model(
     assert parallel.count_parameters() == sum(p.numel() for p in model.parameters())
 
 
-def test_every_stage_is_called_in_order(arrange: Callable[..., Parallel]) -> None:
-    parallel = arrange(2)
+def test_every_stage_is_called_in_order(wrap_model: Callable[..., Parallel]) -> None:
+    parallel = wrap_model(2)
     seen: list[str] = []
     for name, module in parallel.module.named_modules():
         if isinstance(module, nn.Linear):
@@ -76,7 +76,7 @@ def test_every_stage_is_called_in_order(arrange: Callable[..., Parallel]) -> Non
 
 
 def test_every_stage_is_compiled(
-    arrange: Callable[..., Parallel], monkeypatch: pytest.MonkeyPatch
+    wrap_model: Callable[..., Parallel], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     called: list[nn.Module] = []
 
@@ -88,7 +88,7 @@ def test_every_stage_is_compiled(
         return call
 
     monkeypatch.setattr(torch, "compile", compiled)
-    parallel = arrange(2, compile=True)
+    parallel = wrap_model(2, compile=True)
     parallel.outputs(torch.randn(2, 8, 8))  # type: ignore[attr-defined]
     assert len(called) == 2
     assert not any("_orig_mod" in name for name in parallel.module.state_dict())

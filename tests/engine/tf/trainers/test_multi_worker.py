@@ -41,7 +41,7 @@ def run_id() -> Iterator[str]:
         wait_for(started, is_training)
         yield started
     finally:
-        if not client.look(started).state.is_over:
+        if not client.get_run(started).state.is_over:
             client.send(started, Stop(now=True))
             wait_for_end(started)
 
@@ -56,7 +56,7 @@ def run_id() -> Iterator[str]:
 def test_the_worker_that_died_is_named_and_nothing_is_left(
     rank: int, deadly: signal.Signals, said: tuple[str, ...], run_id: str
 ) -> None:
-    info = client.look(run_id)
+    info = client.get_run(run_id)
     ports = [port for pid in info.status.worker_pids for port in listening(pid)]
     assert len(ports) == 2
     os.kill(info.status.worker_pids[rank], deadly)

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from engine.tf.trainers.ps_channel import Joined, Member, Members
+from engine.tf.trainers.ps_channel import CoordinatorChannel, Joined, TaskChannel
 
 
 @pytest.fixture
@@ -18,12 +18,12 @@ def meeting(tmp_path: Path) -> Path:
     return tmp_path / "attempt-1.rendezvous"
 
 
-def meet(meeting: Path) -> tuple[Members, Member, Member]:
+def meet(meeting: Path) -> tuple[CoordinatorChannel, TaskChannel, TaskChannel]:
     """A coordinator and ranks 1 and 2, whichever comes first."""
     with ThreadPoolExecutor(3) as together:
-        first = together.submit(Member, meeting, Joined(1, 5001))
-        second = together.submit(Member, meeting, Joined(2, 5002))
-        coordinator = together.submit(Members, meeting, 2)
+        first = together.submit(TaskChannel, meeting, Joined(1, 5001))
+        second = together.submit(TaskChannel, meeting, Joined(2, 5002))
+        coordinator = together.submit(CoordinatorChannel, meeting, 2)
         return coordinator.result(10), first.result(10), second.result(10)
 
 
@@ -58,9 +58,9 @@ def test_the_end_of_the_coordinator_is_heard(meeting: Path) -> None:
 
 def test_a_stranger_is_not_let_in(meeting: Path) -> None:
     with ThreadPoolExecutor(2) as together:
-        coordinator = together.submit(Members, meeting, 1)
+        coordinator = together.submit(CoordinatorChannel, meeting, 1)
         stranger = call(meeting)
         stranger.send_bytes(b"let me in")
-        member = together.submit(Member, meeting, Joined(1, 5001))
+        member = together.submit(TaskChannel, meeting, Joined(1, 5001))
         coordinator.result(10).tell([7])
         assert member.result(10).hear() == [7]

@@ -31,7 +31,7 @@ from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import replaced_spec, write_spec
 from gui.bridge.settings_history import changes, edits
 from gui.plots.data.run_timeline import MOST_MARKERS as MOST
-from gui.plots.data.run_timeline import MarkerKind, RunCourse
+from gui.plots.data.run_timeline import MarkerKind, RunTimeline
 from gui.plots.data.series import Series
 from gui.plots.data.x_axis import XKind
 from gui.plots.panel.run_plots import PlotGrid
@@ -53,15 +53,15 @@ def stored(events: list[tuple[float, Event]]) -> list[StoredEvent]:
     return [StoredEvent(seq, T + at, event) for seq, (at, event) in enumerate(events)]
 
 
-def course(*events: tuple[float, Event], edits: dict[int, str] | None = None) -> RunCourse:
-    made = RunCourse()
+def timeline(*events: tuple[float, Event], edits: dict[int, str] | None = None) -> RunTimeline:
+    made = RunTimeline()
     made.set_edits(edits or {})
     made.take(stored([*FIRST, *events]))
     return made
 
 
 def test_an_automatic_restart_says_its_number_and_why() -> None:
-    made = course(
+    made = timeline(
         (95, Restarting(KILLED, 1, 3)),
         (95, AttemptStarted(2, 1, 0.0)),
         (96, Rewound(60, "step-60")),
@@ -74,7 +74,7 @@ def test_an_automatic_restart_says_its_number_and_why() -> None:
 
 
 def test_a_restart_without_a_checkpoint_begins_anew_and_takes_the_markers_along() -> None:
-    made = course(
+    made = timeline(
         (95, Restarting(KILLED, 2, 3)),
         (95, AttemptStarted(2, 1, 0.0)),
         (96, Rewound(0, "")),
@@ -86,7 +86,7 @@ def test_a_restart_without_a_checkpoint_begins_anew_and_takes_the_markers_along(
 
 
 def test_a_manual_resume_says_how_long_the_run_was_down() -> None:
-    made = course(
+    made = timeline(
         (95, Restarting(KILLED, 1, 1)),
         (95, AttemptStarted(2, 1, 0.0)),
         (100, RunEnded("failed", "Rank 0 was killed.", KILLED)),
@@ -99,7 +99,7 @@ def test_a_manual_resume_says_how_long_the_run_was_down() -> None:
 
 
 def test_an_edit_is_told_at_the_first_attempt_that_trains_with_it() -> None:
-    made = course(
+    made = timeline(
         (95, RunEnded("stopped", "")),
         (1000, AttemptStarted(2, 2, 0.0)),
         (1001, RunEnded("failed", "No memory.", KILLED)),
@@ -117,7 +117,7 @@ def test_an_edit_is_told_at_the_first_attempt_that_trains_with_it() -> None:
 
 
 def test_an_attempt_that_never_trained_leaves_no_restart() -> None:
-    made = RunCourse()
+    made = RunTimeline()
     events = [
         (0, AttemptStarted(1, 1, 0.0)),
         (1, RunEnded("failed", "No memory.", KILLED)),
@@ -129,7 +129,7 @@ def test_an_attempt_that_never_trained_leaves_no_restart() -> None:
 
 
 def test_trouble_alarms_and_lost_checkpoints_are_marked_while_they_last() -> None:
-    made = course(
+    made = timeline(
         (70, Trouble("hang", "No step for 10 minutes.", True)),
         (80, Trouble("hang", "Steps come again.", False)),
         (81, Alarm("cpu", "hot", "Too hot.", True)),
@@ -200,7 +200,7 @@ def test_no_line_crosses_the_time_in_which_the_run_was_down(grid: PlotGrid) -> N
 def test_decimated_lines_have_that_gap_too_at_any_zoom() -> None:
     steps = np.arange(100_000.0)
     times = T + steps + np.where(steps >= 70_001, 9e5, 0.0)
-    made = RunCourse()
+    made = RunTimeline()
     made.take(
         stored(
             [
@@ -269,20 +269,20 @@ def red(image: QImage) -> int:
 
 
 def test_checkpoints_without_end_are_thinned_and_edits_stay() -> None:
-    course = RunCourse()
-    course.take([StoredEvent(0, T, Alarm("cpu", "hot", "Too hot.", raised=True))])
+    timeline = RunTimeline()
+    timeline.take([StoredEvent(0, T, Alarm("cpu", "hot", "Too hot.", raised=True))])
     saved = [StoredEvent(n, T + n, CheckpointSaved("c", n, 1, 1, 0.1)) for n in range(3 * MOST)]
-    course.take(saved)
-    assert len(course.markers) <= MOST
-    kinds = [marker.kind for marker in course.markers]
+    timeline.take(saved)
+    assert len(timeline.markers) <= MOST
+    kinds = [marker.kind for marker in timeline.markers]
     assert kinds.count(MarkerKind.ALARM) == 1
-    assert course.markers[-1].step == 3 * MOST - 1
-    assert course.markers[1].step < 100
+    assert timeline.markers[-1].step == 3 * MOST - 1
+    assert timeline.markers[1].step < 100
 
 
 def test_epochs_end_at_whole_numbers_after_a_change_of_the_batch_size() -> None:
     """10 of 23 batches of the second epoch are done when it goes on with 9 larger ones of 15."""
-    made = RunCourse()
+    made = RunTimeline()
     events: list[tuple[float, Event]] = [
         (0, AttemptStarted(1, 1, 1.0)),
         (5, TrainingStarted(0, 23, 4, 1, 1, 92)),

@@ -21,7 +21,7 @@ from engine.messages.events import (
     WorkerStarted,
 )
 from engine.runs.store_reader import StoredEvent
-from gui.plots.data.run_timeline import MarkerKind, RunCourse
+from gui.plots.data.run_timeline import MarkerKind, RunTimeline
 from gui.plots.data.x_axis import XKind, hours
 from gui.plots.plot import time_ticks
 from gui.plots.plot.axes import Axis
@@ -29,8 +29,8 @@ from gui.plots.plot.axes import Axis
 T = 1_700_000_000.0
 
 
-def course(*events: tuple[float, Event]) -> RunCourse:
-    made = RunCourse()
+def timeline(*events: tuple[float, Event]) -> RunTimeline:
+    made = RunTimeline()
     made.take(StoredEvent(seq, T + at, event) for seq, (at, event) in enumerate(events))
     return made
 
@@ -39,12 +39,14 @@ def started(step: int, per_epoch: int = 100) -> TrainingStarted:
     return TrainingStarted(step, per_epoch, 10, 1, parameters=1)
 
 
-def places(course: RunCourse, kind: XKind, steps: list[float], times: list[float]) -> list[float]:
-    found = course.scale(kind).x(np.array(steps), T + np.array(times))
+def places(
+    timeline: RunTimeline, kind: XKind, steps: list[float], times: list[float]
+) -> list[float]:
+    found = timeline.scale(kind).x(np.array(steps), T + np.array(times))
     return [float(place) for place in found]
 
 
-RESUMED = course(
+RESUMED = timeline(
     (0, AttemptStarted(1, 1, 0.0)),
     (5, started(0)),
     (65, CheckpointSaved("checkpoints/step60", 60, 1, 1, 0.1)),
@@ -63,7 +65,7 @@ def test_time_of_training_leaves_out_what_lies_between_two_attempts() -> None:
 
 
 def test_a_run_that_was_cut_off_is_down_from_its_last_sign_of_life() -> None:
-    cut = course(
+    cut = timeline(
         (0, AttemptStarted(1, 1, 0.0)),
         (5, started(0)),
         (65, CheckpointSaved("step60", 60, 1, 1, 0.1)),
@@ -82,14 +84,14 @@ def test_epochs_go_on_where_their_length_changes() -> None:
 
 
 def test_without_a_start_points_have_no_place_in_epochs_or_time() -> None:
-    empty = course()
+    empty = timeline()
     assert places(empty, XKind.STEP, [7], [0]) == [7]
     assert all(map(math.isnan, places(empty, XKind.EPOCH, [7], [0])))
     assert all(map(math.isnan, places(empty, XKind.RELATIVE, [7], [0])))
 
 
 def test_what_happened_becomes_markers_and_lost_checkpoints_lose_theirs() -> None:
-    made = course(
+    made = timeline(
         (0, AttemptStarted(1, 1, 0.0)),
         (5, started(0)),
         (10, Alarm("gpu", "hot", "GPU 0 is too hot.", True)),

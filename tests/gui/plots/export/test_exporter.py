@@ -22,7 +22,7 @@ from gui.plots.export.exporter import PlotExport
 from gui.plots.panel.run_plots import PlotGrid
 from gui.plots.plot.curve_plot import CurvePlot
 from gui.plots.plot.menu import PlotAction
-from gui.plots_controller import PlotDesk
+from gui.plots_controller import PlotsController
 from gui.style.theme import DARK
 from tests.gui.points import points_of
 
@@ -177,7 +177,7 @@ def test_the_comparison_is_connected_and_fitted_while_it_is_seen(
     grid, compared = PlotGrid(DARK), ComparisonPlots(DARK)
     for widget in (grid, compared):
         qtbot.addWidget(widget)
-    desk = PlotDesk(grid, compared, StoreReader(), background)
+    desk = PlotsController(grid, compared, StoreReader(), background)
     compared.export_wanted.emit(PlotAction.COPY_CSV, None, "train/loss", {"7": "#7"})
     assert asked == [(PlotAction.COPY_CSV, None, "train/loss", {"7": "#7"})]
     fitted: list[str] = []

@@ -62,14 +62,14 @@ def test_a_curve_of_blocks_is_smoothed_like_its_points(
         series = Series()
         series.set_smoothing(0.999)
         series.extend(np.arange(1.0, first + 1), values[:first])
-        series.extend(curve.step, curve.value, curve.time, curve.rough)
+        series.extend(curve.step, curve.value, curve.time, curve.statistics)
         xs, smoothed = series.smoothed_view(-np.inf, np.inf, len(series))
         ends = np.append(xs[1:] != xs[:-1], True)  # the later one of two at a step
         late = ends & (xs > 10_000)
         steps = xs[late].astype(int)
         nearest = by_hand[np.minimum(steps + 14, COUNT - 1)]
         assert np.abs(smoothed[late] - nearest).max() < 0.05
-        assert curve.rough is not None
+        assert curve.statistics is not None
         assert np.abs(curve.value - 1).mean() > 0.7, "the extremes themselves are far from it"
 
 

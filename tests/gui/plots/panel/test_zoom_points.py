@@ -20,7 +20,7 @@ from gui.bridge.store_reader import StoreReader
 from gui.compare.comparison_plots import ComparisonPlots
 from gui.plots.data.x_axis import XKind
 from gui.plots.panel.run_plots import PlotGrid
-from gui.plots_controller import PlotDesk
+from gui.plots_controller import PlotsController
 from gui.style.theme import DARK
 from tests.gui.plots.conftest import paint
 from tests.gui.points import points_of
@@ -51,11 +51,11 @@ def background() -> Iterator[Background]:
 def test_a_window_of_a_series_is_exact_or_keeps_its_spikes(long_run: Any) -> None:
     with RunReader(long_run.folder) as reader:
         exact = reader.window("train/loss", 100, 200)
-        assert exact.rough is None
+        assert exact.statistics is None
         assert list(exact.step) == list(range(99, 202))
         assert list(exact.value) == list(exact.step)
         blocks = reader.window("train/loss", 20_001, 50_000, most=1000)
-        assert blocks.rough is not None
+        assert blocks.statistics is not None
         assert len(blocks.step) <= 1100
         assert blocks.step[0] <= 20_000
         assert blocks.step[-1] >= 50_001
@@ -73,7 +73,7 @@ def test_zooming_in_fetches_every_point_in_the_background(
     qtbot.addWidget(grid)
     qtbot.addWidget(compared)
     grid.bar.slider.setValue(0)
-    desk = PlotDesk(grid, compared, reader, background)
+    desk = PlotsController(grid, compared, reader, background)
     grid.resize(1000, 700)
     grid.show()
     desk.watch(long_run.id)

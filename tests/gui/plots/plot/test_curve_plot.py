@@ -72,8 +72,8 @@ def test_no_dot_is_left_out_after_a_zoom(plot: CurvePlot) -> None:
     plot.refresh()
     plot.grab()
     for item in dots:
-        sight = item.viewRect().left() + item.pos().x()
-        assert sight == pytest.approx(in_sight(plot)[0]), "elsewhere it leaves points out"
+        viewport = item.viewRect().left() + item.pos().x()
+        assert viewport == pytest.approx(in_sight(plot)[0]), "elsewhere it leaves points out"
     assert dots
 
 

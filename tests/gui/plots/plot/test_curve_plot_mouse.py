@@ -70,8 +70,8 @@ def test_it_follows_until_the_wheel_moves_the_view(plot: CurvePlot, qtbot: QtBot
     assert y0 < 0
     assert 99 < y1 < 110
     told: list[bool] = []
-    plot.sight.followed.connect(told.append)
-    with qtbot.waitSignal(plot.sight.zoomed) as zoomed:
+    plot.viewport.followed.connect(told.append)
+    with qtbot.waitSignal(plot.viewport.zoomed) as zoomed:
         wheel(plot, place_of(plot, 50, 50), Qt.KeyboardModifier.ControlModifier)
     assert told == [False]
     assert zoomed.args == list(in_sight(plot)[:2])
@@ -81,7 +81,7 @@ def test_it_follows_until_the_wheel_moves_the_view(plot: CurvePlot, qtbot: QtBot
     plot.add_points("train", points_of(STEPS + 200, STEPS))
     plot.refresh()
     assert in_sight(plot) == held
-    plot.sight.set_follow(True)
+    plot.viewport.set_follow(True)
     plot.refresh()
     assert in_sight(plot)[1] > 299
 
@@ -100,11 +100,11 @@ def test_a_drag_zooms_and_a_double_click_shows_everything(plot: CurvePlot, qtbot
     plot.refresh()
     everything = in_sight(plot)
     QApplication.processEvents()
-    with qtbot.waitSignal(plot.sight.followed):
+    with qtbot.waitSignal(plot.viewport.followed):
         drag(plot, place_of(plot, 20, 80), place_of(plot, 60, 30))
     plot.refresh()
     assert in_sight(plot) == pytest.approx((20, 60, 30, 80), abs=2)
-    with qtbot.waitSignal(plot.sight.fitted):
+    with qtbot.waitSignal(plot.viewport.fitted):
         double_click(plot, place_of(plot, 40, 50))
     plot.refresh()
     assert in_sight(plot) == pytest.approx(everything)
