@@ -148,18 +148,19 @@ def watch(folder: Path, start: Callable[[], subprocess.Popen[bytes]]) -> tuple[F
     the first point on, and MiB more at the end."""
     from PySide6.QtWidgets import QApplication
 
-    from gui import app as gui
+    from gui.app import AppController
     from gui.style.theme import ThemeController
+    from gui.window.application import application
 
-    app = QApplication.instance() or gui.window.application(["floods"])
-    assert isinstance(app, QApplication)
-    app = gui.AppController(ThemeController(app))
+    qt_app = QApplication.instance() or application(["floods"])
+    assert isinstance(qt_app, QApplication)
+    app = AppController(ThemeController(qt_app))
     app.window.resize(1600, 1000)
     app.window.show()
     app.open(folder.name)
     frames = Frames([], [])
     for _ in range(60):
-        app.processEvents()
+        qt_app.processEvents()
     before = psutil.Process().memory_info().rss
     points: list[object] = []
     app.reader.curve.connect(lambda *_: points.append(None))
@@ -168,7 +169,7 @@ def watch(folder: Path, start: Callable[[], subprocess.Popen[bytes]]) -> tuple[F
         if not points:
             frames = Frames([], [])
         wall, cpu = time.perf_counter(), time.thread_time()
-        app.processEvents()
+        qt_app.processEvents()
         frames.wall.append(1000 * (time.perf_counter() - wall))
         frames.cpu.append(1000 * (time.thread_time() - cpu))
         time.sleep(max(0.0, FRAME - frames.wall[-1] / 1000))

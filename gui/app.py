@@ -62,12 +62,12 @@ def run(argv: Sequence[str]) -> int:
             file=sys.stderr,
         )
         return NO_DISPLAY
-    app = application(argv)
+    qt_app = application(argv)
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C in the terminal; the runs go on
-    deck = AppController(look.ThemeController(app))
-    app.aboutToQuit.connect(deck.shut_down)
-    deck.window.show()
-    return app.exec()
+    app = AppController(look.ThemeController(qt_app))
+    qt_app.aboutToQuit.connect(app.shut_down)
+    app.window.show()
+    return qt_app.exec()
 
 
 class AppController(QObject):

@@ -42,7 +42,7 @@ class RunController(QObject):
     """Id of a run that now has a supervisor: newly started or resumed."""
 
     problems = Signal(list)
-    """list[engine.spec.run_spec.Problem]: why a run could not be started."""
+    """list[engine.spec.validation.Problem]: why a run could not be started."""
 
     resume_refused = Signal(str, str)
     """Id of a run, and the sentences why it cannot go on."""

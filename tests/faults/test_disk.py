@@ -44,7 +44,9 @@ def small_disk(traindeck_home: Path) -> Iterator[Path]:
     command = [mount or "", "-t", "tmpfs", "-o", "size=64m,mode=700", "tmpfs", str(traindeck_home)]
     done = subprocess.run(command, capture_output=True, check=False) if mount else None
     if done is None or done.returncode:
-        pytest.skip("a disk of its own can be mounted by root only; see test_ledger for a limit")
+        pytest.skip(
+            "a disk of its own can be mounted by root only; see test_buffered_store for a limit"
+        )
     yield traindeck_home / "filler"
     subprocess.run(["umount", "--lazy", str(traindeck_home)], check=True)
 

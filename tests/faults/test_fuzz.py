@@ -30,7 +30,7 @@ from engine.runs.store_reader import RunReader
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import FILE_NAME as SPEC
 from engine.spec.spec_file import UnreadableSpec, read_spec
-from engine.supervisor.message_validation import is_sound
+from engine.supervisor.message_validation import is_valid
 from tests.support.events import EXAMPLES, losses
 from tests.support.nonsense import TEXT, any_of, few, mutated, some
 from tests.support.runs import is_training, spec, wait_for, wait_for_end, wait_until_gone
@@ -72,7 +72,7 @@ def test_whatever_a_worker_says_is_recorded_or_ignored(
     tmp_path: Path, said: WorkerEvent | Alive, rank: int
 ) -> None:
     sent = msgspec.msgpack.decode(msgspec.msgpack.encode(said), type=WorkerEvent | Alive)
-    if not is_sound(sent, rank, 2) or isinstance(sent, Alive):
+    if not is_valid(sent, rank, 2) or isinstance(sent, Alive):
         return
     with closing(RunStore(tmp_path)) as store:
         store.append(AttemptStarted(1, 1, 1.0), 1.0)
@@ -85,8 +85,8 @@ def test_whatever_a_worker_says_is_recorded_or_ignored(
 
 @pytest.mark.parametrize("event", [e for e in EXAMPLES if not isinstance(e, WorkerEvent)])
 def test_what_only_a_supervisor_says_is_not_taken_from_a_worker(event: Event) -> None:
-    assert not is_sound(event, 0, 1)
-    assert not is_sound(Hello(0), 0, 1)
+    assert not is_valid(event, 0, 1)
+    assert not is_valid(Hello(0), 0, 1)
 
 
 @pytest.fixture

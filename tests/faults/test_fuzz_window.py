@@ -17,7 +17,7 @@ from engine.spec.catalog import BUILTIN_RECIPES
 from engine.spec.field_info import Setting
 from engine.spec.recipe_file import RecipeInfo, read_recipe
 from engine.spec.run_spec import RunSpec
-from engine.supervisor.message_validation import is_sound
+from engine.supervisor.message_validation import is_valid
 from gui.log.event_text import event_text
 from gui.run_form.run_form import RunForm
 from gui.run_view.run_controls import RunControls
@@ -98,7 +98,7 @@ def test_the_window_shows_whatever_workers_say(
 ) -> None:
     status = RunStatus(state=RunState.STARTING)
     for event in said:
-        if is_sound(event, getattr(event, "rank", 0), 2**63):
+        if is_valid(event, getattr(event, "rank", 0), 2**63):
             status = fold(status, event, 1.0)
             if not isinstance(event, Metrics):
                 event_text(event)

@@ -33,23 +33,23 @@ from pathlib import Path
 from engine.spec.run_spec import RunSpec
 from engine.runs.store import RunStore
 from engine.supervisor.inbox import Inbox
-from engine.supervisor.buffered_store import Ledger
-from engine.supervisor.queue_admission import Turnstile
+from engine.supervisor.buffered_store import BufferedStore
+from engine.supervisor.queue_admission import QueueAdmission
 
 folder = Path(sys.argv[1])
 store, devices = RunStore(folder), tuple(sys.argv[2:])
 spec = RunSpec(recipe="digits", strategy="torch/single", devices=devices, queue="always")
-turnstile = Turnstile(folder, spec)
+admission = QueueAdmission(folder, spec)
 print("ready", flush=True)
 sys.stdin.readline()
-turnstile.draw()
+admission.draw()
 print("drawn", flush=True)
 sys.stdin.readline()
-turnstile.wait(Ledger(folder, store), Inbox())
+admission.wait(BufferedStore(folder, store), Inbox())
 print(time.monotonic(), flush=True)
 time.sleep(0.03)  # its work
 print(time.monotonic(), flush=True)
-turnstile.leave()
+admission.leave()
 """
 
 

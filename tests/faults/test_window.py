@@ -39,15 +39,16 @@ import os, sys
 from PySide6.QtCore import QTimer
 from engine import client
 from engine.runs.run_state import RunState
-from gui import app as gui
+from gui.app import AppController
 from gui.style.theme import ThemeController
-app = gui.window.application(["traindeck"])
-deck = gui.AppController(ThemeController(app))
-app.aboutToQuit.connect(deck.shut_down)
-deck.window.show()
-deck.form.load(client.RunSpec(**{spec!r}))
-deck.form.start()
-app.exec()
+from gui.window.application import application
+qt_app = application(["traindeck"])
+app = AppController(ThemeController(qt_app))
+qt_app.aboutToQuit.connect(app.shut_down)
+app.window.show()
+app.form.load(client.RunSpec(**{spec!r}))
+app.form.start()
+qt_app.exec()
 """
 """A window whose owner has filled in the form and clicked Start."""
 

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from html import unescape
 
-from gui.qt_app import AppController
 from PySide6.QtCore import QCoreApplication, QEventLoop
 from PySide6.QtWidgets import QApplication, QWidget
 
 from engine.messages.heartbeat import Heartbeat
+from gui.app import AppController
 from gui.style.theme import ThemeController
 from tools.screenshots.fake_telemetry import PlayedTelemetry
 from tools.screenshots.pictures import State

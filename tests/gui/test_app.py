@@ -65,20 +65,22 @@ def test_the_window_imports_no_framework_and_touches_no_gpu(tmp_path: Path) -> N
     program = """
 import sys
 from pathlib import Path
-from gui import app, theme
+from gui.app import AppController
+from gui.style.theme import ThemeController
+from gui.window.application import application
 from tests.support import device_states
-application = app.application(["x"])
-deck = app.AppController(theme.ThemeController(application))
-deck.window.show()
+qt_app = application(["x"])
+app = AppController(ThemeController(qt_app))
+app.window.show()
 for snapshot in device_states.last_minutes(3):
-    deck.telemetry.snapshot.emit(snapshot)
-deck.devices.open_detail(device_states.BUSY)
-application.processEvents()
+    app.telemetry.snapshot.emit(snapshot)
+app.devices.open_detail(device_states.BUSY)
+qt_app.processEvents()
 frameworks = {"torch", "tensorflow", "keras"} & set(sys.modules)
 assert not frameworks, frameworks
 maps = Path("/proc/self/maps")
 assert not maps.exists() or "libcuda" not in maps.read_text()
-deck.shut_down()
+app.shut_down()
 print("clean")
 """
     environment = os.environ | {"TRAINDECK_HOME": str(tmp_path), "QT_QPA_PLATFORM": "offscreen"}

@@ -17,12 +17,12 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 
-from gui.qt_app import AppController
 from PySide6.QtCore import QCoreApplication, QEvent, QEventLoop
 from PySide6.QtWidgets import QApplication
 
 from engine.messages.heartbeat import BEAT_SECONDS, Heartbeat
 from engine.system import paths
+from gui.app import AppController
 from gui.bridge.background import MOST_AT_ONCE
 from gui.style.theme import ThemeController
 from gui.window.application import application

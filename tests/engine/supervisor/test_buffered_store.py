@@ -15,8 +15,7 @@ from engine.messages.events import Paused, Progress
 from engine.runs.run_state import RunState
 from engine.runs.store import FILE_NAME, RunStore
 from engine.runs.store_reader import RunReader
-from engine.supervisor import buffered_store as ledger_module
-from engine.supervisor import disk_reserve
+from engine.supervisor import buffered_store, disk_reserve
 from engine.supervisor.buffered_store import BufferedStore
 from tests.support.events import losses
 
@@ -29,7 +28,7 @@ def store(tmp_path: Path) -> Iterator[RunStore]:
 
 @pytest.fixture
 def buffer(store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BufferedStore:
-    monkeypatch.setattr(ledger_module, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(buffered_store, "RETRY_SECONDS", 0.0)
     return BufferedStore(tmp_path, store)
 
 
@@ -113,7 +112,7 @@ def test_a_file_that_may_not_grow_loses_no_point(buffer: BufferedStore, tmp_path
 def test_the_oldest_points_go_when_there_are_too_many(
     buffer: BufferedStore, store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ledger_module, "MOST_POINTS", 4)
+    monkeypatch.setattr(buffered_store, "MOST_POINTS", 4)
     read_only(store, True)
     for step in range(1, 4):
         buffer.append(losses([float(step)] * 2, first_step=2 * step - 1), 1.0)

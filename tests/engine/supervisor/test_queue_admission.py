@@ -23,8 +23,7 @@ from engine.runs.run_state import RunStatus
 from engine.runs.store import RunStore
 from engine.runs.store_reader import RunReader
 from engine.spec.run_spec import RunSpec
-from engine.supervisor import buffered_store as ledger_module
-from engine.supervisor import queue_admission as turnstile_module
+from engine.supervisor import buffered_store, queue_admission
 from engine.supervisor.buffered_store import BufferedStore
 from engine.supervisor.inbox import Inbox, Interrupted
 from engine.supervisor.queue_admission import QueueAdmission
@@ -41,7 +40,7 @@ FREED = RunStatus(freed_devices=True)
 def one_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     device = DeviceSnapshot(id=GPU, kind="gpu", label="0", name="G")
     snapshot = Snapshot(time=0.0, devices=(device,))
-    monkeypatch.setattr(turnstile_module, "snapshot_once", lambda: snapshot)
+    monkeypatch.setattr(queue_admission, "snapshot_once", lambda: snapshot)
 
 
 @pytest.fixture
@@ -120,7 +119,7 @@ def test_a_disk_that_takes_nothing_while_it_waits_loses_no_word(
     folder: Path, store: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Read-only for as long as it is queued; with room again all of it is there, in order."""
-    monkeypatch.setattr(ledger_module, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(buffered_store, "RETRY_SECONDS", 0.0)
     device_queue.enter(OTHER)
     buffer = BufferedStore(folder, store)
     admission = QueueAdmission(folder, SPEC)

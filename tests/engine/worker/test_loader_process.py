@@ -16,11 +16,11 @@ from engine.worker import environment
 
 HELPER = """
 import sys
-from engine.worker import helper
+from engine.worker import loader_process
 def work():
     print("at work", flush=True)
     sys.stdin.read()
-helper.begin()
+loader_process.begin()
 work()
 """
 
