@@ -44,7 +44,7 @@ def loaded_by(code: str) -> set[str]:
     "code",
     [
         "import engine.client",
-        "from engine.spec import catalog; assert catalog.strategies() and catalog.builtin_recipes()",
+        "from engine.spec import catalog as c; assert c.strategies() and c.builtin_recipes()",
         "import engine.supervisor.supervisor, engine.supervisor.__main__",
         "import engine.worker.__main__",
         "import engine.telemetry.helper.__main__",
