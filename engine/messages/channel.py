@@ -24,6 +24,7 @@ import msgspec
 
 from engine.messages.commands import Command
 from engine.messages.events import Event
+from engine.system.atomic_file import write_atomically
 
 CONTROL_FILE = "control.json"
 LONGEST_HANDSHAKE = 10.0
@@ -150,17 +151,8 @@ class Server:
         self._acceptor.join(LONGEST_HANDSHAKE)
 
     def _write_control_file(self) -> None:
-        temporary = self._control_file.with_suffix(".tmp")
-        temporary.unlink(missing_ok=True)
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            control = {
-                "address": self._listener.address,
-                "key": self._key.hex(),
-                "pid": os.getpid(),
-            }
-            json.dump(control, file)
-        temporary.replace(self._control_file)
+        control = {"address": self._listener.address, "key": self._key.hex(), "pid": os.getpid()}
+        write_atomically(self._control_file, json.dumps(control), mode=0o600)
 
     def _accept(self) -> None:
         while not self._closing.is_set():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 import re
 import shutil
 import time
@@ -13,6 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
+
+from engine.system.atomic_file import sync_to_disk, write_atomically
 
 FOLDER = "checkpoints"
 MANIFEST = "manifest.json"
@@ -152,11 +153,11 @@ def publish(
     )
     (folder / MANIFEST).write_bytes(_encoded(manifest))
     for path in folder.rglob("*"):
-        _sync(path)
-    _sync(folder)
+        sync_to_disk(path)
+    sync_to_disk(folder)
     final = final_folder(run_folder, position.step)
     folder.rename(final)
-    _sync(final.parent)
+    sync_to_disk(final.parent)
     return CheckpointInfo(final, manifest)
 
 
@@ -261,12 +262,8 @@ def set_aside_after(run_folder: Path, step: int, attempt: int) -> None:
 
 
 def _rewrite(folder: Path, manifest: Manifest) -> CheckpointInfo:
-    """Put another manifest in place of the one in `folder`: at any moment one of both is there."""
-    aside = folder / (MANIFEST + _TEMPORARY)
-    aside.write_bytes(_encoded(manifest))
-    _sync(aside)
-    aside.replace(folder / MANIFEST)
-    _sync(folder)
+    """Replace the manifest in `folder`."""
+    write_atomically(folder / MANIFEST, _encoded(manifest), sync=True)
     return CheckpointInfo(folder, manifest)
 
 
@@ -287,14 +284,3 @@ def _record(path: Path) -> FileRecord:
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256")
     return FileRecord(path.stat().st_size, digest.hexdigest())
-
-
-def _sync(path: Path) -> None:
-    """Have a file, or (where the system can) a folder's entries, on disk."""
-    if path.is_dir() and os.name != "posix":
-        return
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

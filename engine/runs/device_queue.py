@@ -23,6 +23,7 @@ from engine.spec.device_names import is_logical_cpu
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import UnreadableSpec, read_spec
 from engine.system import paths
+from engine.system.atomic_file import write_atomically
 from engine.system.process import is_alive
 
 FILE_NAME = "queue.json"
@@ -244,9 +245,7 @@ def _changing() -> Iterator[list[Ticket]]:
     with FileLock(file.with_suffix(".lock"), mode=0o600).acquire(timeout=LOCK_SECONDS):
         line = [ticket for ticket in _read(file) if ticket.lives]
         yield line
-        temporary = file.with_suffix(".tmp")
-        temporary.write_bytes(msgspec.json.format(msgspec.json.encode(line)))
-        temporary.replace(file)
+        write_atomically(file, msgspec.json.format(msgspec.json.encode(line)))
 
 
 def _ordinal(number: int) -> str:

@@ -5,15 +5,15 @@ A file of its own, because `spec.toml` and `run.sqlite` belong to the supervisor
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 import tomli_w
+
+from engine.system.atomic_file import write_atomically
 
 FILE_NAME = "notes.toml"
 DAMAGED_NAME = "notes.damaged.toml"
@@ -60,17 +60,7 @@ def write_notes(folder: Path, notes: RunNotes) -> None:
     except UnreadableNotes:
         path.replace(folder / DAMAGED_NAME)
     said = {name: value for name, value in msgspec.to_builtins(notes).items() if value}
-    # A name of its own, because two windows may write at once; the last one wins.
-    handle, aside = tempfile.mkstemp(dir=folder, prefix=f"{FILE_NAME}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(tomli_w.dumps(said, multiline_strings=True))
-            file.flush()
-            os.fsync(file.fileno())
-        Path(aside).replace(path)
-    except BaseException:
-        Path(aside).unlink(missing_ok=True)
-        raise
+    write_atomically(path, tomli_w.dumps(said, multiline_strings=True), mode=0o600, sync=True)
 
 
 def tags_of(text: str) -> tuple[str, ...]:

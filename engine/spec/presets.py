@@ -12,6 +12,7 @@ import tomli_w
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import migrate_spec
 from engine.system import paths
+from engine.system.atomic_file import write_atomically
 
 SUFFIX = ".toml"
 LONGEST_NAME = 80
@@ -64,14 +65,7 @@ def save(name: str, spec: RunSpec) -> None:
 
 def write(file: Path, spec: RunSpec) -> None:
     """Write `spec` to `file`, whole or not at all. Raises OSError."""
-    text = tomli_w.dumps({"run": msgspec.to_builtins(spec)})
-    aside = file.with_name(file.name + ".tmp")
-    try:
-        aside.write_text(text, encoding="utf-8")
-        aside.replace(file)
-    except OSError:
-        aside.unlink(missing_ok=True)
-        raise
+    write_atomically(file, tomli_w.dumps({"run": msgspec.to_builtins(spec)}))
 
 
 def read(file: Path) -> RunSpec:

@@ -16,6 +16,7 @@ import tomli_w
 
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
+from engine.system.atomic_file import write_atomically
 from engine.system.process import run_and_read
 
 FILE_NAME = "spec.toml"
@@ -29,7 +30,7 @@ class UnreadableSpec(Exception):
 def write_spec(folder: Path, spec: RunSpec, recipe: RecipeInfo) -> None:
     """Write `spec.toml`, and keep a copy of the recipe beside it. Raises OSError."""
     document = {"run": msgspec.to_builtins(spec), "environment": _environment(recipe)}
-    _write(folder, document)
+    write_atomically(folder / FILE_NAME, tomli_w.dumps(document))
     shutil.copyfile(recipe.path, folder / "recipe.py")
 
 
@@ -45,7 +46,7 @@ def replaced_spec(folder: Path, spec: RunSpec, attempt: int) -> Iterator[None]:
     document = _read(folder) | {"run": msgspec.to_builtins(spec)}
     shutil.copyfile(path, before)
     try:
-        _write(folder, document)
+        write_atomically(path, tomli_w.dumps(document))
         yield
     except BaseException:
         take_back(folder, attempt)
@@ -93,13 +94,6 @@ def migrate_spec(run: Any) -> Any:
 
 def _before(folder: Path, attempt: int) -> Path:
     return folder / f"spec.before-{attempt}.toml"
-
-
-def _write(folder: Path, document: dict[str, Any]) -> None:
-    """At any moment the old one or the new one is there, whole."""
-    aside = folder / f"{FILE_NAME}.tmp"
-    aside.write_text(tomli_w.dumps(document), encoding="utf-8")
-    aside.replace(folder / FILE_NAME)
 
 
 def _read(folder: Path) -> dict[str, Any]:

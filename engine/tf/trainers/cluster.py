@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psutil
 
+from engine.system.atomic_file import write_atomically
 from engine.training.errors import TrainingFailed
 from engine.worker import environment
 
@@ -45,7 +46,7 @@ def joined(rank: int, world_size: int) -> Iterator[None]:
         return
     with _kept_port() as port:
         own = _note(rendezvous, rank)
-        _write(own, str(port))
+        write_atomically(own, str(port))
         addresses = [f"{THIS_MACHINE}:{port}" for port in _ports(rendezvous, world_size)]
         os.environ["TF_CONFIG"] = json.dumps(
             {"cluster": {JOB: addresses}, "task": {"type": JOB, "index": rank}}
@@ -63,7 +64,7 @@ def part(rank: int, world_size: int) -> None:
     """
     rendezvous = os.environ.get(environment.RENDEZVOUS)
     if rendezvous:
-        _write(_goodbye(rendezvous, rank), "")
+        write_atomically(_goodbye(rendezvous, rank), "")
         while not all(_goodbye(rendezvous, other).exists() for other in range(world_size)):
             time.sleep(_LOOK_SECONDS)
 
@@ -120,10 +121,3 @@ def _note(rendezvous: str, rank: int) -> Path:
 
 def _goodbye(rendezvous: str, rank: int) -> Path:
     return Path(f"{rendezvous}.left{rank}")
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file that is complete as soon as it is there."""
-    temporary = Path(f"{path}.tmp")
-    temporary.write_text(text)
-    temporary.replace(path)

@@ -4,7 +4,6 @@ hear what the coordinator decides."""
 from __future__ import annotations
 
 import json
-import os
 import secrets
 import time
 from multiprocessing.connection import Client, Connection, Listener
@@ -12,6 +11,8 @@ from multiprocessing.context import AuthenticationError
 from pathlib import Path
 
 import msgspec
+
+from engine.system.atomic_file import write_atomically
 
 _LOOK_SECONDS = 0.05
 
@@ -35,7 +36,8 @@ class CoordinatorChannel:
 
         key = secrets.token_bytes(32)
         with Listener(("127.0.0.1", 0), backlog=count, authkey=key) as listener:
-            _write_private(meeting, {"address": listener.address, "key": key.hex()})
+            contact = {"address": listener.address, "key": key.hex()}
+            write_atomically(meeting, json.dumps(contact), mode=0o600)
             while len(self._lines) < count:
                 try:
                     line = listener.accept()
@@ -82,13 +84,3 @@ class TaskChannel:
                 self._line.recv_bytes()
         except (EOFError, OSError):
             return
-
-
-def _write_private(path: Path, content: dict[str, object]) -> None:
-    """Write a file for the owner's eyes that is complete as soon as it is there."""
-    temporary = path.with_suffix(".tmp")
-    temporary.unlink(missing_ok=True)
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        json.dump(content, file)
-    temporary.replace(path)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from engine.runs.store_reader import RunReader
+from engine.system.atomic_file import write_atomically
 
 _LINES = 10_000
 """Lines that are made at once."""
@@ -74,14 +75,7 @@ def text(document: Document) -> str:
 def write(document: Document, file: Path) -> int:
     """Write `file` at once or not at all; returns the number of points. Raises OSError and
     sqlite3.Error."""
-    unfinished = file.with_name(f".{file.name}.unfinished")
-    try:
-        with unfinished.open("w", encoding="utf-8", newline="") as out:
-            for piece in _pieces(document):
-                out.write(piece)
-        unfinished.replace(file)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    write_atomically(file, _pieces(document))
     return document.points()
 
 
