@@ -31,7 +31,7 @@ from engine.runs.run_info import (
 )
 from engine.runs.run_state import RunState
 from engine.spec import catalog
-from engine.spec.device_names import is_logical_cpu
+from engine.spec.device_names import all_on_cpu
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import replaced_spec, write_spec
 from engine.spec.validation import Problem, problems
@@ -102,7 +102,7 @@ def check(spec: RunSpec) -> list[Problem]:
         strategy = catalog.strategy(spec.strategy, recipe)
     except catalog.UnknownName as error:
         return [Problem("strategy", str(error))]
-    known = () if all(is_logical_cpu(device) for device in spec.devices) else gpu_uuids()
+    known = () if all_on_cpu(spec.devices) else gpu_uuids()
     return problems(spec, recipe, strategy, known)
 
 

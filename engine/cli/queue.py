@@ -9,7 +9,7 @@ from engine.cli.output import Exit, Refused, out, print_json
 from engine.client import NoSuchRun
 from engine.runs import device_queue
 from engine.runs.device_queue import CannotMove, Ticket
-from engine.spec.device_names import is_logical_cpu
+from engine.spec.device_names import all_on_cpu
 from engine.telemetry.probe import snapshot_once
 
 
@@ -22,7 +22,7 @@ def show(*, json: bool) -> Exit:
     if not line:
         out().print("No run is active: nobody waits.")
         return Exit.DONE
-    gpus = any(not is_logical_cpu(device) for ticket in line for device in ticket.devices)
+    gpus = not all(all_on_cpu(ticket.devices) for ticket in line)
     names = snapshot_once().spoken_names() if gpus else {}
     table = Table("run", "devices", "place", box=None, pad_edge=False, header_style="bold")
     for ticket in line:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from engine.spec.device_names import is_logical_cpu
+from engine.spec.device_names import all_on_cpu
 from engine.spec.run_spec import RunSpec
 from engine.spec.strategy import Strategy, WorkerPlan, one_process, one_process_per_device
 
@@ -102,7 +102,7 @@ class ProcessPerDevice(TorchStrategy):
         return one_process_per_device(devices)
 
     def refusal(self, field: str, spec: RunSpec) -> str:
-        on_cpu = all(is_logical_cpu(device) for device in spec.devices)
+        on_cpu = all_on_cpu(spec.devices)
         if field == "backend" and spec.backend == "nccl":
             if on_cpu:
                 return "nccl connects NVIDIA GPUs: on CPUs choose gloo or auto."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 _LOGICAL_CPU = re.compile(r"cpu:(0|[1-9]\d{0,2})")
 MOST_LOGICAL_CPUS = 64
@@ -12,6 +13,11 @@ def is_logical_cpu(device: str) -> bool:
     """Whether `device` names a logical CPU device (`cpu:0` ... `cpu:63`)."""
     match = _LOGICAL_CPU.fullmatch(device)
     return match is not None and int(match[1]) < MOST_LOGICAL_CPUS
+
+
+def all_on_cpu(devices: Iterable[str]) -> bool:
+    """Whether all of `devices` are logical CPU devices; True when there are none."""
+    return all(map(is_logical_cpu, devices))
 
 
 def is_slice(device: str) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
-from engine.spec.device_names import is_logical_cpu
+from engine.spec.device_names import all_on_cpu
 
 if TYPE_CHECKING:
     from engine.spec.recipe_file import RecipeInfo
@@ -98,7 +98,7 @@ class Strategy(ABC):
 
         It may depend on the rest of `spec`, and on the value: some values may do.
         """
-        on_cpu = all(is_logical_cpu(device) for device in spec.devices)
+        on_cpu = all_on_cpu(spec.devices)
         match field:
             case _ if field in self.refusals:
                 return self.refusals[field]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.messages.commands import Command, Pause, Resume, Stop
 from engine.runs.run_state import RunState, RunStatus
-from engine.spec.device_names import is_logical_cpu
+from engine.spec.device_names import all_on_cpu
 from engine.spec.run_spec import RunSpec
 from engine.spec.strategy import Strategy
 
@@ -37,7 +37,7 @@ def refusal(
 
 def _why_no_pause(command: Pause, status: RunStatus, spec: RunSpec, strategy: Strategy) -> str:
     if command.free_devices:
-        if all(is_logical_cpu(device) for device in spec.devices):
+        if all_on_cpu(spec.devices):
             return "CPU devices have no memory of their own to free: pause the run without that."
         if not strategy.can_free_devices:
             return (

@@ -14,7 +14,7 @@ from engine.messages.events import CommandReceived, CommandRefused, Event, Notic
 from engine.runs import device_queue
 from engine.runs.device_queue import Ticket
 from engine.runs.run_state import RunStatus
-from engine.spec.device_names import is_logical_cpu
+from engine.spec.device_names import all_on_cpu
 from engine.spec.run_spec import RunSpec
 from engine.supervisor.buffered_store import BufferedStore
 from engine.supervisor.inbox import Inbox, Interrupted, Received
@@ -136,7 +136,7 @@ def _answer(buffer: BufferedStore, channel: Channel, command: Command) -> bool:
 
 def _device_names(ticket: Ticket) -> Mapping[str, str]:
     """What people call the GPUs of `ticket`; asks the driver, which may take seconds."""
-    if all(is_logical_cpu(device) for device in ticket.wants_alone):
+    if all_on_cpu(ticket.wants_alone):
         return {}
     return snapshot_once().spoken_names()
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import keras
 import tensorflow as tf
 
-from engine.spec.device_names import is_logical_cpu
+from engine.spec.device_names import all_on_cpu, is_logical_cpu
 from engine.spec.run_spec import RunSpec
 from engine.system.process import resident_bytes, trim_heap
 
@@ -24,7 +24,7 @@ def configure(devices: Sequence[str], memory_limit_mib: int = 0) -> list[str]:
     ordinal. Raises RuntimeError with a sentence when TensorFlow does not see a GPU: it would fall
     back to the CPU in silence, or wait for ever.
     """
-    if all(map(is_logical_cpu, devices)):
+    if all_on_cpu(devices):
         (cpu,) = tf.config.list_physical_devices("CPU")
         logical = [tf.config.LogicalDeviceConfiguration() for _ in devices]
         tf.config.set_logical_device_configuration(cpu, logical)

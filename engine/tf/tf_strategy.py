@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from engine.spec.device_names import is_logical_cpu
+from engine.spec.device_names import all_on_cpu
 from engine.spec.strategy import Strategy, WorkerPlan, one_process
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class TfStrategy(Strategy):
         return one_process(devices)
 
     def refusal(self, field: str, spec: RunSpec) -> str:
-        on_cpu = all(is_logical_cpu(device) for device in spec.devices)
+        on_cpu = all_on_cpu(spec.devices)
         match field:
             case "memory_limit_mib" if on_cpu:
                 return "It limits the memory of GPUs: on a CPU leave this at 0."

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from engine.client import RunInfo
 from engine.runs.best_metrics import BestFigure, less_is_better
-from engine.spec.device_names import is_logical_cpu
+from engine.spec.device_names import all_on_cpu, is_logical_cpu
 from engine.spec.run_spec import FIELDS
 from gui.run_list.filter_sort import duration
 from gui.style import formatting
@@ -157,7 +157,7 @@ def _epochs(info: RunInfo) -> str:
 
 def _devices(info: RunInfo, labels: Mapping[str, str]) -> str:
     devices = info.spec.devices
-    if all(is_logical_cpu(device) for device in devices):
+    if all_on_cpu(devices):
         if len(devices) == 1:
             return translate("Differences", "1 CPU worker")
         return translate("Differences", "{count} CPU workers").format(count=len(devices))

@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
 from engine.client import RunInfo
 from engine.runs.run_state import RunState
 from engine.spec import catalog
-from engine.spec.device_names import is_logical_cpu
+from engine.spec.device_names import all_on_cpu
 from engine.spec.run_spec import RunSpec
 from gui.bridge.liveness import Silence
 from gui.run_view.headline import RunHeadline
@@ -216,7 +216,7 @@ class RunControls(QFrame):
 
 def _why_not_free(spec: RunSpec) -> str:
     """Why a pause of this run cannot free its devices, in a sentence; empty when it can."""
-    if all(is_logical_cpu(device) for device in spec.devices):
+    if all_on_cpu(spec.devices):
         return translate("RunControls", "This run trains on the CPU: there is no GPU to free.")
     try:
         can_free = catalog.strategy(spec.strategy).can_free_devices

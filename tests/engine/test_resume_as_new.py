@@ -109,7 +109,7 @@ def test_a_new_run_that_cannot_start_leaves_no_folder(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("engine.spec.spec_file._write", full)
+        patch.setattr("engine.spec.spec_file.write_atomically", full)
         with pytest.raises(CannotStart, match=r"cannot be written: .*No space left"):
             client.resume_as_new("1")
         with pytest.raises(CannotStart, match=r"cannot be written: .*No space left"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engine.pytorch.torch_strategy import Cut, ProcessPerDevice
-from engine.spec.device_names import is_logical_cpu
+from engine.spec.device_names import all_on_cpu
 from engine.spec.run_spec import RunSpec
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class FullyShardedDataParallel(ProcessPerDevice):
     )
 
     def refusal(self, field: str, spec: RunSpec) -> str:
-        on_gpu = not all(is_logical_cpu(device) for device in spec.devices)
+        on_gpu = not all_on_cpu(spec.devices)
         if on_gpu and (field, spec.backend) == ("backend", "gloo"):
             return "gloo cannot gather shards on GPUs: choose nccl or auto."
         if on_gpu and field == "workers_per_device":

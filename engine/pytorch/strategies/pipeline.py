@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from engine.pytorch.torch_strategy import Cut, ProcessPerDevice
-from engine.spec.device_names import is_logical_cpu
+from engine.spec.device_names import all_on_cpu
 from engine.spec.run_spec import RunSpec
 from engine.spec.strategy import CutsModel
 
@@ -36,7 +36,7 @@ class Pipeline(CutsModel, ProcessPerDevice):
         return []
 
     def refusal(self, field: str, spec: RunSpec) -> str:
-        on_gpu = not all(is_logical_cpu(device) for device in spec.devices)
+        on_gpu = not all_on_cpu(spec.devices)
         match field:
             case "microbatches":
                 return ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from engine.spec.device_names import is_logical_cpu
+from engine.spec.device_names import all_on_cpu
 from engine.tf.tf_strategy import TfStrategy
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Mirrored(TfStrategy):
         if field != "cross_device":
             return super().refusal(field, spec)
         if spec.cross_device == "nccl":
-            if all(is_logical_cpu(device) for device in spec.devices):
+            if all_on_cpu(spec.devices):
                 return "nccl connects NVIDIA GPUs: on CPUs choose another way, or auto."
             if spec.workers_per_device > 1:
                 return "nccl allows one replica per GPU: choose another way to split a GPU."

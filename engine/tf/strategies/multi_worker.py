@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from engine.spec.device_names import is_logical_cpu
+from engine.spec.device_names import all_on_cpu
 from engine.spec.strategy import WorkerPlan, one_process_per_device
 from engine.tf.tf_strategy import SILENCE, TfStrategy
 
@@ -34,7 +34,7 @@ class MultiWorker(TfStrategy):
         return one_process_per_device(devices)
 
     def refusal(self, field: str, spec: RunSpec) -> str:
-        on_cpu = all(is_logical_cpu(device) for device in spec.devices)
+        on_cpu = all_on_cpu(spec.devices)
         match field:
             case "workers_per_device" if on_cpu:
                 return ""
