@@ -232,7 +232,7 @@ def _empty_cache(options: argparse.Namespace) -> int:
 
 
 def _record_gpus(options: argparse.Namespace) -> int:
-    from engine.cli.devices import record_gpus
+    from tools.record_gpus import record_gpus
 
     return record_gpus(options.file)
 

@@ -1,8 +1,13 @@
-"""Saves what a machine's NVIDIA driver answers, so that it can be looked at elsewhere."""
+"""Saves what this machine's NVIDIA driver answers, so that it can be replayed on another machine.
+
+`python -m tools.record_gpus FILE`
+"""
 
 from __future__ import annotations
 
 import ctypes
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +18,7 @@ import pynvml
 
 from engine.telemetry.helper.nvml import GpuSample, Nvml
 from engine.telemetry.helper.nvml_rates import field_number
+from engine.telemetry.probe import ROOT, abandon
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -105,6 +111,32 @@ class RecordingDriver:
         self._answers[who, question] = Answer(who, question, code, values)
 
 
+def record_gpus(file: Path, timeout: float = 60.0) -> int:
+    """Record the driver in a process of its own and print what came out; return the exit code.
+
+    A driver that crashes, or that does not answer within `timeout` seconds, ends that process only.
+    """
+    command = [sys.executable, "-m", "tools.record_gpus", str(file.absolute())]
+    recorder = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    try:
+        output, _ = recorder.communicate(timeout=timeout)
+        text = output.decode(errors="replace").strip()
+        if recorder.returncode < 0:
+            text = "The NVIDIA driver took the recording process down."
+    except subprocess.TimeoutExpired:
+        abandon(recorder)
+        text = f"The NVIDIA driver does not answer (asked for {timeout:g} s)."
+    failed = recorder.returncode != 0
+    print(text, file=sys.stderr if failed else sys.stdout)
+    return int(failed)
+
+
 def record(path: Path) -> str:
     """Ask for everything on this machine, save the answers in `path`; returns what to tell people.
 
@@ -154,3 +186,10 @@ def _plain(result: Any) -> tuple[int | str, ...]:
 
 def _process(entry: Any) -> tuple[int, int]:
     return entry.pid, -1 if entry.usedGpuMemory is None else entry.usedGpuMemory
+
+
+if __name__ == "__main__":
+    try:
+        print(record(Path(sys.argv[1])))
+    except OSError as error:
+        sys.exit(f"The recording cannot be written: {error}.")

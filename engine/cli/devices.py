@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Sequence
 from functools import cache
-from pathlib import Path
 
-from engine.cli.output import Exit, Refused
+from engine.cli.output import Refused
 from engine.spec.device_names import is_logical_cpu, is_slice
 from engine.spec.strategy import Strategy
-from engine.telemetry.probe import record, snapshot_once
+from engine.telemetry.probe import snapshot_once
 from engine.telemetry.snapshot import Snapshot
 
 ALL_GPUS = "all-gpus"
 _CPU = re.compile(r"cpu(?::(\d{1,3}))?", re.ASCII)
 _GPU = re.compile(r"(?:gpu|cuda):(\d{1,3})", re.ASCII)
-
-
-def record_gpus(file: Path) -> int:
-    """Save what the NVIDIA driver of this machine answers; the exit code."""
-    done, said = record(file)
-    print(said, file=sys.stdout if done else sys.stderr)
-    return Exit.DONE if done else Exit.FAILED
 
 
 def default_devices() -> tuple[str, ...]:

@@ -33,7 +33,7 @@ def snapshot_once(timeout: float = 10.0) -> Snapshot:
     try:
         output, _ = helper.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
-        _abandon(helper)
+        abandon(helper)
         return _without_gpus(f"The NVIDIA driver does not answer (asked for {timeout:g} s).")
     try:
         return msgspec.json.decode(output, type=Snapshot)
@@ -49,27 +49,7 @@ def gpu_uuids(timeout: float = 10.0) -> tuple[str, ...]:
     return snapshot_once(timeout).gpus_to_choose()
 
 
-def record(file: Path, timeout: float = 60.0) -> tuple[bool, str]:
-    """Have a process of its own save what the driver answers; whether it did, and the sentence."""
-    recorder = subprocess.Popen(
-        [*HELPER, "--record", str(file.absolute())],
-        cwd=ROOT,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
-    try:
-        output, _ = recorder.communicate(timeout=timeout)
-    except subprocess.TimeoutExpired:
-        _abandon(recorder)
-        return False, f"The NVIDIA driver does not answer (asked for {timeout:g} s)."
-    said = output.decode(errors="replace").strip()
-    if recorder.returncode < 0:
-        said = "The NVIDIA driver took the recording process down."
-    return recorder.returncode == 0, said
-
-
-def _abandon(helper: subprocess.Popen[bytes]) -> None:
+def abandon(helper: subprocess.Popen[bytes]) -> None:
     """End the helper, but do not wait for it: inside a wedged driver not even SIGKILL ends it."""
     helper.kill()
     assert helper.stdout is not None

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import psutil
 import pytest
 
-from engine.telemetry import probe
-from engine.telemetry.probe import HELPER, ROOT, snapshot_once
+from engine.telemetry.probe import snapshot_once
 from engine.telemetry.snapshot import Snapshot
 from tests.engine.telemetry.conftest import meet
 from tests.support.fake_nvml import (
@@ -22,13 +22,20 @@ from tests.support.fake_nvml import (
     NOT_SUPPORTED,
     FakeNvml,
 )
-from tools.record_gpus import Recording
+from tools.record_gpus import Recording, record_gpus
+
+Record = Callable[[Path], str]
 
 
-def record(file: Path) -> str:
-    done, said = probe.record(file)
-    assert done, said
-    return said
+@pytest.fixture
+def record(capsys: pytest.CaptureFixture[str]) -> Record:
+    """Record this machine in a file; the sentence that was printed."""
+
+    def recorded(file: Path) -> str:
+        assert record_gpus(file) == 0, capsys.readouterr().err
+        return capsys.readouterr().out.strip()
+
+    return recorded
 
 
 def gpus(snapshot: Snapshot) -> object:
@@ -39,7 +46,7 @@ def gpus(snapshot: Snapshot) -> object:
 
 @pytest.mark.parametrize("old_driver", [False, True])
 def test_a_recorded_machine_gives_the_same_snapshot(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old_driver: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record: Record, old_driver: bool
 ) -> None:
     folders = [tmp_path / "real", tmp_path / "replayed"]
     for folder in folders:
@@ -64,7 +71,9 @@ def test_a_recorded_machine_gives_the_same_snapshot(
     assert gpus(snapshot_once()) == gpus(expected)
 
 
-def test_a_recording_names_no_program_and_no_user(two_gpus: FakeNvml, tmp_path: Path) -> None:
+def test_a_recording_names_no_program_and_no_user(
+    two_gpus: FakeNvml, tmp_path: Path, record: Record
+) -> None:
     name = "a-secret-name"
     secret = [sys.executable, "-c", "input()", name]
     with subprocess.Popen(secret, stdin=subprocess.PIPE) as process:
@@ -80,7 +89,9 @@ def test_a_recording_names_no_program_and_no_user(two_gpus: FakeNvml, tmp_path: 
     assert whos == {"system", "gpu0", "gpu1"}
 
 
-def test_a_machine_without_a_driver_is_a_recording_too(fake_nvml: FakeNvml, tmp_path: Path) -> None:
+def test_a_machine_without_a_driver_is_a_recording_too(
+    fake_nvml: FakeNvml, tmp_path: Path, record: Record
+) -> None:
     fake_nvml.fail("system", "nvmlInit", DRIVER_NOT_LOADED)
     said = record(tmp_path / "machine.json")
     assert said.startswith("The NVIDIA driver is installed, but it is not loaded. The answers ")
@@ -90,9 +101,11 @@ def test_a_machine_without_a_driver_is_a_recording_too(fake_nvml: FakeNvml, tmp_
     assert gpus(snapshot_once()) == gpus(expected)
 
 
-def test_a_file_that_cannot_be_written_is_spoken_of(fake_nvml: FakeNvml, tmp_path: Path) -> None:
-    command = [*HELPER, "--record", str(tmp_path / "nowhere" / "machine.json")]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert result.returncode == 1
-    assert result.stderr.startswith("The recording cannot be written: ")
-    assert "Traceback" not in result.stderr
+def test_a_file_that_cannot_be_written_is_spoken_of(
+    fake_nvml: FakeNvml, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert record_gpus(tmp_path / "nowhere" / "machine.json") == 1
+    told = capsys.readouterr()
+    assert told.err.startswith("The recording cannot be written: ")
+    assert "Traceback" not in told.err
+    assert told.out == ""

@@ -12,13 +12,11 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import msgspec
 
 from engine.telemetry.helper.requests import Requests
 from engine.telemetry.helper.sampler import Sampler
-from tools.record_gpus import record
 
 
 def main() -> None:
@@ -26,20 +24,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m engine.telemetry.helper", description=__doc__)
     parser.add_argument("--once", action="store_true", help="print one snapshot and end")
     parser.add_argument("--interval", type=float, default=1.0, help="seconds between snapshots")
-    parser.add_argument(
-        "--record",
-        type=Path,
-        metavar="FILE",
-        help="save what this machine's driver answers and end",
-    )
     options = parser.parse_args()
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a traceback
-    if options.record:
-        try:
-            print(record(options.record))
-        except OSError as error:
-            sys.exit(f"The recording cannot be written: {error}.")
-    elif options.once:
+    if options.once:
         _print(Sampler().sample())
     else:
         _print_until_nobody_listens(options.interval)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -10,11 +9,10 @@ import pytest
 from engine.cli import devices
 from engine.cli.devices import (
     default_devices,
-    record_gpus,
     resolve_devices,
     why_not_here,
 )
-from engine.cli.output import Exit, Refused
+from engine.cli.output import Refused
 from engine.spec.strategy import Strategy, WorkerPlan
 from engine.telemetry.snapshot import DeviceSnapshot, MigSlice, Snapshot
 
@@ -61,16 +59,6 @@ def test_of_a_divided_gpu_a_slice_is_chosen(monkeypatch: pytest.MonkeyPatch) -> 
     assert resolve_devices("gpu:1") == (SECOND,)
     with pytest.raises(Refused, match=r"gpu:0 \(H100\) is divided into slices .* such as MIG-1"):
         resolve_devices("gpu:0")
-
-
-def test_a_recording_is_made_elsewhere_and_what_it_said_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(devices, "record", lambda file: (file.name == "a", f"About {file.name}."))
-    assert record_gpus(tmp_path / "a") == Exit.DONE
-    assert record_gpus(tmp_path / "b") == Exit.FAILED
-    told = capsys.readouterr()
-    assert (told.out, told.err) == ("About a.\n", "About b.\n")
 
 
 @pytest.mark.usefixtures("two_gpus_and_a_lost_one")

@@ -237,6 +237,7 @@ def test_outside_of_the_recipe_the_framework_room_is_named() -> None:
     ]
     found = standstill(PLANS[0], [frames], RECIPE)
     assert found.text == (
-        "Rank 0 on cpu:0 is in agree (group.py:88), there in all_reduce (distributed.py:3000)."
+        "Rank 0 on cpu:0 is in agree (process_group.py:88), "
+        "there in all_reduce (distributed.py:3000)."
     )
     assert found.where == ""
