@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import sys
-from datetime import datetime
 from enum import IntEnum
 from typing import Any
 
@@ -14,6 +13,7 @@ from rich.console import Console
 
 from engine.client import RunInfo
 from engine.runs.run_state import RunState
+from engine.system import units
 
 _WIDTH_OF_A_PIPE = 200
 """Characters a line where no terminal says how wide it is: nobody wants a cut table in a file."""
@@ -100,25 +100,14 @@ def percent(value: float | None) -> str:
 
 def byte_count(value: int | None) -> str:
     """Such as `30.0 GiB`; a dash where nobody says."""
-    if value is None:
-        return "–"
-    size = float(value)
-    for unit in ("B", "KiB", "MiB"):
-        if abs(size) < 1024:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} GiB"
+    return "–" if value is None else units.byte_size(value)
 
 
 def duration(seconds: float) -> str:
-    """Such as `0:07` or `1:02:03`."""
-    if not math.isfinite(seconds) or seconds < 0:
-        return "–"
-    minutes, second = divmod(round(seconds), 60)
-    hours, minute = divmod(minutes, 60)
-    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
+    """Such as `0:07` or `1:02:03`; a dash where that is not known."""
+    return units.short_duration(seconds) if math.isfinite(seconds) and seconds >= 0 else "–"
 
 
 def moment(seconds: float) -> str:
-    """A time of this machine's clock, given in seconds since the epoch."""
-    return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M:%S") if seconds else "–"
+    """The local date and time of `seconds` since the epoch; a dash for 0."""
+    return units.date_and_time(seconds) if seconds else "–"

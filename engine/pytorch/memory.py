@@ -13,6 +13,7 @@ from torch import nn
 from torch.distributed.fsdp import FSDPModule
 
 from engine.system.process import resident_bytes, trim_heap
+from engine.system.units import gib
 from engine.training.errors import TrainingFailed
 
 _ASKED = re.compile(r"[Tt]ried to allocate ([\d.]+) ?(bytes|KiB|MiB|GiB)?")
@@ -67,11 +68,11 @@ def explain(text: str, name: str, use: Use | None, batch: int, accumulation: int
     asked = float(found[1]) * _UNITS[found[2] or "bytes"] if found else 0.0
     parts = [f"{name} is out of memory"]
     if asked:
-        parts.append(f"{_gib(asked)} were asked for")
+        parts.append(f"{gib(asked, 2)} were asked for")
     if use:
         parts.append(
-            f"{_gib(use.free)} of {_gib(use.total)} are free; this training holds "
-            f"{_gib(use.reserved)}, everything else {_gib(use.others)}"
+            f"{gib(use.free, 2)} of {gib(use.total, 2)} are free; this training holds "
+            f"{gib(use.reserved, 2)}, everything else {gib(use.others, 2)}"
         )
     said = ": ".join([parts[0], ", ".join(parts[1:])]) if parts[1:] else parts[0]
     return (
@@ -141,7 +142,3 @@ class HostOffload:
             tensor.data = tensor.data.to(home)
         if isinstance(self._module, FSDPModule):
             self._module.to(self._device)
-
-
-def _gib(size: float) -> str:
-    return f"{size / 2**30:.2f} GiB"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from engine.system.units import gib
 from engine.telemetry.snapshot import DeviceSnapshot
 
 _HARDWARE = ("hardware thermal", "hardware power brake")
 """Beginnings of the throttle reasons that a person should look into; the others are daily life."""
-
-_GIB = 2**30
 
 
 def who(device: DeviceSnapshot) -> str:
@@ -68,7 +67,7 @@ def memory_full(device: DeviceSnapshot) -> str:
     """Of a device without room."""
     part, total = memory_part(device) or 0.0, device.memory_total or 0
     return (
-        f"{memory_of(device)} is {100 * part:.0f} % full, of {total / _GIB:.1f} GiB: the next "
+        f"{memory_of(device)} is {100 * part:.0f} % full, of {gib(total)}: the next "
         "request may fail. Use a smaller batch, or end other programs there."
     )
 

@@ -10,6 +10,7 @@ from engine.client import RunInfo
 from engine.runs.best_metrics import BestFigure, less_is_better
 from engine.spec.device_names import all_on_cpu, is_logical_cpu
 from engine.spec.run_spec import FIELDS
+from engine.system import units
 from gui.run_list.filter_sort import duration
 from gui.style import formatting
 from gui.style.state_style import state_name
@@ -62,7 +63,7 @@ def figure_rows(
         _texts(
             translate("Differences", "Duration"),
             infos,
-            lambda info: formatting.duration(duration(info)),
+            lambda info: units.steady_duration(duration(info)),
         ),
         _numbers(
             translate("Differences", "Samples/s"),

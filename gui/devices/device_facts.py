@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from engine.system import units
 from engine.telemetry.alarm_text import hardware_reasons
 from engine.telemetry.snapshot import DeviceSnapshot
 from gui.devices import device_text as words
-from gui.style import formatting
 from gui.style.translation import translate
 
 
@@ -129,5 +129,5 @@ def _rates(device: DeviceSnapshot, caption: str, sent: str, received: str) -> Fa
     values = [words.known(getattr(device, name)) for name in (sent, received)]
     if values == [None, None]:
         return _fact(device, caption, sent, words.UNKNOWN)
-    texts = [words.UNKNOWN if each is None else f"{formatting.size(each)}/s" for each in values]
+    texts = [words.UNKNOWN if each is None else f"{units.byte_size(each)}/s" for each in values]
     return Fact(caption, " / ".join(texts))

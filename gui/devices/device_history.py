@@ -9,6 +9,7 @@ from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen, QPolygonF
 from PySide6.QtWidgets import QComboBox, QGridLayout, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
+from engine.system.units import GIB
 from engine.telemetry.history import Array, DeviceHistory, Field
 from engine.telemetry.snapshot import Snapshot
 from gui.style.theme import theme_of
@@ -36,7 +37,7 @@ class _Figure(NamedTuple):
 def _figures() -> tuple[_Figure, ...]:
     return (
         _Figure("utilisation", translate("Devices", "Utilisation"), "%", top=100.0),
-        _Figure("memory_used", translate("Devices", "Memory"), "GiB", 1 / 2**30),
+        _Figure("memory_used", translate("Devices", "Memory"), "GiB", 1 / GIB),
         _Figure("temperature", translate("Devices", "Temperature"), "°C"),
         _Figure("power", translate("Devices", "Power"), "W"),
         _Figure("clock", translate("Devices", "Clock"), "MHz"),

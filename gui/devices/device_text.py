@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-import time
 
+from engine.system import units
+from engine.system.units import GIB
 from engine.telemetry.alarm_text import hardware_reasons
 from engine.telemetry.memory_attribution import MemoryUse, RunUse, described
 from engine.telemetry.snapshot import DeviceSnapshot, GpuProcess, MigSlice
@@ -13,8 +14,6 @@ from gui.style.translation import translate
 UNKNOWN = "n/a"
 NEAR_SLOWDOWN = 5.0
 """Degrees Celsius below the slowdown threshold from which on a GPU counts as hot."""
-
-GIB = 2**30
 
 
 def known(value: float | None) -> float | None:
@@ -29,7 +28,7 @@ def figure(value: float | None, unit: str) -> str:
 
 def gib(value: float | None) -> str:
     """`40.0 GiB`, or `n/a`."""
-    return UNKNOWN if known(value) is None else f"{(value or 0) / GIB:.1f} GiB"
+    return UNKNOWN if known(value) is None else units.gib(value or 0)
 
 
 def of_total(used: float | None, total: float | None, unit: str = "GiB") -> str:
@@ -48,7 +47,7 @@ def clock(seconds: float | None) -> str:
     if known(seconds) is None:
         return ""
     try:
-        return time.strftime("%H:%M:%S", time.localtime(seconds))
+        return units.time_of_day(seconds or 0)
     except (OverflowError, ValueError, OSError):
         return ""  # no calendar has that day
 

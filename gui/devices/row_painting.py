@@ -8,6 +8,7 @@ from typing import NamedTuple
 from PySide6.QtCore import QRect, QRectF
 from PySide6.QtGui import QColor
 
+from engine.system.units import GIB
 from engine.telemetry.memory_attribution import MemoryUse
 from engine.telemetry.snapshot import DeviceSnapshot, MigSlice
 from gui.devices import device_text as words
@@ -165,4 +166,4 @@ def _part(percent: float | None) -> float | None:
 
 
 def _short(bytes: float | None) -> str:
-    return words.UNKNOWN if words.known(bytes) is None else f"{(bytes or 0) / words.GIB:.1f} G"
+    return words.UNKNOWN if words.known(bytes) is None else f"{(bytes or 0) / GIB:.1f} G"

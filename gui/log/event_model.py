@@ -17,8 +17,8 @@ from PySide6.QtGui import QColor, QGuiApplication
 
 from engine.messages.events import Event
 from engine.runs.store_reader import StoredEvent
+from engine.system import units
 from gui.log.event_text import Level, event_name, event_text
-from gui.style import formatting
 from gui.style.device_labels import speak
 from gui.style.theme import theme_of
 from gui.style.translation import translate
@@ -93,7 +93,7 @@ class EventModel(QAbstractTableModel):
         if role == Qt.ItemDataRole.DisplayRole:
             return row.cells[column]
         if role == Qt.ItemDataRole.ToolTipRole:
-            return formatting.moment(row.time) if column == 0 else row.cells[column]
+            return units.date_and_time(row.time) if column == 0 else row.cells[column]
         if role == Qt.ItemDataRole.TextAlignmentRole and column in _NUMBERS:
             return _RIGHT
         if role == Qt.ItemDataRole.ForegroundRole and column == _LEVEL_COLUMN:
@@ -206,7 +206,7 @@ def _row(stored: StoredEvent) -> _Row:
     said = event_text(stored.event)
     rank = str(said.rank) if said.rank >= 0 else ""
     cells = (
-        formatting.clock(stored.time),
+        units.time_of_day(stored.time, milliseconds=True),
         event_name(stored.event),
         _step(stored.event),
         rank,

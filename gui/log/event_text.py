@@ -34,6 +34,7 @@ from engine.messages.events import (
     WorkerReady,
     WorkerStarted,
 )
+from engine.system import units
 from engine.telemetry.alarms import AlarmKind
 from gui.style import formatting
 from gui.style.translation import translate
@@ -110,13 +111,13 @@ def event_text(event: Event) -> EventText:
                 "Checkpoint of step {step} (epochs done: {epoch}) saved as {name} "
                 "({size}, {seconds:.2f} s).",
             )
-            name, size = Path(path).name, formatting.size(bytes)
+            name, size = Path(path).name, units.byte_size(bytes)
             return _info(text.format(step=step, epoch=epoch, name=name, size=size, seconds=seconds))
         case CheckpointFailed(text=text):
             return EventText(Level.ERROR, text)
         case CacheEmptied(rank, device, freed):
             text = translate("Events", "Cache of {device} emptied: {size} given back.")
-            return _info(text.format(device=device, size=formatting.size(freed)), rank)
+            return _info(text.format(device=device, size=units.byte_size(freed)), rank)
         case Paused(step, freed_devices):
             text = translate("Events", "Paused after step {step}.")
             if freed_devices:

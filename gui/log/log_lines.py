@@ -6,8 +6,8 @@ import re
 from typing import NamedTuple
 
 from engine.runs.store_reader import StoredEvent
+from engine.system import units
 from gui.log.event_text import Level, event_text
-from gui.style import formatting
 
 OUTPUT = "OUT"
 _NO_TIME = " " * len("14:02:11.093")
@@ -43,7 +43,9 @@ def output_line(rank: int, text: str) -> Line:
 def event_line(stored: StoredEvent) -> Line:
     """An event in words."""
     said = event_text(stored.event)
-    line = _line(formatting.clock(stored.time), said.level, said.rank, said.text)
+    line = _line(
+        units.time_of_day(stored.time, milliseconds=True), said.level, said.rank, said.text
+    )
     return line._replace(is_event=True)
 
 

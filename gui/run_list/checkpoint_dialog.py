@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
 )
 
 from engine.runs.checkpoint_files import CheckpointInfo
+from engine.system import units
 from gui.style import formatting
 
 _SIZE = (620, 320)
@@ -98,8 +99,8 @@ def _facts(info: CheckpointInfo) -> list[str]:
         f"{manifest.position.step:,}",
         str(manifest.position.epoch),
         ", ".join(manifest.kinds) or "–",
-        formatting.day(manifest.saved),
-        formatting.size(manifest.bytes),
+        units.date_or_time(manifest.saved),
+        units.byte_size(manifest.bytes),
     ]
 
 

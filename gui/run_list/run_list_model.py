@@ -14,6 +14,7 @@ from PySide6.QtCore import (
 
 from engine.client import RunInfo, UnreadableRun
 from engine.runs.best_metrics import primary_metric
+from engine.system import units
 from gui.bridge.liveness import HEARD, Silence
 from gui.run_view.progress_text import silence_text
 from gui.style import formatting
@@ -139,7 +140,7 @@ def detail(run: ListedRun, silence: Silence = HEARD) -> str:
         parts.append(f"{formatting.metric_name(name)} {formatting.metric(name, metrics[name])}")
     if run.state.is_over and run.status.updated:
         # Of another day, the day alone: there is little room, and the tip has the rest.
-        parts.append(formatting.day(run.status.updated).split()[0])
+        parts.append(units.date_or_time(run.status.updated).split()[0])
     return " · ".join(parts)
 
 
@@ -150,7 +151,9 @@ def tip(run: ListedRun) -> str:
     lines = [run.title, run.reason or state_sentence(run.state)]
     if run.state.is_over and run.status.updated:
         lines.append(
-            translate("RunModel", "Ended {when}.").format(when=formatting.day(run.status.updated))
+            translate("RunModel", "Ended {when}.").format(
+                when=units.date_or_time(run.status.updated)
+            )
         )
     if run.notes.tags:
         text = translate("RunModel", "Tags: {tags}")

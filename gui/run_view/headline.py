@@ -11,9 +11,9 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QSizePolicy, QV
 
 from engine.client import RunInfo
 from engine.runs.run_state import RunState, RunStatus
+from engine.system import units
 from gui.bridge.liveness import HEARD, Silence
 from gui.run_view.progress_text import progress_text, silence_text, time_left
-from gui.style import formatting
 from gui.style.state_style import dot, ring, state_colour, state_words
 from gui.style.theme import Theme
 from gui.widgets.elided_label import ElidedLabel
@@ -122,7 +122,7 @@ class RunHeadline(QWidget):
         status, parts = info.status, []
         if status.started and info.state is not RunState.QUEUED:
             end = status.updated if info.state.is_over else time.time()
-            parts.append(formatting.duration(status.seconds(end)))
+            parts.append(units.steady_duration(status.seconds(end)))
         if left := time_left(info):
             parts.append(left)
         return parts

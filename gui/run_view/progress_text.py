@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from engine.client import RunInfo
 from engine.runs.run_state import RunState, RunStatus
+from engine.system import units
 from gui.bridge.liveness import Silence
-from gui.style import formatting
 from gui.style.state_style import state_name
 from gui.style.translation import translate
 
@@ -31,16 +31,16 @@ def time_left(info: RunInfo) -> str:
     if seconds <= 0:
         return ""
     if info.state is RunState.RUNNING:
-        return translate("Progress", "ETA {time}").format(time=formatting.duration(seconds))
+        return translate("Progress", "ETA {time}").format(time=units.steady_duration(seconds))
     if info.state is RunState.PAUSED:
-        return translate("Progress", "{time} to go").format(time=formatting.duration(seconds))
+        return translate("Progress", "{time} to go").format(time=units.steady_duration(seconds))
     return ""
 
 
 def silence_text(silence: Silence) -> str:
     """`⚠ no word for 12 s`, of the workers alone `⚠ no step for 12 s`: what is shown is so old."""
     seconds = silence.seconds
-    age = formatting.duration(seconds) if seconds >= 60 else f"{seconds:.0f} s"
+    age = units.steady_duration(seconds) if seconds >= 60 else f"{seconds:.0f} s"
     text = translate("Progress", "⚠ no word for {age}")
     if silence.workers_only:
         text = translate("Progress", "⚠ no step for {age}")

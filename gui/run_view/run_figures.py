@@ -12,6 +12,7 @@ from engine.client import RunInfo
 from engine.messages.events import EpochEnded, Rewound, TrainingStarted
 from engine.runs.best_metrics import less_is_better, primary_metric
 from engine.runs.store_reader import StoredEvent, StoredPoints
+from engine.system import units
 from gui.plots.data.series_style import spoken
 from gui.style import formatting
 from gui.style.translation import QT_TRANSLATE_NOOP
@@ -125,7 +126,7 @@ class RunFigures(QObject):
             top = max(self._memory, key=lambda name: self._memory[name])
             device = top.split("/")[1]
             note = self._labels.get(device, device)
-            self.figure.emit("memory", formatting.size(self._memory[top]), note, "")
+            self.figure.emit("memory", units.byte_size(self._memory[top]), note, "")
 
     def _drop_old_loss(self) -> None:
         """Keep the last two epochs: the trend needs no more."""

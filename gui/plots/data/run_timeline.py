@@ -25,7 +25,8 @@ from engine.messages.events import (
     WorkerStarted,
 )
 from engine.runs.store_reader import StoredEvent
-from gui.plots.data.x_axis import Polyline, XKind, XScale, hours
+from engine.system.units import duration
+from gui.plots.data.x_axis import Polyline, XKind, XScale
 from gui.style.translation import translate
 
 MOST_MARKERS = 2000
@@ -158,7 +159,7 @@ class RunTimeline:
         ]
 
     def _return(self, step: int, down: float) -> str:
-        words = {"attempt": self._attempt, "step": f"{step:,}", "down": hours(down)}
+        words = {"attempt": self._attempt, "step": f"{step:,}", "down": duration(down)}
         if self._restarting is None:
             text = translate(
                 "RunCourse", "Resumed at step {step} after {down} (attempt {attempt})."
@@ -184,7 +185,7 @@ class RunTimeline:
                 step=f"{step:,}"
             )
         text = translate("RunCourse", "Went on after a pause of {length} at step {step}")
-        return text.format(length=hours(now - self._paused), step=f"{step:,}")
+        return text.format(length=duration(now - self._paused), step=f"{step:,}")
 
     def _mark(self, kind: MarkerKind, step: float, now: float, text: str) -> None:
         self.markers.append(Marker(kind, step, now, text))

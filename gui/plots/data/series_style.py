@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from engine.runs.best_metrics import less_is_better
+from engine.system.units import GIB
 from gui.style import formatting
 from gui.style.translation import QT_TRANSLATE_NOOP, translate
 
 THROUGHPUT = "train/samples_per_second"
-_GIB = 2.0**30
 
 
 class PlotKind(NamedTuple):
@@ -125,20 +125,20 @@ _RANK_ROUTES = {
     "compute_share": SeriesStyle(STEP_TIME, QT_TRANSLATE_NOOP("Plots", "compute"), 1, 100.0),
     "communication_share": SeriesStyle(STEP_TIME, QT_TRANSLATE_NOOP("Plots", "comm."), 2, 100.0),
     "memory_allocated": SeriesStyle(
-        WORKER_MEMORY, QT_TRANSLATE_NOOP("Plots", "alloc."), 0, 1 / _GIB, smooth=False
+        WORKER_MEMORY, QT_TRANSLATE_NOOP("Plots", "alloc."), 0, 1 / GIB, smooth=False
     ),
     "memory_reserved": SeriesStyle(
-        WORKER_MEMORY, QT_TRANSLATE_NOOP("Plots", "reserved"), 1, 1 / _GIB, smooth=False
+        WORKER_MEMORY, QT_TRANSLATE_NOOP("Plots", "reserved"), 1, 1 / GIB, smooth=False
     ),
     "memory_resident": SeriesStyle(
-        WORKER_MEMORY, QT_TRANSLATE_NOOP("Plots", "resident"), 2, 1 / _GIB, smooth=False
+        WORKER_MEMORY, QT_TRANSLATE_NOOP("Plots", "resident"), 2, 1 / GIB, smooth=False
     ),
 }
 _TRAIN, _VAL = QT_TRANSLATE_NOOP("Plots", "train"), QT_TRANSLATE_NOOP("Plots", "val")
 _COLOURS_PER_RANK = 3
 _DEVICE_ROUTES = {
     "utilisation": SeriesStyle(DEVICE_UTILISATION, ""),
-    "memory": SeriesStyle(DEVICE_MEMORY, "", factor=1 / _GIB, smooth=False),
+    "memory": SeriesStyle(DEVICE_MEMORY, "", factor=1 / GIB, smooth=False),
     "temperature": SeriesStyle(DEVICE_TEMPERATURE, "", smooth=False),
     "power": SeriesStyle(DEVICE_POWER, ""),
 }

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 import numpy.typing as npt
 
+from engine.system.units import date_and_time, duration
 from gui.plots.data.growing_pyramid import Array
 from gui.style.translation import translate
 
@@ -103,18 +103,11 @@ class XScale:
             case XKind.EPOCH:
                 parts = (translate("XScale", "epoch {epoch:.2f}").format(epoch=x), steps)
             case XKind.RELATIVE:
-                parts = (hours(x), steps)
+                parts = (duration(x), steps)
             case XKind.WALL:
-                parts = (time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(x)), steps)
+                parts = (date_and_time(x), steps)
         return " · ".join(part for part in parts if part)
 
 
 def _step(step: float) -> str:
     return translate("XScale", "step {step:,.0f}").format(step=step)
-
-
-def hours(seconds: float) -> str:
-    """`0:12:41`, `26:03:00`; below zero with a minus."""
-    whole = round(abs(seconds))
-    text = f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
-    return f"−{text}" if seconds < 0 and whole else text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 
-from gui.plots.data.x_axis import hours
+from engine.system import units
 
 _DAY = 86_400.0
 _SPACINGS = (
@@ -38,7 +38,7 @@ def duration(seconds: float, every: float) -> str:
         return f"{seconds:.3g} s"
     if every >= _DAY:
         return f"{seconds / _DAY:.0f} d"
-    return hours(seconds)
+    return units.duration(seconds)
 
 
 def clock(seconds: float, every: float) -> str:

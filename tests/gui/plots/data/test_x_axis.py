@@ -22,7 +22,7 @@ from engine.messages.events import (
 )
 from engine.runs.store_reader import StoredEvent
 from gui.plots.data.run_timeline import MarkerKind, RunTimeline
-from gui.plots.data.x_axis import XKind, hours
+from gui.plots.data.x_axis import XKind
 from gui.plots.plot import time_ticks
 from gui.plots.plot.axes import Axis
 
@@ -123,9 +123,6 @@ def test_places_are_said_with_their_step() -> None:
 
 
 def test_durations() -> None:
-    assert hours(59.6) == "0:01:00"
-    assert hours(-61) == "−0:01:01"
-    assert hours(100 * 3600) == "100:00:00"
     assert time_ticks.duration(0.25, 0.05) == "0.25 s"
     assert time_ticks.duration(3 * 86_400, 86_400) == "3 d"
 

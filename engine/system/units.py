@@ -1,0 +1,70 @@
+"""Byte sizes, durations and times as text: the one place with the rules, for every front end."""
+
+from __future__ import annotations
+
+import time
+
+GIB = 2**30
+_PREFIXES = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def byte_size(size: float) -> str:
+    """Return `44.8 MiB` or `512 B`: always a binary unit, the largest that leaves at least 1."""
+    value = float(size)
+    for unit in _PREFIXES[:-1]:
+        if abs(value) < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} {_PREFIXES[-1]}"
+
+
+def gib(size: float, digits: int = 1) -> str:
+    """Return `40.0 GiB`, for sizes that are compared with each other, so in one unit."""
+    return f"{size / GIB:.{digits}f} GiB"
+
+
+def duration(seconds: float) -> str:
+    """Return `0:12:41` or `26:03:00`; below zero with a minus sign."""
+    hours, minutes, rest = _parts(abs(seconds))
+    sign = "−" if seconds < 0 and (hours or minutes or rest) else ""
+    return f"{sign}{hours}:{minutes:02}:{rest:02}"
+
+
+def short_duration(seconds: float) -> str:
+    """Return `0:07` or `1:02:03`: hours only where there are some."""
+    hours, minutes, rest = _parts(max(0.0, seconds))
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def steady_duration(seconds: float) -> str:
+    """Return `00:12:41` or `2 d 01:02:03`: a text that keeps its width while it counts."""
+    hours, minutes, rest = _parts(max(0.0, seconds))
+    days, hours = divmod(hours, 24)
+    text = f"{hours:02}:{minutes:02}:{rest:02}"
+    return f"{days} d {text}" if days else text
+
+
+def time_of_day(moment: float, *, milliseconds: bool = False) -> str:
+    """Return the local time such as `14:02:11` or `14:02:11.093`.
+
+    `moment` counts seconds since the epoch, here and in the functions below.
+    """
+    text = time.strftime("%H:%M:%S", time.localtime(moment))
+    return f"{text}.{int(moment % 1 * 1000):03}" if milliseconds else text
+
+
+def date_and_time(moment: float) -> str:
+    """Return the local date and time such as `2026-01-31 14:02:11`."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))
+
+
+def date_or_time(moment: float) -> str:
+    """Return the local date and time to the minute; of a moment today only the time."""
+    then, now = time.localtime(moment), time.localtime()
+    return time.strftime("%H:%M" if then[:3] == now[:3] else "%Y-%m-%d %H:%M", then)
+
+
+def _parts(seconds: float) -> tuple[int, int, int]:
+    """Return hours, minutes and seconds, rounded to the nearest second."""
+    minutes, rest = divmod(round(seconds), 60)
+    return minutes // 60, minutes % 60, rest

@@ -1,0 +1,45 @@
+"""Byte sizes, durations and times as text."""
+
+from __future__ import annotations
+
+import time
+
+from engine.system import units
+
+MOMENT = 1_700_000_000.25
+
+
+def test_sizes_have_the_largest_unit_that_leaves_at_least_one() -> None:
+    texts = [units.byte_size(size) for size in (5, 1023, 1536, 30 << 30, 2 << 40)]
+    assert texts == ["5 B", "1023 B", "1.5 KiB", "30.0 GiB", "2.0 TiB"]
+    assert (units.gib(units.GIB // 4), units.gib(units.GIB // 4, 2)) == ("0.2 GiB", "0.25 GiB")
+
+
+def test_durations() -> None:
+    assert units.duration(59.6) == "0:01:00"
+    assert units.duration(-61) == "−0:01:01"
+    assert units.duration(-0.2) == "0:00:00"
+    assert units.duration(100 * 3600) == "100:00:00"
+    assert [units.short_duration(seconds) for seconds in (7, 59.6, 3723)] == [
+        "0:07",
+        "1:00",
+        "1:02:03",
+    ]
+    assert [units.steady_duration(seconds) for seconds in (-1, 761, 2 * 86_400 + 3723)] == [
+        "00:00:00",
+        "00:12:41",
+        "2 d 01:02:03",
+    ]
+
+
+def test_moments_are_local() -> None:
+    local = time.localtime(MOMENT)
+    assert units.time_of_day(MOMENT) == time.strftime("%H:%M:%S", local)
+    assert units.time_of_day(MOMENT, milliseconds=True) == time.strftime("%H:%M:%S.250", local)
+    assert units.date_and_time(MOMENT) == time.strftime("%Y-%m-%d %H:%M:%S", local)
+    assert units.date_or_time(MOMENT) == time.strftime("%Y-%m-%d %H:%M", local)
+    now = time.time()
+    assert units.date_or_time(now) in (
+        time.strftime("%H:%M", time.localtime(now)),
+        time.strftime("%Y-%m-%d %H:%M", time.localtime(now)),  # midnight has just passed
+    )
