@@ -30,9 +30,6 @@ class Group(Protocol):
     def share_text(self, text: str) -> str:
         """The text of the one rank that has one, on every rank; the others pass an empty one."""
 
-    def barrier(self) -> None:
-        """Wait until all ranks are here."""
-
     def close(self) -> None:
         """Leave the other ranks; called last."""
 
@@ -50,9 +47,6 @@ class SingleProcess:
 
     def share_text(self, text: str) -> str:
         return text
-
-    def barrier(self) -> None:
-        pass
 
     def close(self) -> None:
         pass
@@ -93,9 +87,6 @@ class ProcessGroup:
         length = int(self._largest(torch.tensor([len(letters)])))
         padded = torch.nn.functional.pad(letters, (0, length - len(letters)))
         return bytes(self._largest(padded).tolist()).decode()
-
-    def barrier(self) -> None:
-        distributed.barrier(group=self.cpu)
 
     def close(self) -> None:
         distributed.destroy_process_group()

@@ -181,7 +181,7 @@ class TorchTrainer:
         self._away = memory.HostOffload(self._parallel.module, self._update.optimizer)
         self.empty_cache()
 
-    def take_devices_back(self) -> None:
+    def restore_devices(self) -> None:
         if self._away:
             self._away.bring_back()
             self._away = None
@@ -192,9 +192,6 @@ class TorchTrainer:
 
     def agree(self, word: tuple[int, int]) -> tuple[int, int]:
         return self._rank.group.agree(word)
-
-    def barrier(self) -> None:
-        self._rank.group.barrier()
 
     def close(self) -> None:
         self._train.close()

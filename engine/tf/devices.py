@@ -86,5 +86,5 @@ class StaysOnDevices:
     def free_devices(self) -> None:
         raise RuntimeError("TensorFlow cannot move its variables: the supervisor refuses to ask.")
 
-    def take_devices_back(self) -> None:
+    def restore_devices(self) -> None:
         raise RuntimeError("Nothing was ever moved from the devices.")

@@ -144,9 +144,6 @@ class TfTrainer(StaysOnDevices):
     def agree(self, word: tuple[int, int]) -> tuple[int, int]:
         return word  # one process: there is nobody else
 
-    def barrier(self) -> None:
-        pass  # there is nobody else
-
     def close(self) -> None:
         pass  # there is nobody else
 

@@ -51,7 +51,7 @@ class Trainer(Protocol):
     def free_devices(self) -> None:
         """Move model and optimizer to the host's memory, and give the devices' memory back."""
 
-    def take_devices_back(self) -> None:
+    def restore_devices(self) -> None:
         """Undo `free_devices`."""
 
     def empty_cache(self) -> dict[str, int]:
@@ -62,9 +62,6 @@ class Trainer(Protocol):
 
         A rank that passes something else makes the answer something else than zeros everywhere.
         """
-
-    def barrier(self) -> None:
-        """Wait until all ranks are here."""
 
     def close(self) -> None:
         """Leave the other ranks; called last."""

@@ -102,7 +102,7 @@ class StepBoundary:
 
     def _take_back(self) -> None:
         if self._freed:
-            self._trainer.take_devices_back()
+            self._trainer.restore_devices()
             self._freed = False
 
     def _lead(self, event: WorkerEvent) -> None:

@@ -39,9 +39,6 @@ class SingleProcess:
     def agree(self, word: tuple[int, int]) -> tuple[int, int]:
         return word
 
-    def barrier(self) -> None:
-        pass
-
 
 class Together:
     """What ranks in threads use to meet; one that does not come breaks the barrier."""
@@ -60,9 +57,6 @@ class Together:
         self._barrier.wait()
         return agreed
 
-    def barrier(self) -> None:
-        self._barrier.wait()
-
 
 class CountingTrainer:
     """The loss of a step is one divided by its number; the weights are how many steps it did."""
@@ -79,7 +73,6 @@ class CountingTrainer:
         self.validation: Callable[[int], dict[str, float]] = lambda epoch: {"loss": 0.5}
         self.moves: list[str] = []
         self.agree = peers.agree
-        self.barrier = peers.barrier
         self._rank = rank
         self._validated = 0
         self._is_on_devices = True
@@ -117,7 +110,7 @@ class CountingTrainer:
         self._is_on_devices = False
         self.moves.append("freed")
 
-    def take_devices_back(self) -> None:
+    def restore_devices(self) -> None:
         assert not self._is_on_devices
         self._is_on_devices = True
         self.moves.append("taken back")

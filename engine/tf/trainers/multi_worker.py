@@ -54,11 +54,8 @@ class MultiWorkerTrainer(TfTrainer):
         first, second = self._added_up(tf.constant(word, tf.int64)).numpy().tolist()
         return first, second
 
-    def barrier(self) -> None:
-        self.agree((0, 0))
-
     def close(self) -> None:
-        self.barrier()
+        self.agree((0, 0))  # waits for all ranks
         part(self._session.rank, self._session.world_size)
 
     def _make_scope(self, session: WorkerSession, strategy: TfStrategy) -> Any:

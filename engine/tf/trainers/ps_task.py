@@ -73,9 +73,6 @@ class ParameterServerMember(StaysOnDevices):
         ask, count = self._member.hear()
         return int(ask), int(count)
 
-    def barrier(self) -> None:
-        pass  # nobody waits for a rank that writes nothing
-
     def close(self) -> None:
         self._member.wait_for_the_end()  # the coordinator needs the variables for its last save
 

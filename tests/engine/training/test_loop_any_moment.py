@@ -45,7 +45,7 @@ class Rank:
         )
         self.acts: list[tuple[str, int, Moment | None]] = []
         self.trainer.after = lambda moment: time.sleep(BATCH_SECONDS)
-        for name in ("save", "empty_cache", "free_devices", "take_devices_back"):
+        for name in ("save", "empty_cache", "free_devices", "restore_devices"):
             setattr(self.trainer, name, self._noted(name))
         self.thread = threading.Thread(
             target=Loop(self.trainer, self.session, Position()).run, daemon=True

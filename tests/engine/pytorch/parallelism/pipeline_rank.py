@@ -187,7 +187,7 @@ def checkpointed(pool: Pool, folder: Path) -> tuple[Found, Found]:
     pool.train(parallel, [12])
     optimizer.step()
     training_state.save(folder, parallel.module, optimizer, pool.group.cpu)
-    pool.group.barrier()
+    pool.group.all_reduce_sum(torch.zeros(1))  # waits for the files of all ranks
     alone = chain()
     slots = torch.optim.AdamW(alone.parameters())
     training_state.restore(folder, alone, slots, None)
