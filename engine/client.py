@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import sqlite3
 import threading
@@ -38,6 +39,8 @@ from engine.spec.validation import Problem, problems
 from engine.system import paths
 from engine.system.process import start_module
 from engine.telemetry.probe import gpu_uuids
+
+_log = logging.getLogger(__name__)
 
 __all__ = [
     "CannotStart",
@@ -244,9 +247,11 @@ def send(run_id: str, command: Command) -> int:
     folder = paths.run_folder(run_id)
     try:
         channel = connect(folder, Hello(rank=-1))
-    except OSError:
+    except OSError as error:
+        _log.info("run %s: %s cannot be sent: %s", run_id, command, error)
         raise CommandFailed(f"Run {run_id} is not active: it takes no commands.") from None
     try:
+        _log.info("run %s: sends %s", run_id, command)
         channel.send(command)
         answer = channel.receive(LONGEST_ANSWER)
     except (*CLOSED, TimeoutError, msgspec.DecodeError):
@@ -255,8 +260,10 @@ def send(run_id: str, command: Command) -> int:
         channel.close()
     match answer:
         case CommandAccepted(seq):
+            _log.info("run %s: accepted as command %d", run_id, seq)
             return seq
         case CommandRefused(_, reason):
+            _log.info("run %s: refused: %s", run_id, reason)
             raise CommandFailed(reason)
         case _:
             raise CommandFailed(f"Run {run_id} gave an answer that makes no sense: {answer!r}.")
@@ -266,6 +273,7 @@ def _start_supervisor(folder: Path, *arguments: str) -> None:
     """Start a supervisor for the run in `folder` and wait until it has taken it."""
     log = folder / "logs" / "supervisor.log"
     process = start_module("engine.supervisor", str(folder), *arguments, log=log, own_session=True)
+    _log.info("run %s: started its supervisor, pid %d %s", folder.name, process.pid, arguments)
     # It outlives us or not; if not, somebody has to take note of its end.
     threading.Thread(target=process.wait, daemon=True, name="reap").start()
     deadline = time.monotonic() + LONGEST_START

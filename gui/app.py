@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -46,6 +47,8 @@ from gui.window.tab_order import TabOrder
 from gui.window.theme_menu import ThemeMenu
 from gui.window.window_status import Attention
 
+_log = logging.getLogger(__name__)
+
 NO_DISPLAY = 2
 """Exit code where there is no screen to open a window on."""
 
@@ -67,6 +70,7 @@ def run(argv: Sequence[str]) -> int:
     app = AppController(look.ThemeController(qt_app))
     qt_app.aboutToQuit.connect(app.shut_down)
     app.window.show()
+    _log.info("the window is open")
     return qt_app.exec()
 
 
@@ -151,6 +155,7 @@ class AppController(QObject):
 
     def shut_down(self) -> None:
         """Leave the runs alone, and end everything that belongs to the window."""
+        _log.info("the window closes")
         self._frames.stop()
         self._refresh.stop()
         self.reader.watch(None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import secrets
 import socket
@@ -25,6 +26,8 @@ import msgspec
 from engine.messages.commands import Command
 from engine.messages.events import Event
 from engine.system.atomic_file import write_atomically
+
+_log = logging.getLogger(__name__)
 
 CONTROL_FILE = "control.json"
 LONGEST_HANDSHAKE = 10.0
@@ -136,6 +139,7 @@ class Server:
         self._on_connection = on_connection
         self._control_file = folder / CONTROL_FILE
         self._write_control_file()
+        _log.debug("listens at %s", self._listener.address)
         self._closing = threading.Event()
         self._acceptor = threading.Thread(target=self._accept, daemon=True, name="accept")
         self._acceptor.start()
@@ -170,9 +174,11 @@ class Server:
             _limit_sends(connection)
             channel = Channel(connection)
             hello = channel.receive(LONGEST_HANDSHAKE)
-        except (*CLOSED, AuthenticationError, TimeoutError, msgspec.DecodeError):
+        except (*CLOSED, AuthenticationError, TimeoutError, msgspec.DecodeError) as error:
+            _log.info("a caller did not say who it is: %r", error)
             connection.close()
             return
+        _log.debug("connected: %s", hello)
         if isinstance(hello, Hello):
             self._on_connection(hello, channel)
         else:

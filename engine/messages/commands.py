@@ -5,26 +5,32 @@ from __future__ import annotations
 import msgspec
 
 
-class SaveCheckpoint(msgspec.Struct, frozen=True, tag="save_checkpoint"):
+class _Numbered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    number: int = 0
+    """Number of the `CommandReceived` event that a person's command has in the store, for the logs;
+    set by the supervisor."""
+
+
+class SaveCheckpoint(_Numbered, frozen=True, tag="save_checkpoint"):
     """Write a checkpoint at the next step boundary. Answered by `CheckpointSaved`."""
 
 
-class EmptyCache(msgspec.Struct, frozen=True, tag="empty_cache"):
+class EmptyCache(_Numbered, frozen=True, tag="empty_cache"):
     """Give unused memory back, in every worker. Answered by one `CacheEmptied` per device."""
 
 
-class Pause(msgspec.Struct, frozen=True, tag="pause"):
+class Pause(_Numbered, frozen=True, tag="pause"):
     """Hold at the next step boundary; the processes stay. Answered by `Paused`."""
 
     free_devices: bool = False
     """Move model and optimizer to the host's memory meanwhile, so that the GPUs are free."""
 
 
-class Resume(msgspec.Struct, frozen=True, tag="resume"):
+class Resume(_Numbered, frozen=True, tag="resume"):
     """Go on after a pause. Answered by `Resumed`."""
 
 
-class Stop(msgspec.Struct, frozen=True, tag="stop"):
+class Stop(_Numbered, frozen=True, tag="stop"):
     """End the run: save at the next step boundary and leave; `now` ends the workers at once.
 
     Answered by `StopStage` events and, last, by `RunEnded`.

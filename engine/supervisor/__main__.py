@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import logging
 import os
 import signal
 import sqlite3
@@ -21,7 +22,9 @@ from engine.supervisor.buffered_store import BufferedStore
 from engine.supervisor.inbox import Inbox, Interrupted
 from engine.supervisor.queue_admission import QueueAdmission
 from engine.supervisor.supervisor import Supervisor
-from engine.system import process
+from engine.system import logs, process
+
+_log = logging.getLogger("engine.supervisor")
 
 LEAVE_SECONDS = 3.0
 """Time for the supervisor of the attempt before, which may be on its last steps, to be gone."""
@@ -34,6 +37,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--resume", default="", metavar="CHECKPOINT")
     parsed = parser.parse_args(arguments)
     folder: Path = parsed.folder
+    logs.start("supervisor", folder / "logs")
+    _log.info("run %s: supervisor starts %s", folder.name, arguments)
     lock = FileLock(folder / "supervisor.lock", mode=0o600)
     try:
         lock.acquire(timeout=LEAVE_SECONDS)
@@ -71,6 +76,7 @@ def main(arguments: list[str]) -> int:
             ended = Supervisor(folder, spec, buffer, inbox, admission).run(parsed.resume)
         with contextlib.suppress(OSError):  # a full disk has no room for it
             print(ended.reason, flush=True)
+        _log.info("run %s: %s: %s", folder.name, ended.state, ended.reason)
     finally:
         server.close()
         with contextlib.suppress(sqlite3.Error):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -39,6 +40,8 @@ from engine.supervisor.restart_policy import Reach, Setback
 from engine.supervisor.stop_escalation import StopEscalation
 from engine.supervisor.worker_pool import Pool
 from engine.worker import environment
+
+_log = logging.getLogger(__name__)
 
 
 class Work(NamedTuple):
@@ -80,6 +83,7 @@ class Attempt:
         self._failure: Failure | None = None
         self._reach = Reach(0)
         self._trains = False
+        self._stop_number = 0
         self.ended: TrainingEnded | None = None
         """Rank 0's last word, once it has left its loop."""
 
@@ -105,11 +109,13 @@ class Attempt:
             self.fail(str(error))
             return
         for plan, process in zip(self._work.plans, self._pool.processes, strict=True):
+            _log.info("rank %d: started as pid %d on %s", plan.rank, process.pid, plan.devices)
             self._record(WorkerStarted(plan.rank, process.pid, plan.devices))
 
     def connected(self, rank: int, channel: Channel) -> None:
         """Rank `rank` calls."""
         if 0 <= rank < len(self._work.plans):
+            _log.info("rank %d: connected", rank)
             self._workers[rank] = channel
 
     def heard(self, rank: int, message: Message) -> None:
@@ -142,11 +148,13 @@ class Attempt:
 
     def left(self, rank: int) -> None:
         """The connection of `rank` has ended."""
-        self._workers.pop(rank, None)
+        if self._workers.pop(rank, None):
+            _log.info("rank %d: disconnected", rank)
         self._deadlines.gone(rank)
 
     def exited(self, rank: int, code: int) -> None:
         """The process of `rank` is gone."""
+        _log.info("rank %d: exited with code %d", rank, code)
         self._exits[rank] = code
         if code != 0 and not self._escalation.used_force:
             self._bad_exits[rank] = code
@@ -158,12 +166,15 @@ class Attempt:
         """Pass a command to `rank`."""
         try:
             self._workers[rank].send(command)
+            _log.info("command %d: passed to rank %d: %s", command.number, rank, command)
         except (*CLOSED, KeyError):
+            _log.info("command %d: rank %d is not connected", command.number, rank)
             return  # its end is on the way to the inbox
 
     def stop(self, command: Stop) -> None:
         """Begin to end the pool, or go on with that."""
         status = self._buffer.status
+        self._stop_number = command.number
         trains = status.state in (RunState.RUNNING, RunState.PAUSED)
         if command.now or (not trains and not self._escalation.is_stopping):
             self._escalation.escalate_to("terminate")
@@ -172,6 +183,7 @@ class Attempt:
 
     def fail(self, sentence: str) -> None:
         """End the attempt for a reason that lies outside its workers."""
+        _log.info("the attempt fails: %s", sentence)
         self._failure = Failure(-1, "", 0, "", sentence, "", "")
 
     def tick(self) -> None:
@@ -266,10 +278,11 @@ class Attempt:
     def _enter_stage(self, stage: str) -> None:
         self._record(StopStage(stage))
         if stage == "ask":
-            self.send(0, Stop())
+            self.send(0, Stop(number=self._stop_number))
             return
         for rank in list(self._workers) if stage == "terminate" else ():
-            self.send(rank, Stop(now=True))  # workers heed no signal: see `engine.worker.signals`
+            # Workers ignore signals: see `engine.worker.signals`.
+            self.send(rank, Stop(now=True, number=self._stop_number))
         self._pool.end(kill=stage == "kill")
 
     def _check_deadlines(self) -> None:

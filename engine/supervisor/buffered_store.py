@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import time as clock
 from collections import deque
@@ -9,10 +10,12 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from engine.messages.events import Event, Metrics
+from engine.messages.events import Event, Metrics, Progress
 from engine.runs.run_state import RunStatus, fold
 from engine.runs.store import FILE_NAME, RunStore
 from engine.supervisor.disk_reserve import Reserve
+
+_log = logging.getLogger(__name__)
 
 LAST_SECONDS = 5.0
 """Time to write the end of a run to a disk that takes nothing."""
@@ -109,7 +112,12 @@ class BufferedStore:
         self._waiting.append(entry)
         self._points += _points_in(entry)
         if not isinstance(entry.what, Rewind):
+            before = self.status.state
             self.status = fold(self.status, entry.what, entry.time)
+            if not isinstance(entry.what, Metrics | Progress):
+                _log.debug("event: %s", entry.what)
+            if self.status.state is not before:
+                _log.info("state: %s -> %s", before, self.status.state)
         if self._blocked:
             self._drop_oldest()
             return

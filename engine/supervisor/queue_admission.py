@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import time
 from collections.abc import Mapping
@@ -20,6 +21,8 @@ from engine.supervisor.buffered_store import BufferedStore
 from engine.supervisor.inbox import Inbox, Interrupted, Received
 from engine.system import process
 from engine.telemetry.probe import snapshot_once
+
+_log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.25
 """Time between two looks at the queue."""
@@ -47,6 +50,7 @@ class QueueAdmission:
         Otherwise the terminal event of a run that was stopped before it began, already recorded.
         """
         if not self._ahead:
+            _log.info("queue: no run is ahead on %s", self._ticket.wants_alone)
             return None
         ended = self._wait_in(buffer, inbox)
         _record(buffer, ended or Queued((), ""))
@@ -61,6 +65,7 @@ class QueueAdmission:
             reason = device_queue.describe(self._ticket, self._ahead, names)
             if reason != said:
                 said = reason
+                _log.info("queue: %s", reason)
                 _record(buffer, Queued(tuple(each.run for each in self._ahead), reason))
             if _is_called_off(buffer, inbox) or buffer.is_gone():
                 return STOPPED
@@ -76,6 +81,7 @@ class QueueAdmission:
             if status.freed_devices:
                 device_queue.release(self._ticket)
                 self._is_aside = True
+                _log.info("queue: released the devices of a paused run")
             self._were_freed = status.freed_devices
 
     def reacquire(self) -> str:
@@ -88,6 +94,7 @@ class QueueAdmission:
             return f"The queue of the devices cannot be read: {error}."
         if not others:
             self._is_aside = False
+            _log.info("queue: took the devices again")
             return ""
         shared = set(self._ticket.wants_alone).intersection(others[0].devices)
         names = _device_names(self._ticket)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from pathlib import Path
 from typing import NamedTuple
 
 from engine.runs import checkpoint_files
+
+_log = logging.getLogger(__name__)
 
 
 class Setback(NamedTuple):
@@ -91,7 +94,8 @@ class Search(threading.Thread):
         for folder in reversed(checkpoint_files.folders(self._folder).values()):
             try:
                 checkpoint_files.verify(folder)
-            except checkpoint_files.CheckpointDamaged:
+            except checkpoint_files.CheckpointDamaged as error:
+                _log.info("checkpoint %s is damaged: %s", folder.name, error)
                 continue
             self.found = folder.name
             return

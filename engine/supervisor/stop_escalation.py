@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from engine.diagnosis.deadlines import AwakeClock
+
+_log = logging.getLogger(__name__)
 
 ASK_SECONDS = 30.0
 """Time to finish the step and to save, at the least; ten steps if they take longer."""
@@ -40,6 +43,7 @@ class StopEscalation:
         if target <= self._stage:
             return
         self._stage = target
+        _log.info("stop escalation: %s", stage)
         waits = {"ask": max(ASK_SECONDS, 10 * step_seconds), "terminate": TERMINATE_SECONDS}
         self._deadline = self._clock() + waits.get(stage, float("inf"))
         self._act(stage)

@@ -7,10 +7,13 @@ sees to it that the run ends with exactly one terminal event and no process left
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import time
 from pathlib import Path
 from typing import assert_never
+
+import msgspec
 
 from engine.diagnosis.deadlines import START_SECONDS, AwakeClock
 from engine.diagnosis.device_watch import DeviceWatch
@@ -49,6 +52,8 @@ from engine.supervisor.restart_policy import Restarts, Search
 from engine.system import process
 from engine.system.keep_awake import Wakefulness
 from engine.telemetry.stream import TelemetryStream
+
+_log = logging.getLogger(__name__)
 
 COMMIT_SECONDS = 0.1
 
@@ -217,11 +222,13 @@ class Supervisor:
         answer: Message
         if reason := self._refusal(message):
             answer = CommandRefused(name, reason)
+            _log.info("refuses %s: %s", message, reason)
             self._record(answer)
         else:
             self._record(CommandReceived(name))
             answer = CommandAccepted(self._buffer.last_seq())
-            self._carry_out(message)
+            _log.info("command %d: accepts %s", answer.seq, message)
+            self._carry_out(msgspec.structs.replace(message, number=answer.seq))
         self._buffer.commit()
         try:
             channel.send(answer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import threading
 from collections.abc import Callable
@@ -10,6 +11,8 @@ import msgspec
 
 from engine.telemetry.probe import HELPER, ROOT
 from engine.telemetry.snapshot import Snapshot
+
+_log = logging.getLogger(__name__)
 
 RESTART_PAUSE = 30.0
 """Seconds until a helper that ended by itself (a driver can crash it) gets a successor."""
@@ -47,12 +50,14 @@ class TelemetryStream:
                 insist()
 
     def _start_helper(self) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
+        helper = subprocess.Popen(
             [*HELPER, "--interval", str(self._interval)],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
+        _log.info("started the telemetry helper, pid %d", helper.pid)
+        return helper
 
     def _read(self) -> None:
         while True:
@@ -62,6 +67,7 @@ class TelemetryStream:
                         self._on_snapshot(_decode(line))
             if self._closing.wait(RESTART_PAUSE):
                 return
+            _log.info("the telemetry helper ended by itself: it is started again")
             self._helper.wait()  # it closed its output, so it has ended
             with self._starting:
                 if self._closing.is_set():

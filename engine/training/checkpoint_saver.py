@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -15,6 +16,8 @@ from engine.system.disk_errors import disk_problem
 from engine.training.checkpoint_retention import retain
 from engine.training.checkpoint_schedule import CheckpointPlan
 from engine.training.protocols import Session, Trainer
+
+_log = logging.getLogger(__name__)
 
 
 class Saver:
@@ -64,12 +67,16 @@ class Saver:
         final = checkpoint_files.final_folder(folder, position.step)
         # Rank 0 alone looks at the disk: the others might look a moment later.
         exists = bool(trainer.agree((int(self._is_rank_zero and final.exists()), 0))[0])
+        _log.info("checkpoint of step %d: begins, kinds %s", position.step, sorted(self._wanted))
         works = [self._note_kinds] if exists else [self._begin, self._write, self._publish]
         self.failed = not all(self._together(work, position) for work in works)
+        outcome = "failed" if self.failed else "was saved before" if exists else "published"
+        seconds = time.perf_counter() - started
+        _log.info("checkpoint of step %d: %s, %.2f s", position.step, outcome, seconds)
         if self.failed:
             self._clean_up(position)
         elif self._is_rank_zero:
-            self._conclude(final, 0 if exists else time.perf_counter() - started)
+            self._conclude(final, 0 if exists else seconds)
         return not self.failed
 
     def _together(self, work: Callable[[Position], None], position: Position) -> bool:

@@ -1,16 +1,19 @@
-"""Commands on their way from a person to a step boundary, inside one worker."""
+"""Commands between the thread that receives them and the next step boundary, inside one worker."""
 
 from __future__ import annotations
 
+import logging
 import threading
 from enum import IntFlag
 from typing import assert_never
 
 from engine.messages.commands import Command, EmptyCache, Pause, Resume, SaveCheckpoint, Stop
 
+_log = logging.getLogger(__name__)
+
 
 class CommandFlags(IntFlag):
-    """What is asked for at a step boundary; several at once as one number that ranks reduce."""
+    """The commands for one step boundary, as one number on which all ranks can agree."""
 
     NOTHING = 0
     CHECKPOINT = 1
@@ -23,18 +26,16 @@ class CommandFlags(IntFlag):
 
 
 def flags_of(command: Command) -> CommandFlags:
-    """The flags that stand for `command`."""
+    """Return the flags that stand for `command`."""
     match command:
         case SaveCheckpoint():
             return CommandFlags.CHECKPOINT
         case EmptyCache():
             return CommandFlags.EMPTY_CACHE
+        case Pause(free_devices=True):
+            return CommandFlags.PAUSE | CommandFlags.FREE_DEVICES
         case Pause():
-            return (
-                CommandFlags.PAUSE | CommandFlags.FREE_DEVICES
-                if command.free_devices
-                else CommandFlags.PAUSE
-            )
+            return CommandFlags.PAUSE
         case Resume():
             return CommandFlags.RESUME
         case Stop():
@@ -44,26 +45,32 @@ def flags_of(command: Command) -> CommandFlags:
 
 
 class CommandMailbox:
-    """Holds what was asked until the training thread looks. Only rank 0's ever gets anything."""
+    """Keeps commands until the training thread collects them. Only rank 0 gets commands."""
 
     def __init__(self) -> None:
-        self._news = threading.Condition()
+        self._changed = threading.Condition()
         self._pending = CommandFlags.NOTHING
+        self._numbers: list[int] = []
+        self.collected: list[int] = []
+        """Numbers of the commands that were collected last, for the logs."""
 
     def post(self, command: Command) -> None:
-        """Leave a command; called by the thread that reads the channel."""
-        with self._news:
+        """Add a command; called by the thread that reads the channel."""
+        _log.info("command %d: %s waits for the next step boundary", command.number, command)
+        with self._changed:
+            self._numbers.append(command.number)
             self._pending |= flags_of(command)
-            self._news.notify()
+            self._changed.notify()
 
-    def take(self) -> CommandFlags:
-        """What was asked since the last call."""
-        with self._news:
+    def collect(self) -> CommandFlags:
+        """Return and forget the commands that came since the last call."""
+        with self._changed:
             pending, self._pending = self._pending, CommandFlags.NOTHING
+            self.collected, self._numbers = self._numbers, []
             return pending
 
     def wait(self, seconds: float) -> CommandFlags:
-        """Like `take`, but waits up to `seconds` for something."""
-        with self._news:
-            self._news.wait_for(lambda: self._pending, seconds)
-        return self.take()
+        """Like `collect`, but wait up to `seconds` for a first command."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._pending, seconds)
+        return self.collect()

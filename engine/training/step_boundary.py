@@ -1,6 +1,8 @@
-"""What happens between two chunks: all ranks agree on what is asked for, and do it together."""
+"""What happens between two chunks of steps: all ranks agree on the commands, and act together."""
 
 from __future__ import annotations
+
+import logging
 
 from engine.messages.events import CacheEmptied, Paused, Resumed, WorkerEvent
 from engine.runs.checkpoint_files import Position
@@ -8,14 +10,17 @@ from engine.training.checkpoint_saver import Saver
 from engine.training.command_mailbox import CommandFlags
 from engine.training.protocols import Session, Trainer
 
-HOLD_BEAT = 0.2
-"""Seconds between two looks for commands while paused; also keeps collectives from timing out."""
+_log = logging.getLogger(__name__)
+
+PAUSED_WAIT_SECONDS = 0.2
+"""Longest wait for commands between two agreements while paused. Ranks that agree this often never
+reach the timeout of a collective operation."""
 
 _NEEDS_MODEL = CommandFlags.CHECKPOINT | CommandFlags.STOP | CommandFlags.RESUME
 
 
 class StepBoundary:
-    """One rank's side of the agreement."""
+    """One rank's part in the agreement. All ranks call each public method, in the same order."""
 
     def __init__(self, trainer: Trainer, session: Session, saver: Saver) -> None:
         self._trainer = trainer
@@ -25,87 +30,97 @@ class StepBoundary:
         self._freed = False
 
     def agree(self, wanted: int, *, due: bool) -> tuple[CommandFlags, int]:
-        """What is asked for and how many batches come next, the same on every rank.
+        """Return the command flags and the number of batches to do next, the same on every rank.
 
-        `wanted` batches are rank 0's proposal; `due`: a checkpoint is, whether asked for or not.
+        Only the arguments of rank 0 count: `wanted` is the number of batches that it proposes, and
+        `due` says whether a checkpoint is due by the schedule.
         """
-        word = (0, 0)
+        control_word = (0, 0)
         if self._is_rank_zero:
-            ask = self._told(self._session.mailbox.take())
-            word = (int(ask | CommandFlags.CHECKPOINT if due else ask), wanted)
-        agreed, count = self._trainer.agree(word)
+            flags = self._noted(self._session.mailbox.collect())
+            control_word = (int(flags | CommandFlags.CHECKPOINT if due else flags), wanted)
+        agreed, count = self._trainer.agree(control_word)
         return CommandFlags(agreed), count
 
-    def act(self, ask: CommandFlags, position: Position) -> bool:
-        """Do what is asked at `position`; False: stop, and then nothing was saved yet."""
-        if not self._act_in_place(ask, position):
+    def act(self, flags: CommandFlags, position: Position) -> bool:
+        """Carry out `flags` at `position`. Return False for a stop, without having saved."""
+        if not self._act_in_place(flags, position):
             return False
-        while CommandFlags.CHECKPOINT in ask and self._saver.failed:
+        while CommandFlags.CHECKPOINT in flags and self._saver.failed:
             if not self.hold_for_disk(position):
                 return False
             self._saver.save(position)
-        return self._hold(ask, position) if CommandFlags.PAUSE in ask else True
+        return self._pause(flags, position) if CommandFlags.PAUSE in flags else True
 
     def hold_for_disk(self, position: Position) -> bool:
-        """A checkpoint could not be written: pause until resumed. False: stop, as the spec wants or
-        as somebody says meanwhile."""
+        """Pause until resumed, because the disk did not take a checkpoint.
+
+        Return False for a stop, by a command or because the spec asks for it.
+        """
         if self._session.spec.on_disk_full == "stop":
             return False
-        return self._hold(CommandFlags.NOTHING, position)
+        return self._pause(CommandFlags.NOTHING, position)
 
-    def _hold(self, ask: CommandFlags, position: Position) -> bool:
-        """Pause until resumed; False when stopped instead."""
-        self._free_if_asked(ask)
-        self._lead(Paused(position.step, self._freed))
+    def _pause(self, flags: CommandFlags, position: Position) -> bool:
+        """Pause until resumed. Return False when stopped instead."""
+        self._free_if_asked(flags)
+        self._emit_once(Paused(position.step, self._freed))
         goes_on = True
-        while goes_on and CommandFlags.RESUME not in ask:
-            ask = self._next_while_holding()
+        while goes_on and CommandFlags.RESUME not in flags:
+            flags = self._agree_while_paused()
             was_freed = self._freed
-            if ask & _NEEDS_MODEL:
-                self._take_back()
-            goes_on = self._act_in_place(ask, position)
-            if goes_on and CommandFlags.RESUME not in ask:
-                self._free_if_asked(CommandFlags.FREE_DEVICES if was_freed else ask)
+            if flags & _NEEDS_MODEL:
+                self._restore_devices()
+            goes_on = self._act_in_place(flags, position)
+            if goes_on and CommandFlags.RESUME not in flags:
+                self._free_if_asked(CommandFlags.FREE_DEVICES if was_freed else flags)
                 if self._freed and not was_freed:
-                    self._lead(Paused(position.step, freed_devices=True))
-        self._take_back()
+                    self._emit_once(Paused(position.step, freed_devices=True))
+        self._restore_devices()
         if goes_on:
-            self._lead(Resumed(position.step))
+            self._emit_once(Resumed(position.step))
         return goes_on
 
-    def _next_while_holding(self) -> CommandFlags:
-        word = (0, 0)
+    def _agree_while_paused(self) -> CommandFlags:
+        control_word = (0, 0)
         if self._is_rank_zero:
-            word = (int(self._told(self._session.mailbox.wait(HOLD_BEAT))), 0)
-        return CommandFlags(self._trainer.agree(word)[0])
+            flags = self._noted(self._session.mailbox.wait(PAUSED_WAIT_SECONDS))
+            control_word = (int(flags), 0)
+        return CommandFlags(self._trainer.agree(control_word)[0])
 
-    def _told(self, ask: CommandFlags) -> CommandFlags:
-        """Remember why a checkpoint is saved."""
-        if CommandFlags.CHECKPOINT in ask:
+    def _noted(self, flags: CommandFlags) -> CommandFlags:
+        """Return `flags`, and note for the manifest that a person asked for a checkpoint."""
+        if CommandFlags.CHECKPOINT in flags:
             self._saver.want(["request"])
-        return ask
+        return flags
 
-    def _act_in_place(self, ask: CommandFlags, position: Position) -> bool:
-        if CommandFlags.EMPTY_CACHE in ask:
+    def _act_in_place(self, flags: CommandFlags, position: Position) -> bool:
+        if flags:
+            # Only rank 0 knows the numbers of the commands; the step leads to it from other ranks.
+            numbers = self._session.mailbox.collected
+            _log.info("step boundary %d: %s, commands %s", position.step, flags.name, numbers)
+        if CommandFlags.EMPTY_CACHE in flags:
             for device, freed in self._trainer.empty_cache().items():
                 self._session.emit(CacheEmptied(self._session.rank, device, freed))
-        if CommandFlags.STOP in ask:
-            return False  # a checkpoint that was asked for is the last one, too
-        if CommandFlags.CHECKPOINT in ask:
+        if CommandFlags.STOP in flags:
+            return False  # the last checkpoint also answers a request for one
+        if CommandFlags.CHECKPOINT in flags:
             self._saver.save(position)
         return True
 
-    def _free_if_asked(self, ask: CommandFlags) -> None:
-        if CommandFlags.FREE_DEVICES in ask and not self._freed:
+    def _free_if_asked(self, flags: CommandFlags) -> None:
+        if CommandFlags.FREE_DEVICES in flags and not self._freed:
             self._trainer.free_devices()
+            _log.info("freed the devices")
             self._freed = True
 
-    def _take_back(self) -> None:
+    def _restore_devices(self) -> None:
         if self._freed:
             self._trainer.restore_devices()
+            _log.info("took the devices back")
             self._freed = False
 
-    def _lead(self, event: WorkerEvent) -> None:
-        """Say something that all ranks know, once."""
+    def _emit_once(self, event: WorkerEvent) -> None:
+        """Send, from rank 0, an event that would be the same on all ranks."""
         if self._is_rank_zero:
             self._session.emit(event)

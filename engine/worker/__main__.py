@@ -10,6 +10,7 @@ import faulthandler
 import gc
 import importlib
 import importlib.metadata
+import logging
 import os
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 
 from engine.messages.events import WorkerReady
 from engine.runs.checkpoint_files import Position, read_manifest
+from engine.system import logs
 from engine.system.paths import helper_stacks_file, stacks_file
 from engine.system.process import write_stacks_when_asked
 from engine.training.errors import TrainingFailed
@@ -24,6 +26,8 @@ from engine.training.loop import Loop
 from engine.worker import environment, output, signals
 from engine.worker.failure_report import account
 from engine.worker.session import WorkerSession
+
+_log = logging.getLogger("engine.worker")
 
 TRAINERS = {"torch": "engine.pytorch.trainer", "tf": "engine.tf.entry"}
 PACKAGES = {"torch": "torch", "tf": "tensorflow"}
@@ -33,9 +37,11 @@ def main(folder: Path) -> int:
     """Train as one rank of the run in `folder`; the exit code."""
     gc.disable()  # to look for garbage among what is only imported takes a fifth of the start
     output.survive_full_disk()
+    logs.start(f"rank{os.environ['RANK']}", folder / "logs")
     faulthandler.enable()
     _write_stacks(stacks_file(folder, int(os.environ["RANK"])))
     session = WorkerSession(folder)
+    _log.info("connected; devices %s, strategy %s", session.devices, session.strategy.name)
     signals.leave_to_supervisor()
     try:
         room = importlib.import_module(TRAINERS[session.strategy.framework])
@@ -43,11 +49,13 @@ def main(folder: Path) -> int:
         position = _restore(trainer, folder, session.spec.batch_size)
         versions = _versions(session.strategy.framework, session.recipe.framework)
         gc.enable()
+        _log.info("ready: %s, begins at step %d", versions, position.step)
         session.emit(WorkerReady(session.rank, session.devices, versions))
         Loop(trainer, session, position).run()
         trainer.close()
     except BaseException as error:  # a recipe may even raise SystemExit
         failed = account(session.rank, session.recipe, error)
+        _log.info("fails: %s", failed.message)
         print(failed.traceback, end="", file=sys.stderr)
         session.emit(failed)
         return 1
@@ -55,6 +63,7 @@ def main(folder: Path) -> int:
         sys.stdout.flush()
         sys.stderr.flush()
         session.close()
+        _log.info("leaves")
     return 0
 
 

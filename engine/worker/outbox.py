@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable
 
 from engine.messages.channel import CLOSED, Alive, Channel, Flush, Message
 from engine.messages.events import Event, Metrics, Notice
+
+_log = logging.getLogger(__name__)
 
 BEAT_SECONDS = 1.0
 """Longest silence of a worker whose interpreter runs, whatever its training waits for."""
@@ -90,6 +93,7 @@ class Outbox:
                 self._points = 0
                 self._dropped = 0
             if dropped:
+                _log.info("%d events were dropped: the supervisor reads too slowly", dropped)
                 text = f"The supervisor was too slow: {dropped} batches of points were dropped."
                 batch.append(Notice(text, self._rank))
             if self._closing and not batch:

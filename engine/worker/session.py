@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib.util
 import inspect
+import logging
 import os
 import sys
 import threading
@@ -25,6 +26,8 @@ from engine.spec.spec_file import read_spec
 from engine.training.command_mailbox import CommandMailbox
 from engine.worker import signals
 from engine.worker.outbox import Outbox
+
+_log = logging.getLogger(__name__)
 
 ORPHANED = 77
 """Exit code of a worker whose supervisor is gone."""
@@ -103,11 +106,13 @@ class WorkerSession:
             except CLOSED:
                 if self._leaving.is_set():
                     return
+                _log.info("the supervisor is gone: exits")
                 os._exit(ORPHANED)
             except msgspec.DecodeError:
                 continue  # not a message of ours
             match message:
                 case Stop(now=True):
+                    _log.info("command %d: ends at once", message.number)
                     signals.terminate()
                 case Flushed(number):
                     self._outbox.settled(number)

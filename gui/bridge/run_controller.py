@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,8 @@ from engine.runs.run_index import RunIndex, newest_active
 from engine.runs.run_state import RunState
 from engine.spec.run_spec import RunSpec
 from gui.bridge.background import Background
+
+_log = logging.getLogger(__name__)
 
 
 class ResumeRequest(NamedTuple):
@@ -90,11 +93,14 @@ class RunController(QObject):
 
     def start(self, spec: RunSpec) -> None:
         """Start a run: answered by `started`, or by `problems`."""
+        _log.info("starts a run: %s with %s on %s", spec.recipe, spec.strategy, spec.devices)
         self._take_off(lambda: client.start(spec), self._fail)
 
     def resume(self, request: ResumeRequest) -> None:
         """Let a run that is over go on: answered by `started`, by `checkpoint_unusable`, or by
         `resume_refused` (with settings of its own: by `problems`)."""
+
+        _log.info("run %s: resumes from %s", request.run_id, request.checkpoint or "its newest")
 
         def work() -> str:
             run_id, checkpoint, spec, as_new = request
@@ -193,6 +199,7 @@ class RunController(QObject):
     def _send(self, command: Command) -> None:
         if self._run_id is None:
             return
+        _log.info("run %s: asks for %s", self._run_id, command)
         work = partial(client.send, self._run_id, command)
         self._background.run(work, lambda _: None, self._command_failed)
 
@@ -213,6 +220,7 @@ class RunController(QObject):
         self._fail(error)
 
     def _fail(self, error: Exception) -> None:
+        _log.info("could not be done: %s", error)
         match error:
             case CannotStart(problems=problems):
                 self.problems.emit(problems)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import sqlite3
 import time
@@ -20,6 +21,8 @@ from engine.runs.store import FILE_NAME
 from engine.runs.store_reader import RunReader, StoredEvent
 from engine.system import paths
 from gui.bridge.log_tail import LogTail
+
+_log = logging.getLogger(__name__)
 
 LIVE_MS = 100
 OVER_MS = 1000
@@ -91,6 +94,7 @@ class StoreReader(QObject):
     def watch(self, run_id: str | None) -> None:
         """Follow `run_id` from its beginning, or nothing."""
         self._close()
+        _log.info("follows run %s", run_id)
         self._run_id = run_id
         self._info: RunInfo | None = None
         self._status: RunStatus | None = None
@@ -123,6 +127,7 @@ class StoreReader(QObject):
             events = self._new_events()
         except (sqlite3.Error, msgspec.DecodeError, msgspec.ValidationError) as error:
             self._close()
+            _log.info("run %s: its store cannot be read: %s", self._run_id, error)
             text = self.tr("The store of run {run} cannot be read: {error}. See {folder}.")
             self._say(text.format(run=self._run_id, error=error, folder=folder))
         except NoSuchRun as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from collections.abc import Sequence
@@ -11,6 +12,8 @@ import msgspec
 from PySide6.QtCore import QObject, QProcess, QTimer, Signal
 
 from engine.telemetry.snapshot import Snapshot
+
+_log = logging.getLogger(__name__)
 
 HELPER = ("-m", "engine.telemetry.helper")
 STALE_AFTER = 3.0
@@ -99,6 +102,7 @@ class TelemetryReader(QObject):
 
     def _launch(self) -> None:
         self._started = self._heard = time.monotonic()
+        _log.info("starts the telemetry helper")
         self._process.start()
 
     def _end(self) -> None:
@@ -123,6 +127,7 @@ class TelemetryReader(QObject):
             return
         if not self._said_stale:
             self._said_stale = True
+            _log.info("the telemetry helper is silent for %.1f s", now - self._heard)
             self.stale.emit(self._heard_at)
         if now - self._started >= self._restart_after:
             self._end()

@@ -6,6 +6,7 @@ It stands between a driver that may crash or never answer and everybody who want
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import signal
 import sys
@@ -15,8 +16,11 @@ from collections.abc import Iterator
 
 import msgspec
 
+from engine.system import logs
 from engine.telemetry.helper.requests import Requests
 from engine.telemetry.helper.sampler import Sampler
+
+_log = logging.getLogger("engine.telemetry.helper")
 
 
 def main() -> None:
@@ -33,12 +37,19 @@ def main() -> None:
 
 
 def _print_until_nobody_listens(interval: float) -> None:
+    logs.start("telemetry")
+    _log.info("telemetry helper starts, a snapshot every %g s", interval)
     requests = Requests()
     threading.Thread(target=_follow_input, args=[requests], daemon=True).start()
     sampler = Sampler()
+    note = None
     while True:
         begin = time.monotonic()
-        _print(sampler.sample(requests.detail))
+        snapshot = sampler.sample(requests.detail)
+        if snapshot.gpu_note != note:
+            note = snapshot.gpu_note
+            _log.info("%d devices; %s", len(snapshot.devices), note or "all GPUs answer")
+        _print(snapshot)
         requests.wait(begin, interval)
 
 
@@ -65,6 +76,7 @@ def _lines_of_input() -> Iterator[bytes]:
 
 def _leave() -> None:
     """Nobody listens any more: go at once, the sampling thread may be stuck in the driver."""
+    _log.info("telemetry helper ends: its parent has closed the pipe")
     os._exit(0)
 
 

@@ -38,8 +38,8 @@ def test_what_was_posted_is_taken_once_and_together() -> None:
     mailbox = CommandMailbox()
     for command in (Pause(), SaveCheckpoint(), Pause()):
         mailbox.post(command)
-    assert mailbox.take() == CommandFlags.PAUSE | CommandFlags.CHECKPOINT
-    assert mailbox.take() is CommandFlags.NOTHING
+    assert mailbox.collect() == CommandFlags.PAUSE | CommandFlags.CHECKPOINT
+    assert mailbox.collect() is CommandFlags.NOTHING
 
 
 def test_waiting_ends_at_once_when_something_lies_there() -> None:
@@ -64,7 +64,7 @@ class Telling(threading.Condition):
 def test_waiting_ends_when_something_is_posted() -> None:
     mailbox = CommandMailbox()
     poster = threading.Thread(target=mailbox.post, args=(Resume(),))
-    mailbox._news = Telling(poster)
+    mailbox._changed = Telling(poster)
     assert mailbox.wait(3600.0) is CommandFlags.RESUME
     poster.join()
 

@@ -67,7 +67,7 @@ class Rank:
 def test_a_hundred_commands_at_random_moments(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(step_boundary, "HOLD_BEAT", 0.001)
+    monkeypatch.setattr(step_boundary, "PAUSED_WAIT_SECONDS", 0.001)
     monkeypatch.setattr(pace, "MOST_STEPS", 1)
     chance = random.Random(seed)
     peers = Together(2)
