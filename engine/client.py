@@ -38,6 +38,7 @@ from engine.spec.spec_file import replaced_spec, write_spec
 from engine.spec.validation import Problem, problems
 from engine.system import paths
 from engine.system.process import start_module
+from engine.system.program import call
 from engine.telemetry.probe import gpu_uuids
 
 _log = logging.getLogger(__name__)
@@ -83,8 +84,8 @@ class CheckpointUnusable(CannotStart):
 
         if self.previous:
             text += (
-                f" The one before it, {self.previous.name}, is intact: `python main.py resume "
-                f"{run_id} --checkpoint {self.previous.name}` goes on from there."
+                f" The one before it, {self.previous.name}, is intact: `"
+                f"{call(f'resume {run_id} --checkpoint {self.previous.name}')}` goes on from there."
             )
         else:
             text += " No older checkpoint is intact: start the run anew."

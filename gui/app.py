@@ -12,6 +12,7 @@ from PySide6.QtCore import QObject, QTimer
 
 from engine.client import RunInfo
 from engine.system import paths
+from engine.system.program import call
 from engine.telemetry.snapshot import Snapshot
 from gui.bridge.background import Background
 from gui.bridge.memory_owners import DeviceOwners
@@ -61,7 +62,7 @@ def run(argv: Sequence[str]) -> int:
     if not has_display(sys.platform, os.environ):
         print(
             "There is no display to open a window on. Train from the command line instead: "
-            "see `python main.py train --help`.",
+            f"see `{call('train --help')}`.",
             file=sys.stderr,
         )
         return NO_DISPLAY

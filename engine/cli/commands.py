@@ -15,6 +15,7 @@ from engine.messages.commands import Command
 from engine.messages.events import CacheEmptied, CheckpointSaved, Paused
 from engine.runs.run_state import RunState
 from engine.spec import catalog
+from engine.system.program import call
 
 
 def attach(run_id: str, *, json: bool) -> Exit:
@@ -32,7 +33,7 @@ def stop(run_id: str, *, now: bool) -> Exit:
         if time.monotonic() > deadline:
             raise NoAnswer(
                 f"Run {run_id} is still stopping after {LONGEST_ANSWER:.0f} s: "
-                f"`python main.py stop {run_id} --now` ends it at once."
+                f"`{call(f'stop {run_id} --now')}` ends it at once."
             )
     info = client.get_run(run_id)
     out().print(f"Run {run_id} is {info.state}. {info.reason}".rstrip(), soft_wrap=True)
@@ -76,7 +77,7 @@ def _active(run_id: str) -> RunInfo:
     info = client.get_run(run_id)
     if info.state.is_over:
         raise Refused(
-            f"Run {run_id} is {info.state}, no longer active: `python main.py show {run_id}` "
+            f"Run {run_id} is {info.state}, no longer active: `{call(f'show {run_id}')}` "
             "says how it went."
         )
     return info

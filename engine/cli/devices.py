@@ -9,6 +9,7 @@ from functools import cache
 from engine.cli.output import Refused
 from engine.spec.device_names import is_logical_cpu, is_slice
 from engine.spec.strategy import Strategy
+from engine.system.program import call
 from engine.telemetry.probe import snapshot_once
 from engine.telemetry.snapshot import Snapshot
 
@@ -53,7 +54,7 @@ def _resolve(name: str, look: Callable[[], Snapshot]) -> Sequence[str]:
         return [_numbered(name, int(gpu[1]), look())]
     raise Refused(
         f"{name!r} names no device: say cpu:0, gpu:0, all-gpus or a GPU's UUID "
-        "(`python main.py devices` lists them)."
+        f"(`{call('devices')}` lists them)."
     )
 
 

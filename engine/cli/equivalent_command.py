@@ -8,6 +8,7 @@ from engine.cli.options import RECIPES_OWN
 from engine.spec import catalog
 from engine.spec.field_info import Setting
 from engine.spec.run_spec import FIELDS, RunSpec
+from engine.system.program import program_words
 
 DEFAULT_RECIPE = "digits"
 DEFAULT_STRATEGY = "single"
@@ -18,7 +19,7 @@ def train_command(spec: RunSpec) -> str:
 
     The devices are always named: their default depends on the machine. Raises UnknownName.
     """
-    return shlex.join(["python", "main.py", "train", *train_arguments(spec)])
+    return shlex.join([*program_words(), "train", *train_arguments(spec)])
 
 
 def resume_command(
@@ -42,7 +43,7 @@ def resume_command(
         value = after.settings.get(field.name, field.default)
         if value != before.settings.get(field.name, field.default):
             arguments += ["--set", f"{field.name}={_text(value)}"]
-    return shlex.join(["python", "main.py", "resume", *arguments])
+    return shlex.join([*program_words(), "resume", *arguments])
 
 
 def train_arguments(spec: RunSpec) -> list[str]:

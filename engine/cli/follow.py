@@ -16,6 +16,7 @@ from engine.cli.watch import Update, last_seq, updates
 from engine.client import CommandFailed, RunInfo
 from engine.messages import commands
 from engine.runs.run_state import RunState
+from engine.system.program import call
 
 _EXIT_CODES = {RunState.FINISHED: Exit.DONE, RunState.STOPPED: Exit.STOPPED}
 
@@ -103,9 +104,7 @@ def follow_other(run_id: str, ctrl_c: CtrlC, *, json: bool) -> Exit:
         for update in updates(run_id, after=last_seq(info.folder), attempt=info.status.attempt):
             ctrl_c.show(view, update)
             if ctrl_c.count and not update.state.is_over:
-                view.say(
-                    f"Run {run_id} goes on: `python main.py attach {run_id}` follows it again."
-                )
+                view.say(f"Run {run_id} goes on: `{call(f'attach {run_id}')}` follows it again.")
                 if json:
                     print_json(run_object(client.get_run(run_id)))
                 return Exit.DONE

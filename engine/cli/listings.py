@@ -24,6 +24,7 @@ from engine.cli.output import (
 from engine.client import RunInfo, UnreadableRun
 from engine.runs.run_index import RunIndex
 from engine.spec import catalog
+from engine.system.program import call
 from engine.telemetry.probe import snapshot_once
 from engine.telemetry.snapshot import DeviceSnapshot
 
@@ -37,7 +38,7 @@ def runs(*, json: bool) -> Exit:
         print_json([_object(run) for run in found])
         return Exit.DONE
     if not found:
-        out().print("There is no run yet: `python main.py train --recipe digits` starts one.")
+        out().print(f"There is no run yet: `{call('train --recipe digits')}` starts one.")
         return Exit.DONE
     table = _table("id", "state", "recipe", "strategy", "devices", "epoch", "loss", "started")
     for info in found:

@@ -28,7 +28,7 @@ def add_options(parser: argparse.ArgumentParser, default: str = "") -> None:
         _add(groups[info.group], info, default or _default(info))
 
 
-def chosen(options: argparse.Namespace) -> dict[str, Setting]:
+def given_options(options: argparse.Namespace) -> dict[str, Setting]:
     """The values of the flags that were given, by the names of their fields."""
     return {name: value for name in FIELDS if (value := getattr(options, name)) is not None}
 

@@ -23,24 +23,27 @@ from engine.spec import catalog
 from engine.spec.field_info import Setting
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
+from engine.system.program import call
 
 
 class TrainOptions(NamedTuple):
-    """What the command line says about a new run; None stands for the recipe's own default."""
+    """What the command line says about a new run."""
 
     recipe: str
     strategy: str
     devices: str | None
+    """None: the first GPU, or one CPU device."""
+
     name: str
     settings: list[str]
     """Such as `width=64`."""
 
-    options: dict[str, Setting]
+    fields: dict[str, Setting]
     """Of `engine.spec.run_spec.FIELDS`, those that were given."""
 
 
-class From(NamedTuple):
-    """What the command line says about resuming; None stands for: as before."""
+class ResumeOptions(NamedTuple):
+    """What the command line says about a run that goes on. None: as it was."""
 
     checkpoint: str | None = None
     strategy: str | None = None
@@ -49,16 +52,16 @@ class From(NamedTuple):
     settings: tuple[str, ...] = ()
     """Such as `dropout=0.2`."""
 
-    options: Mapping[str, Setting] = MappingProxyType({})
+    fields: Mapping[str, Setting] = MappingProxyType({})
     """Of `engine.spec.run_spec.FIELDS`, those that were given."""
 
     as_new: bool = False
-    """As a new run: the other stays as it is."""
+    """Go on as a new run, and leave the old one as it is."""
 
 
-def train(train_options: TrainOptions, *, detach: bool, json: bool) -> Exit:
+def train(options: TrainOptions, *, detach: bool, json: bool) -> Exit:
     """Start a run and follow it to its end. Raises CannotStart, UnknownName, Refused."""
-    spec = make_spec(train_options)
+    spec = make_spec(options)
     with CtrlC() as ctrl_c:
         run_id = client.start(spec)
         if detach:
@@ -66,18 +69,21 @@ def train(train_options: TrainOptions, *, detach: bool, json: bool) -> Exit:
         return follow_own(run_id, ctrl_c, after=0, attempt=1, json=json)
 
 
-def resume(run_id: str, start: From, *, detach: bool, json: bool) -> Exit:
-    """Let a paused run go on, or continue one that is over from a checkpoint and follow it."""
+def resume(run_id: str, options: ResumeOptions, *, detach: bool, json: bool) -> Exit:
+    """Resume a paused run; or continue a run that is over from a checkpoint, and follow it.
+
+    Raises NoSuchRun, CannotStart, CommandFailed, UnknownName, Refused, NoAnswer.
+    """
     info = client.get_run(run_id)
     if info.state is RunState.PAUSED:
-        return _unpause(info, start)
+        return _unpause(info, options)
     folder = None
-    if start.checkpoint is not None:
-        folder = info.folder / checkpoint_files.FOLDER / start.checkpoint
-    spec = changed_spec(info.spec, start)
+    if options.checkpoint is not None:
+        folder = info.folder / checkpoint_files.FOLDER / options.checkpoint
+    spec = changed_spec(info.spec, options)
     attempt, after = info.status.attempt + 1, last_seq(info.folder)
     with CtrlC() as ctrl_c:
-        if start.as_new:
+        if options.as_new:
             run_id = client.resume_as_new(run_id, folder, spec)
             attempt, after = newest_attempt(client.get_run(run_id).folder)
         else:
@@ -87,41 +93,39 @@ def resume(run_id: str, start: From, *, detach: bool, json: bool) -> Exit:
         return follow_own(run_id, ctrl_c, after=after, attempt=attempt, json=json)
 
 
-def make_spec(train_options: TrainOptions) -> RunSpec:
-    """The spec of a new run. Raises UnknownName or Refused."""
-    recipe = catalog.recipe(train_options.recipe)
+def make_spec(options: TrainOptions) -> RunSpec:
+    """Return the spec of a new run. Raises UnknownName or Refused."""
+    recipe = catalog.recipe(options.recipe)
     if recipe.problem:
         raise Refused(recipe.problem)
-    own = {name: getattr(recipe, name) for name in RECIPES_OWN}
-    options: dict[str, Any] = own | train_options.options
+    own: dict[str, Any] = {name: getattr(recipe, name) for name in RECIPES_OWN}
     return RunSpec(
         recipe=recipe.reference,
-        strategy=catalog.strategy(train_options.strategy, recipe).name,
-        devices=default_devices()
-        if train_options.devices is None
-        else resolve_devices(train_options.devices),
-        settings=dict(_setting(text, recipe) for text in train_options.settings),
-        name=train_options.name,
-        **options,
+        strategy=catalog.strategy(options.strategy, recipe).name,
+        devices=default_devices() if options.devices is None else resolve_devices(options.devices),
+        settings=dict(_setting(text, recipe) for text in options.settings),
+        name=options.name,
+        **(own | options.fields),
     )
 
 
-def changed_spec(before: RunSpec, start: From) -> RunSpec:
-    """As what a run goes on that was `before`. Raises UnknownName or Refused."""
-    changes: dict[str, Any] = dict(start.options)
-    if start.devices is not None:
-        changes["devices"] = resolve_devices(start.devices)
-    if start.name is not None:
-        changes["name"] = start.name
-    if start.strategy is not None or start.settings:
+def changed_spec(before: RunSpec, options: ResumeOptions) -> RunSpec:
+    """Return the spec `before` with the changes of `options`. Raises UnknownName or Refused."""
+    changes: dict[str, Any] = dict(options.fields)
+    if options.devices is not None:
+        changes["devices"] = resolve_devices(options.devices)
+    if options.name is not None:
+        changes["name"] = options.name
+    if options.strategy is not None or options.settings:
         recipe = catalog.recipe(before.recipe)
-        if start.strategy is not None:
-            changes["strategy"] = catalog.strategy(start.strategy, recipe).name
-        own = dict(_setting(text, recipe) for text in start.settings)
+        if options.strategy is not None:
+            changes["strategy"] = catalog.strategy(options.strategy, recipe).name
+        own = dict(_setting(text, recipe) for text in options.settings)
         defaults = {field.name: field.default for field in recipe.fields}
-        back = {name for name, value in own.items() if name in defaults and value == defaults[name]}
+        # A spec holds only the settings that differ from the defaults of the recipe.
+        reset = {name for name in own if name in defaults and own[name] == defaults[name]}
         settings = before.settings | own
-        changes["settings"] = {name: settings[name] for name in settings if name not in back}
+        changes["settings"] = {name: settings[name] for name in settings if name not in reset}
     return msgspec.structs.replace(before, **changes)
 
 
@@ -136,7 +140,7 @@ def _setting(text: str, recipe: RecipeInfo) -> tuple[str, Setting]:
                 return name, field.parse(value)
             except ValueError as error:
                 raise Refused(str(error)) from None
-    return name, value  # `engine.spec.validation` says which settings there are
+    return name, value  # `engine.spec.validation` refuses it
 
 
 def _leave(run_id: str, *, json: bool) -> Exit:
@@ -144,18 +148,18 @@ def _leave(run_id: str, *, json: bool) -> Exit:
         print_json(run_object(client.get_run(run_id)))
     else:
         out().print(run_id)
-    hint = f"Run {run_id} has started: `python main.py attach {run_id}` follows it."
+    hint = f"Run {run_id} has started: `{call(f'attach {run_id}')}` follows it."
     err().print(hint, soft_wrap=True)
     return Exit.DONE
 
 
-def _unpause(info: RunInfo, start: From) -> Exit:
-    words = ("checkpoint", "strategy", "devices", "name")
-    flags = [name for name in words if getattr(start, name) is not None]
-    flags += start.options
-    if start.settings:
+def _unpause(info: RunInfo, options: ResumeOptions) -> Exit:
+    optional = ("checkpoint", "strategy", "devices", "name")
+    flags = [name for name in optional if getattr(options, name) is not None]
+    flags += options.fields
+    if options.settings:
         flags.append("set")
-    if start.as_new:
+    if options.as_new:
         flags.append("as-new-run")
     if flags:
         raise Refused(

@@ -22,6 +22,7 @@ from engine.spec.spec_file import FILE_NAME as SPEC
 from engine.spec.spec_file import UnreadableSpec, read_spec
 from engine.system import paths
 from engine.system.process import is_alive
+from engine.system.program import call
 
 LONGEST_START = 20.0
 """Seconds within which a supervisor must have taken its run."""
@@ -76,9 +77,7 @@ def get_run(run_id: str) -> RunInfo:
     """The run `run_id` as it is now. Raises NoSuchRun."""
     folder = paths.run_folder(run_id)
     if not paths.is_run(run_id):
-        raise NoSuchRun(
-            f"There is no run {run_id}: `python main.py runs` lists the runs there are."
-        )
+        raise NoSuchRun(f"There is no run {run_id}: `{call('runs')}` lists the runs there are.")
     try:
         spec = read_spec(folder)
         status = _read_status(folder)

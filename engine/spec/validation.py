@@ -10,6 +10,7 @@ import msgspec
 from engine.spec.device_names import is_logical_cpu, is_slice
 from engine.spec.field_info import Setting
 from engine.spec.run_spec import FIELDS, RunSpec
+from engine.system.program import call
 
 if TYPE_CHECKING:
     from engine.spec.recipe_file import RecipeInfo
@@ -66,7 +67,7 @@ def _device_problems(devices: Sequence[str], known: Collection[str]) -> list[str
         if not is_logical_cpu(device) and device not in known:
             found.append(
                 f"{device} is not on this machine (any more): choose one that "
-                "`python main.py devices` lists."
+                f"`{call('devices')}` lists."
             )
     if len(devices) > 1 and any(map(is_slice, devices)):
         found.append(

@@ -6,6 +6,7 @@ Without a level there is no file, and only warnings are printed.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import sys
@@ -80,4 +81,5 @@ def stop() -> None:
         for handler in package.handlers[:]:
             if isinstance(handler, _File):
                 package.removeHandler(handler)
-                handler.close()
+                with contextlib.suppress(OSError):  # the disk is full
+                    handler.close()

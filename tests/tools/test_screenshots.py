@@ -62,7 +62,7 @@ def test_every_state_has_its_pictures() -> None:
 
 def test_a_pattern_that_fits_no_picture_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="No picture is called sunset"):
-        pictures.take(tmp_path, "sunset")
+        pictures.save_pictures(tmp_path, "sunset")
 
 
 def test_a_recording_is_played_as_a_run_that_is_over() -> None:

@@ -11,7 +11,7 @@ from itertools import groupby, product
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
-from engine.cli.output import Refused
+from engine.cli.output import Exit, Refused
 from engine.system import paths
 
 State = Literal["running", "finished", "failed", "compare", "first-start", "gpus", "gpu"]
@@ -56,8 +56,8 @@ PICTURES = [
 """Every picture there is; those of one state stand together."""
 
 
-def take(folder: Path, pattern: str = "*") -> None:
-    """Save those pictures whose names match `pattern` as PNG in `folder`, and print their paths.
+def save_pictures(folder: Path, pattern: str = "*") -> int:
+    """Save the pictures whose names match `pattern` as PNG in `folder`, and return the exit code.
 
     It has a data folder of its own: no run, no setting and no device of this machine is touched or
     shown. Raises Refused, OSError.
@@ -74,6 +74,7 @@ def take(folder: Path, pattern: str = "*") -> None:
     with tempfile.TemporaryDirectory(prefix="traindeck-") as home:
         for scale, pictures in groupby(by_scale, key=lambda picture: picture.scale):
             _draw(folder, [picture.name for picture in pictures], scale, Path(home))
+    return Exit.DONE
 
 
 def _draw(folder: Path, names: list[str], scale: float, home: Path) -> None:

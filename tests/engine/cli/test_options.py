@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engine import client
-from engine.cli.options import RECIPES_OWN, add_options, chosen
+from engine.cli.options import RECIPES_OWN, add_options, given_options
 from engine.spec.field_info import FieldInfo
 from engine.spec.run_spec import FIELDS, RunSpec
 from engine.spec.training_fields import GROUPS
@@ -20,7 +20,7 @@ EXAMPLES: dict[str, tuple[str, Any]] = {"int": ("3", 3), "float": ("0.5", 0.5), 
 def parse(*arguments: str) -> dict[str, Any]:
     parser = argparse.ArgumentParser()
     add_options(parser)
-    return chosen(parser.parse_args(arguments))
+    return given_options(parser.parse_args(arguments))
 
 
 def test_what_is_not_said_is_not_chosen() -> None:

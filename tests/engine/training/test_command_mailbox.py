@@ -31,7 +31,7 @@ def test_no_command_is_missing_above() -> None:
 
 
 def test_an_empty_mailbox_asks_for_nothing() -> None:
-    assert CommandMailbox().take() is CommandFlags.NOTHING
+    assert CommandMailbox().collect() is CommandFlags.NOTHING
 
 
 def test_what_was_posted_is_taken_once_and_together() -> None:

@@ -1,0 +1,88 @@
+"""`desktop-entry`: puts Traindeck, with its icon, into the menu of applications of one user."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from importlib import resources
+from pathlib import Path
+
+from engine.cli.output import Exit, Refused, out
+from engine.system.atomic_file import write_atomically
+from engine.system.process import PROJECT
+from engine.system.program import CONSOLE_SCRIPT
+
+NAME = "traindeck"
+"""Of the entry and of the icon; the window says it too, so that a dock finds the entry."""
+
+_ENTRY = """\
+[Desktop Entry]
+Type=Application
+Version=1.0
+Name=Traindeck
+GenericName=Training dashboard
+Comment=Train neural networks on your GPUs and see it live
+Exec={command}
+TryExec={program}
+Icon={name}
+Terminal=false
+Categories=Science;ArtificialIntelligence;
+Keywords=GPU;PyTorch;TensorFlow;machine learning;
+StartupNotify=true
+StartupWMClass=Traindeck
+"""
+
+
+def install() -> Exit:
+    """Write the entry and the icon. Raises Refused where there are no desktop entries, OSError."""
+    entry, icon = _files()
+    program, *arguments = _command()
+    text = _ENTRY.format(
+        command=" ".join(map(_quoted, [program, *arguments])), program=_escaped(program), name=NAME
+    )
+    image = resources.files("resources").joinpath(f"{NAME}.svg").read_bytes()
+    for file, data in ((icon, image), (entry, text)):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(file, data)
+    out().print(f"Traindeck is in the menu of applications: {entry}", soft_wrap=True)
+    return Exit.DONE
+
+
+def remove() -> Exit:
+    """Delete the entry and the icon. Raises Refused where there is none, OSError."""
+    files = [file for file in _files() if file.exists()]
+    if not files:
+        raise Refused("Traindeck is not in the menu of applications.")
+    for file in files:
+        file.unlink()
+    out().print("Traindeck is no longer in the menu of applications.")
+    return Exit.DONE
+
+
+def _files() -> tuple[Path, Path]:
+    """Return the paths of the entry and of the icon. Raises Refused."""
+    if sys.platform in ("win32", "darwin"):
+        raise Refused("Desktop entries are for Linux and BSD desktops: this system has none.")
+    chosen = Path(os.environ.get("XDG_DATA_HOME", ""))
+    data = chosen if chosen.is_absolute() else Path.home() / ".local" / "share"
+    icons = data / "icons" / "hicolor" / "scalable" / "apps"
+    return data / "applications" / f"{NAME}.desktop", icons / f"{NAME}.svg"
+
+
+def _command() -> list[str]:
+    """Return what opens the window: the console script of this environment, else `main.py`."""
+    script = shutil.which(CONSOLE_SCRIPT, path=str(Path(sys.executable).parent))
+    return [script] if script else [sys.executable, str(PROJECT / "main.py")]
+
+
+def _quoted(argument: str) -> str:
+    """Return one argument of an Exec line, as the Desktop Entry Specification quotes it."""
+    inner = re.sub(r'(["`$\\])', r"\\\1", argument).replace("%", "%%")
+    return _escaped(f'"{inner}"' if re.search(r"[^\w@+=:,./-]", argument, re.ASCII) else inner)
+
+
+def _escaped(text: str) -> str:
+    """Return `text` as a value of type string, in which a backslash begins an escape sequence."""
+    return text.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t")

@@ -1,0 +1,83 @@
+"""The entry in the menu of applications."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine.cli import desktop_entry
+from engine.system.process import PROJECT
+from gui.window.taskbar import DESKTOP_FILE
+from main import main
+
+
+@pytest.fixture(autouse=True)
+def data_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(sys, "platform", "linux")
+    folder = tmp_path / "data home"
+    monkeypatch.setenv("XDG_DATA_HOME", str(folder))
+    return folder
+
+
+def entry_of(data_home: Path) -> dict[str, str]:
+    text = (data_home / "applications" / "traindeck.desktop").read_text("utf-8")
+    return dict(line.split("=", 1) for line in text.splitlines()[1:])
+
+
+def test_the_entry_opens_the_window_with_this_interpreter(
+    data_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = "/opt/py $thon/100%/bin/python"
+    monkeypatch.setattr(sys, "executable", python)
+    assert main(["desktop-entry"]) == 0
+    entry = entry_of(data_home)
+    program, script = entry["Exec"].rsplit(" ", 1)
+    assert program == r'"/opt/py \\$thon/100%%/bin/python"'
+    assert script == str(PROJECT / "main.py")
+    assert entry["TryExec"] == python
+    assert (entry["Terminal"], entry["StartupWMClass"]) == ("false", "Traindeck")
+    assert entry["Icon"] == desktop_entry.NAME == DESKTOP_FILE
+    icon = data_home / "icons" / "hicolor" / "scalable" / "apps" / "traindeck.svg"
+    assert icon.read_text().startswith("<svg ")
+
+
+def test_a_console_script_is_called_where_there_is_one(
+    data_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "traindeck"
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    assert main(["desktop-entry"]) == 0
+    assert entry_of(data_home)["Exec"] == str(script)
+
+
+@pytest.mark.skipif(not shutil.which("desktop-file-validate"), reason="no desktop-file-utils")
+def test_the_entry_is_valid(data_home: Path) -> None:
+    assert main(["desktop-entry"]) == 0
+    file = data_home / "applications" / "traindeck.desktop"
+    checked = subprocess.run(["desktop-file-validate", file], capture_output=True, text=True)
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
+
+
+def test_remove_takes_it_out_again(data_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["desktop-entry"]) == 0
+    assert main(["desktop-entry"]) == 0, "a second time changes nothing"
+    assert main(["desktop-entry", "--remove"]) == 0
+    assert not [path for path in data_home.rglob("*") if path.is_file()]
+    capsys.readouterr()
+    assert main(["desktop-entry", "--remove"]) == 2
+    assert capsys.readouterr().err == "Traindeck is not in the menu of applications.\n"
+
+
+@pytest.mark.parametrize("platform", ["win32", "darwin"])
+def test_other_systems_have_no_entries(
+    platform: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "platform", platform)
+    assert main(["desktop-entry"]) == 2
+    assert "this system has none" in capsys.readouterr().err
