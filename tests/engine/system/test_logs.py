@@ -13,7 +13,7 @@ import pytest
 from engine.system import logs
 from engine.system.process import PROJECT
 
-LOGGER = logging.getLogger("engine.training.some_module")
+LOGGER = logging.getLogger("engine.training.loop")
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +52,7 @@ def test_a_line_tells_time_process_level_and_module(tmp_path: Path) -> None:
     day, clock, process, level, module, *message = line.split()
     assert (day[4], clock[2], clock[8]) == ("-", ":", ".")
     assert process.startswith("rank0[")
-    assert (level, module, message) == ("INFO", "engine.training.some_module:", ["command", "7"])
+    assert (level, module, message) == ("INFO", "engine.training.loop:", ["command", "7"])
 
 
 def test_a_recipe_that_logs_does_not_get_our_lines(tmp_path: Path) -> None:
