@@ -9,7 +9,7 @@ from engine.spec.validation import Problem
 from engine.telemetry.snapshot import Snapshot
 from gui.bridge.run_controller import RunController
 from gui.run_form.device_choice import DeviceChoice
-from gui.run_view.welcome_page import FirstStart, first_spec
+from gui.run_view.welcome_page import WelcomePage, first_spec
 
 
 class FirstRunController(QObject):
@@ -17,7 +17,7 @@ class FirstRunController(QObject):
 
     def __init__(
         self,
-        page: FirstStart,
+        page: WelcomePage,
         controller: RunController,
         devices: DeviceChoice,
         parent: QWidget | None = None,

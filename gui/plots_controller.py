@@ -10,7 +10,7 @@ from engine.system import paths
 from gui.bridge.background import Background
 from gui.bridge.settings_history import edits
 from gui.bridge.store_reader import StoreReader
-from gui.bridge.zoom_reader import FinerReader
+from gui.bridge.zoom_reader import ZoomReader
 from gui.compare.comparison_plots import ComparisonPlots
 from gui.plots.export.exporter import PlotExport
 from gui.plots.panel.keyboard import PlotKeys
@@ -20,7 +20,7 @@ from gui.plots.panel.run_plots import PlotGrid
 class PlotsController(QObject):
     """Everything between the plots and the store."""
 
-    said = Signal(str)
+    message = Signal(str)
     """A sentence for the status bar."""
 
     def __init__(
@@ -36,17 +36,17 @@ class PlotsController(QObject):
         self._compared = compared
         self._run_id: str | None = None
         self.keys = PlotKeys([plots, compared], self)
-        self.finer = FinerReader(background, self)
+        self.finer = ZoomReader(background, self)
         self.export = PlotExport(background, parent=self)
         reader.points.connect(plots.add_points)
         reader.curve.connect(plots.set_points)
-        reader.events.connect(self._take_events)
+        reader.events.connect(self._show_events)
         plots.finer_wanted.connect(self.finer.request)
         plots.export_wanted.connect(self.export.export)
         compared.export_wanted.connect(self.export.export_runs)
         self.finer.finer.connect(plots.set_finer)
-        self.finer.trouble.connect(self.said)
-        self.export.said.connect(self.said)
+        self.finer.trouble.connect(self.message)
+        self.export.message.connect(self.message)
 
     def watch(self, run_id: str | None) -> None:
         """Begin anew, with the run `run_id`."""
@@ -59,7 +59,7 @@ class PlotsController(QObject):
         """Show everything in the plots that are seen: the run's, or those of the comparison."""
         (self._compared if self._compared.isVisible() else self._plots).fit()
 
-    def _take_events(self, events: list[StoredEvent]) -> None:
+    def _show_events(self, events: list[StoredEvent]) -> None:
         attempts = (each.event for each in events if isinstance(each.event, AttemptStarted))
         if self._run_id is not None and any(each.attempt > 1 for each in attempts):
             self._plots.set_edits(edits(paths.run_folder(self._run_id)))

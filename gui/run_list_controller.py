@@ -1,12 +1,11 @@
-"""Everything around the list of runs: its panel, the desk behind it and the comparison."""
+"""Connects the list of runs with the comparison, the form for a new run, and the engine."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import QObject, QSettings, Signal
+from PySide6.QtCore import QObject, Signal
 
 from engine.client import RunInfo
 from engine.spec.run_spec import RunSpec
-from engine.system import paths
 from gui.bridge.background import Background
 from gui.bridge.run_controller import RunController
 from gui.compare.comparison import Comparison
@@ -16,72 +15,71 @@ from gui.run_list.run_list_actions import RunListActions
 from gui.run_list.run_list_panel import RunListPanel
 from gui.run_list.run_list_view import RunListView
 from gui.run_list.selection import ChosenRuns
-from gui.style.theme import ThemeController
 from gui.window.main_window import MainWindow
 
 
 class RunListController(QObject):
-    """Builds these parts for the window, and connects them once that stands."""
+    """Decides which run the window shows when runs come and go."""
 
-    wanted = Signal(object)
-    """Id of a run that the window should show by itself, or None for none: the one that it shows
-    is about to be deleted, is gone, or is none."""
+    open_requested = Signal(object)
+    """Id of the run that the window should show now, or None for no run: the run on display is
+    about to be deleted, no longer exists, or there is none."""
 
-    said = Signal(str)
-    """A sentence for the person at the window."""
+    message = Signal(str)
+    """A sentence for the status bar."""
 
-    def __init__(self, history: RunListView, theme: ThemeController, settings: QSettings) -> None:
-        super().__init__()
-        self._history = history
-        self.chosen = ChosenRuns(settings, self)
-        self.panel = RunListPanel(history, self.chosen, theme.current)
-        self.comparison = Comparison(self.chosen, theme.current, settings)
-        self.comparison.hide()
-        theme.changed.connect(history.set_theme)
-        theme.changed.connect(self.panel.set_theme)
-        theme.changed.connect(self.comparison.set_theme)
-        self.chosen.refused.connect(self.said)
-        self.comparison.trouble.connect(self.said)
-        self.comparison.closed.connect(self.close_comparison)
-
-    def furnish(
-        self, background: Background, controller: RunController, form: RunForm, window: MainWindow
+    def __init__(
+        self,
+        run_list: RunListView,
+        panel: RunListPanel,
+        comparison: Comparison,
+        chosen: ChosenRuns,
+        background: Background,
+        controller: RunController,
+        form: RunForm,
+        window: MainWindow,
     ) -> None:
-        """Connect everything."""
-        self._form, self._controller = form, controller
-        self.comparison.furnish(background)
-        self.desk = RunListActions(self._history, self.panel, self.chosen, background, window)
-        self.desk.changed.connect(controller.refresh_runs)
-        self.desk.failed.connect(self.said)
-        self.desk.leaving.connect(self._leave)
-        self.desk.again_requested.connect(self._run_again)
-        self.panel.compare.toggled.connect(window.show_comparison)
-        self._history.copy_requested.connect(form.load)
-        self._history.move_requested.connect(controller.move)
-        controller.runs_listed.connect(self.show_runs)
-        controller.unreadable_listed.connect(self.panel.show_unreadable)
-
-    def show_runs(self, infos: list[RunInfo]) -> None:
-        """Take every run there is, newest first."""
-        self.panel.show_runs(infos)
-        self.comparison.show_runs(infos)
-        watched = self._history.watched
-        if watched is None and not infos:
-            return
-        if watched is None or not paths.is_run(watched):
-            self.wanted.emit(to_open(infos))  # started, or deleted, from somewhere else
+        super().__init__(window)
+        self._run_list = run_list
+        self._panel = panel
+        self._chosen = chosen
+        self._controller = controller
+        self._form = form
+        self.actions = RunListActions(run_list, panel, chosen, background, window)
+        self.actions.changed.connect(controller.refresh_runs)
+        self.actions.failed.connect(self.message)
+        self.actions.leaving.connect(self._leave)
+        self.actions.again_requested.connect(self._run_again)
+        chosen.refused.connect(self.message)
+        comparison.trouble.connect(self.message)
+        comparison.closed.connect(self.close_comparison)
+        panel.compare.toggled.connect(window.show_comparison)
+        run_list.copy_requested.connect(form.load)
+        run_list.move_requested.connect(controller.move)
+        controller.runs_listed.connect(panel.show_runs)
+        controller.runs_listed.connect(comparison.show_runs)
+        controller.runs_listed.connect(self._check_watched)
+        controller.unreadable_listed.connect(panel.show_unreadable)
 
     def close_comparison(self) -> None:
-        """Back to the single run."""
-        self.panel.compare.setChecked(False)
+        """Show the single run again."""
+        self._panel.compare.setChecked(False)
+
+    def _check_watched(self, infos: list[RunInfo]) -> None:
+        """Ask for another run when the one on display was started or deleted elsewhere."""
+        watched = self._run_list.watched
+        if watched is None and not infos:
+            return
+        if watched is None or not self._controller.exists(watched):
+            self.open_requested.emit(to_open(infos))
 
     def _leave(self, run_ids: list[str]) -> None:
-        self.chosen.keep([each for each in self.chosen.ids() if each not in run_ids])
-        if self._history.watched in run_ids:
-            self.wanted.emit(self._history.neighbour(run_ids))
+        self._chosen.keep([each for each in self._chosen.ids() if each not in run_ids])
+        if self._run_list.watched in run_ids:
+            self.open_requested.emit(self._run_list.neighbour(run_ids))
 
     def _run_again(self, spec: RunSpec) -> None:
-        # The form shows what is started, so that problems stand beside the fields they are about.
+        # The form shows the spec too, so that problems appear beside their fields.
         self._form.load(spec)
-        self.said.emit(self.tr("Starting the run…"))
+        self.message.emit(self.tr("Starting the run…"))
         self._controller.start(spec)

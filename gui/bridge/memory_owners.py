@@ -13,7 +13,7 @@ from engine.telemetry.snapshot import Snapshot
 from gui.bridge.background import Background
 
 
-class DeviceOwners(QObject):
+class MemoryOwners(QObject):
     """Says for every snapshot who uses the memory; the runs' stores are read in the background."""
 
     uses = Signal(object)

@@ -19,6 +19,7 @@ from engine.runs.device_queue import CannotMove, Where
 from engine.runs.run_index import RunIndex, newest_active
 from engine.runs.run_state import RunState
 from engine.spec.run_spec import RunSpec
+from engine.system import paths
 from gui.bridge.background import Background
 
 _log = logging.getLogger(__name__)
@@ -110,6 +111,10 @@ class RunController(QObject):
             return run_id
 
         self._take_off(work, partial(self._resume_failed, request))
+
+    def exists(self, run_id: str) -> bool:
+        """Whether the folder of the run is there."""
+        return paths.is_run(run_id)
 
     def list_checkpoints(self, run_id: str) -> None:
         """Look for the checkpoints of a run: answered by `checkpoints_listed`."""

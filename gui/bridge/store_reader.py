@@ -78,7 +78,7 @@ class StoreReader(QObject):
     log_lines = Signal(int, list)
     """Rank, and list[str]: new lines of its output."""
 
-    log_cut = Signal()
+    lines_skipped = Signal()
     """Not all that was printed is among `log_lines`; said before the lines that follow."""
 
     trouble = Signal(str)
@@ -167,7 +167,7 @@ class StoreReader(QObject):
             if told > first:
                 self.events.emit(events[first:told])
             if printed.has_gaps:
-                self.log_cut.emit()
+                self.lines_skipped.emit()
             self.log_lines.emit(printed.rank, printed.lines)
         if events[told:]:
             self.events.emit(events[told:])

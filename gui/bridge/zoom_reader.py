@@ -24,7 +24,7 @@ class _Wish(NamedTuple):
     last_step: float
 
 
-class FinerReader(QObject):
+class ZoomReader(QObject):
     """Answers `request` with `finer`; of the wishes for one series only the newest matters."""
 
     finer = Signal(str, object)

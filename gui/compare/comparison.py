@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSplitter, QVBoxLayou
 
 from engine.client import RunInfo
 from gui.bridge.background import Background
-from gui.bridge.zoom_reader import FinerReader
+from gui.bridge.zoom_reader import ZoomReader
 from gui.compare.comparison_plots import ComparisonPlots
 from gui.compare.curve_reader import CurveTail
 from gui.compare.differences import figure_rows, setting_rows
@@ -42,6 +42,7 @@ class Comparison(QWidget):
     def __init__(
         self,
         chosen: ChosenRuns,
+        background: Background,
         theme: Theme,
         settings: QSettings | None = None,
         parent: QWidget | None = None,
@@ -52,9 +53,9 @@ class Comparison(QWidget):
         self._theme = theme
         self._known: dict[str, RunInfo] = {}
         self._tails: dict[str, CurveTail] = {}
-        self._finer: dict[str, FinerReader] = {}
+        self._finer: dict[str, ZoomReader] = {}
         self._device_labels: dict[str, str] = {}
-        self._background: Background | None = None
+        self._background = background
         self._said: set[str] = set()
         self.chips = RunChips(theme)
         self._kept = Kept(settings, "compare")
@@ -72,10 +73,6 @@ class Comparison(QWidget):
         self.chips.remove_clicked.connect(chosen.toggle)
         self.chips.close_clicked.connect(self.closed)
         chosen.changed.connect(self._choice_changed)
-
-    def furnish(self, background: Background) -> None:
-        """Read finer points in `background`; before that there are none."""
-        self._background = background
 
     def set_device_labels(self, labels: Mapping[str, str]) -> None:
         """Call the devices of this machine so from now on."""
@@ -157,10 +154,10 @@ class Comparison(QWidget):
         )
 
     def _read_finer(self, run_id: str, series: str, first: float, last: float) -> None:
-        if run_id not in self._tails or self._background is None:
+        if run_id not in self._tails:
             return
         if run_id not in self._finer:
-            reader = self._finer[run_id] = FinerReader(self._background, self)
+            reader = self._finer[run_id] = ZoomReader(self._background, self)
             reader.watch(run_id)
             reader.finer.connect(partial(self.plots.set_finer, run_id))
             reader.trouble.connect(partial(self._say, run_id))

@@ -26,9 +26,9 @@ class LogBar(QWidget):
     rank_chosen = Signal(object)
     """int, -1 for the supervisor; None for everybody."""
 
-    error_wanted = Signal()
-    next_wanted = Signal()
-    previous_wanted = Signal()
+    first_error_requested = Signal()
+    next_requested = Signal()
+    previous_requested = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -69,10 +69,10 @@ class LogBar(QWidget):
         self.ranks.currentIndexChanged.connect(
             lambda: self.rank_chosen.emit(self.ranks.currentData())
         )
-        self.first_error.clicked.connect(self.error_wanted)
-        self.filter.returnPressed.connect(self.next_wanted)
-        self.next.clicked.connect(self.next_wanted)
-        self.previous.clicked.connect(self.previous_wanted)
+        self.first_error.clicked.connect(self.first_error_requested)
+        self.filter.returnPressed.connect(self.next_requested)
+        self.next.clicked.connect(self.next_requested)
+        self.previous.clicked.connect(self.previous_requested)
 
     def forget(self) -> None:
         """Another run is shown: nobody has spoken yet. What is looked for stays."""
@@ -83,11 +83,11 @@ class LogBar(QWidget):
         self.ranks.blockSignals(False)
         self.rank_chosen.emit(None)
 
-    def take_output(self, rank: int, _lines: list[str]) -> None:
+    def add_output(self, rank: int, _lines: list[str]) -> None:
         """Offer `rank`: it has printed something."""
         self._offer(rank)
 
-    def take_events(self, events: list[StoredEvent]) -> None:
+    def add_events(self, events: list[StoredEvent]) -> None:
         """Offer the ranks that `events` speak of."""
         for stored in events:
             self._offer(event_text(stored.event).rank)

@@ -21,10 +21,10 @@ hold up the next."""
 class LogController(QObject):
     """Log and events follow one bar; searching and jumping happens in the one that is in sight."""
 
-    said = Signal(str)
+    message = Signal(str)
     """A sentence: what was not found."""
 
-    log_wanted = Signal()
+    log_requested = Signal()
     """The tab of the log should be in sight."""
 
     def __init__(
@@ -44,9 +44,9 @@ class LogController(QObject):
         bar.rank_chosen.connect(events.set_rank)
         log.matches.connect(partial(self._show_matches, log))
         events.matches.connect(partial(self._show_matches, events))
-        bar.next_wanted.connect(self.find_next)
-        bar.previous_wanted.connect(self.find_previous)
-        bar.error_wanted.connect(self.go_to_first_error)
+        bar.next_requested.connect(self.find_next)
+        bar.previous_requested.connect(self.find_previous)
+        bar.first_error_requested.connect(self.go_to_first_error)
 
     def clear(self) -> None:
         """Another run is shown."""
@@ -54,14 +54,14 @@ class LogController(QObject):
         self._events.clear()
         self._bar.forget()
 
-    def take_output(self, rank: int, lines: list[str]) -> None:
+    def add_output(self, rank: int, lines: list[str]) -> None:
         """Show what worker `rank` printed."""
-        self._bar.take_output(rank, lines)
+        self._bar.add_output(rank, lines)
         self._log.append_output(rank, lines)
 
-    def take_events(self, events: list[StoredEvent]) -> None:
+    def add_events(self, events: list[StoredEvent]) -> None:
         """Show what happened."""
-        self._bar.take_events(events)
+        self._bar.add_events(events)
         self._log.append_events(events)
         self._events.append(events)
 
@@ -94,7 +94,7 @@ class LogController(QObject):
             )
         else:
             text = self.tr("Nothing here speaks of an error.")
-        self.said.emit(text)
+        self.message.emit(text)
 
     def _text_changed(self) -> None:
         if not self._typing.isActive():  # Qt says before that somebody typed
@@ -110,7 +110,7 @@ class LogController(QObject):
         """The table if it is on top; else the log, which then comes there."""
         if self._events.isVisible():
             return self._events
-        self.log_wanted.emit()
+        self.log_requested.emit()
         return self._log
 
     def _show_matches(self, view: QWidget, place: int, count: int) -> None:
@@ -122,7 +122,7 @@ class LogController(QObject):
         view = self._in_sight()
         if not view.find_again(backwards=backwards):
             wanted, where = self._bar.filter.text(), view.accessibleName()
-            self.said.emit(
+            self.message.emit(
                 self.tr("“{text}” is not there: {where}.").format(text=wanted, where=where)
                 if wanted
                 else self.tr("Say in the filter what to look for.")

@@ -15,11 +15,11 @@ class LogHighlighter(QSyntaxHighlighter):
     def __init__(self, document: QTextDocument, theme: Theme) -> None:
         super().__init__(document)
         self._wanted = ""
-        self._take_colours(theme)
+        self._set_colours(theme)
 
     def set_theme(self, theme: Theme) -> None:
         """Colour the lines for `theme`."""
-        self._take_colours(theme)
+        self._set_colours(theme)
         self.rehighlight()
 
     def set_wanted(self, text: str) -> None:
@@ -36,7 +36,7 @@ class LogHighlighter(QSyntaxHighlighter):
         if self._wanted:
             self._mark(text.casefold())
 
-    def _take_colours(self, theme: Theme) -> None:
+    def _set_colours(self, theme: Theme) -> None:
         self._quiet = _ink(theme.muted)
         self._levels = {
             Level.INFO.value: _ink(theme.accent),

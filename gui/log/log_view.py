@@ -80,7 +80,7 @@ class LogView(QPlainTextEdit):
         self.clear()
         self.count()
 
-    def miss_lines(self) -> None:
+    def note_skipped_lines(self) -> None:
         """Remember that lines were printed that do not come here."""
         self.is_whole = False
 

@@ -20,9 +20,9 @@ from engine.telemetry.memory_attribution import MemoryUse
 from engine.telemetry.snapshot import Snapshot
 from gui.devices.link_matrix import LinksDialog
 from gui.run_form.device_chip import HEIGHT, DeviceChip
-from gui.run_form.device_note import DeviceLine
+from gui.run_form.device_note import DeviceNote
 from gui.run_form.form_layout import COLUMN_GAP
-from gui.run_form.worker_spinbox import WorkerCount
+from gui.run_form.worker_spinbox import WorkerSpinBox
 from gui.widgets.entry_fields import Below
 from gui.widgets.flow_layout import FlowLayout
 from gui.widgets.icon_button import IconButton
@@ -49,7 +49,7 @@ class DeviceChoice(QWidget):
         self.cpu.setChecked(True)
         self.cpu.setToolTip(self.tr("Train without a GPU, on this many workers."))
         self.cpu.clicked.connect(self._cpu_clicked)
-        self._workers = WorkerCount()
+        self._workers = WorkerSpinBox()
         self._workers.valueChanged.connect(self._workers_changed)
         self.cpu.toggled.connect(self._workers.setVisible)
         self.suggest_button = IconButton(
@@ -68,7 +68,7 @@ class DeviceChoice(QWidget):
         )
         self.links_button.clicked.connect(self._show_links)
         self.label = QLabel(self.tr("De&vices"))
-        self._line = DeviceLine()
+        self._line = DeviceNote()
         self._below = Below()
         self._warning = ""
         self._lay_out()

@@ -9,7 +9,7 @@ from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.entry_fields import wrapped
 
 
-class DeviceLine(ElidedLabel):
+class DeviceNote(ElidedLabel):
     """One line, cut where there is no room; the whole is its tooltip."""
 
     def __init__(self) -> None:

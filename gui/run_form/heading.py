@@ -7,7 +7,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from engine.spec.run_spec import RunSpec
-from gui.run_form.goal import Continuation, Goal, NewRun
+from gui.run_form.form_mode import Continuation, FormMode, NewRun
 from gui.run_form.preset_menu import PresetMenu
 from gui.widgets.entry_fields import wrapped
 from gui.widgets.icon_button import IconButton
@@ -16,7 +16,7 @@ from gui.widgets.icon_button import IconButton
 class FormHeading(QWidget):
     """Says for what the form is filled in; from a run that goes on it leads back to a new one."""
 
-    goal_changed = Signal(object)
+    mode_changed = Signal(object)
     """The Goal that the user wants instead."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -34,7 +34,7 @@ class FormHeading(QWidget):
         self.origin.setObjectName("note")
         self.leave_button = QPushButton(self.tr("New run instead"))
         self.leave_button.setObjectName("quiet")
-        self.leave_button.clicked.connect(lambda: self.goal_changed.emit(NewRun()))
+        self.leave_button.clicked.connect(lambda: self.mode_changed.emit(NewRun()))
         self.as_new = QCheckBox(self.tr("As a new run"))
         self.as_new.setToolTip(
             wrapped(
@@ -45,7 +45,7 @@ class FormHeading(QWidget):
             )
         )
         self.as_new.toggled.connect(self._go_on_as_new)
-        self._goal: Goal = NewRun()
+        self._mode: FormMode = NewRun()
         top = QHBoxLayout()
         top.setSpacing(2)
         top.addWidget(self.title, 1)
@@ -58,14 +58,14 @@ class FormHeading(QWidget):
         layout.addWidget(self.origin)
         layout.addWidget(self.as_new)
 
-    def show_goal(self, goal: Goal) -> None:
+    def show_mode(self, mode: FormMode) -> None:
         """Say what the settings are for."""
-        self._goal = goal
-        self.title.setText(goal.heading)
-        continues = isinstance(goal, Continuation)
-        if isinstance(goal, Continuation):
-            self.origin.setText(goal.origin)
-            self.as_new.setChecked(goal.as_new)
+        self._mode = mode
+        self.title.setText(mode.heading)
+        continues = isinstance(mode, Continuation)
+        if isinstance(mode, Continuation):
+            self.origin.setText(mode.origin)
+            self.as_new.setChecked(mode.as_new)
         for widget in (self.origin, self.as_new, self.leave_button):
             widget.setVisible(continues)
         self.presets.setVisible(not continues)
@@ -76,8 +76,8 @@ class FormHeading(QWidget):
         self.copy_button.setEnabled(spec is not None)
 
     def _go_on_as_new(self, as_new: bool) -> None:
-        if isinstance(self._goal, Continuation) and self._goal.as_new != as_new:
-            self.goal_changed.emit(self._goal._replace(as_new=as_new))
+        if isinstance(self._mode, Continuation) and self._mode.as_new != as_new:
+            self.mode_changed.emit(self._mode._replace(as_new=as_new))
 
 
 class _Origin(QLabel):

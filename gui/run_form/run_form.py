@@ -26,7 +26,7 @@ from gui.run_form.choices import RecipeChoice, StrategyChoice
 from gui.run_form.device_choice import DeviceChoice
 from gui.run_form.device_conflicts import overlap
 from gui.run_form.form_layout import align, side_by_side, stack
-from gui.run_form.goal import Continuation, Goal, NewRun
+from gui.run_form.form_mode import Continuation, FormMode, NewRun
 from gui.run_form.heading import FormHeading
 from gui.run_form.preset_menu import left_out, suited
 from gui.run_form.spec_entry import entered, refuse
@@ -49,7 +49,7 @@ class RunForm(QFrame):
     continue_requested = Signal(object)
     """ResumeRequest of a run that goes on with the settings in the form."""
 
-    said = Signal(str)
+    message = Signal(str)
     """A sentence: something asked for is done."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -64,11 +64,11 @@ class RunForm(QFrame):
         self.advanced = AdvancedFields(info for name, info in FIELDS.items() if name not in _ON_TOP)
         self._on_top = {name: Field(FIELDS[name]) for name in _ON_TOP}
         self._below = Below()
-        self._goal: Goal = NewRun()
+        self._mode: FormMode = NewRun()
         self._is_asked = False
         self.heading = FormHeading()
-        self.heading.show_goal(self._goal)
-        self.start_button = QPushButton(self._goal.verb)
+        self.heading.show_mode(self._mode)
+        self.start_button = QPushButton(self._mode.start_text)
         self.start_button.setObjectName("go")
         self.start_button.setProperty("pictured", True)
         self.advanced_button = QPushButton(self.tr("Advanced"))
@@ -87,10 +87,10 @@ class RunForm(QFrame):
         self.start_button.clicked.connect(self.start)
         self.advanced_button.toggled.connect(self._show_advanced)
         self.presets.loaded.connect(self.load_preset)
-        self.presets.done.connect(self.said)
+        self.presets.done.connect(self.message)
         self.presets.failed.connect(lambda sentence: self._below.set_note(f"⚠ {sentence}"))
         self.copy_button.clicked.connect(self.copy_command)
-        self.heading.goal_changed.connect(self._set_goal)
+        self.heading.mode_changed.connect(self._set_mode)
         self._recipe_chosen()
 
     def spec(self) -> RunSpec | None:
@@ -128,22 +128,22 @@ class RunForm(QFrame):
 
     def load(self, spec: RunSpec) -> None:
         """Fill the form with `spec`, for a new run."""
-        self._set_goal(NewRun())
+        self._set_mode(NewRun())
         self._fill(spec)
 
     def continue_run(self, info: RunInfo, checkpoint: CheckpointInfo) -> None:
         """Fill the form with the settings of a run, to change some and let it go on from one of its
         checkpoints."""
-        self._set_goal(NewRun())  # what another run held is no value of this one
+        self._set_mode(NewRun())  # what another run held is no value of this one
         self._fill(info.spec)
-        self._set_goal(Continuation(info, checkpoint))
+        self._set_mode(Continuation(info, checkpoint))
         self._on_top["epochs"].setFocus()
 
-    def has_started(self, run_id: str) -> None:
+    def run_started(self, run_id: str) -> None:
         """Take note that a run has begun or goes on: what was filled in for it is done."""
-        goal = self._goal
-        if isinstance(goal, Continuation) and goal.has_begun_as(run_id, asked=self._is_asked):
-            self._set_goal(NewRun())
+        mode = self._mode
+        if isinstance(mode, Continuation) and mode.has_begun_as(run_id, asked=self._is_asked):
+            self._set_mode(NewRun())
 
     def _fill(self, spec: RunSpec) -> None:
         self.recipe.choose(spec.recipe)
@@ -168,9 +168,9 @@ class RunForm(QFrame):
     def copy_command(self) -> None:
         """Put the command line that does the same on the clipboard."""
         if self._spec is not None:
-            command = self._goal.command(self._spec)
+            command = self._mode.command(self._spec)
             QGuiApplication.clipboard().setText(command)
-            self.said.emit(self.tr("On the clipboard: {}").format(command))
+            self.message.emit(self.tr("On the clipboard: {}").format(command))
 
     def show_snapshot(self, snapshot: Snapshot) -> None:
         """Offer the GPUs that this machine has now."""
@@ -199,17 +199,17 @@ class RunForm(QFrame):
         self._check()
         if self._spec is None:
             return
-        if isinstance(self._goal, Continuation):
+        if isinstance(self._mode, Continuation):
             self._is_asked = True
-            self.continue_requested.emit(self._goal.request(self._spec))
+            self.continue_requested.emit(self._mode.request(self._spec))
         else:
             self.start_requested.emit(self._spec)
 
-    def _set_goal(self, goal: Goal) -> None:
-        self._goal, self._is_asked = goal, False
-        self.heading.show_goal(goal)
-        self.start_button.setText(goal.verb)
-        self.recipe.setEnabled(not isinstance(goal, Continuation))
+    def _set_mode(self, mode: FormMode) -> None:
+        self._mode, self._is_asked = mode, False
+        self.heading.show_mode(mode)
+        self.start_button.setText(mode.start_text)
+        self.recipe.setEnabled(not isinstance(mode, Continuation))
         self._check()
 
     def _fields(self) -> Mapping[str, Field]:
@@ -240,12 +240,12 @@ class RunForm(QFrame):
         recipe, devices = self.recipe.recipe(), self.devices.devices()
         self.strategy.offer(recipe, devices)
         strategy, fields = self.strategy.strategy(), self._fields()
-        given = (fields, self.advanced.settings, recipe, strategy, devices, self._goal.name)
-        refuse(fields, strategy, self._goal, entered(*given)[0])
+        given = (fields, self.advanced.settings, recipe, strategy, devices, self._mode.name)
+        refuse(fields, strategy, self._mode, entered(*given)[0])
         spec, found = entered(*given)
         found += problems(spec, recipe, strategy, self.devices.known_gpus)
         wrong = {problem.field for problem in found}  # where no value stands, nothing is changed
-        found += [each for each in self._goal.problems(spec) if each.field not in wrong]
+        found += [each for each in self._mode.problems(spec) if each.field not in wrong]
         replicas = strategy.replicas(spec.slots) if devices else 0
         arithmetic = batch_arithmetic(spec.batch_size, replicas, spec.accumulation)
         self._on_top["batch_size"].set_note(arithmetic)

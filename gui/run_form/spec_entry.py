@@ -11,7 +11,7 @@ from engine.spec.run_spec import FIELDS, RunSpec
 from engine.spec.strategy import Strategy
 from engine.spec.validation import Problem
 from gui.run_form.form_layout import values
-from gui.run_form.goal import Goal
+from gui.run_form.form_mode import FormMode
 from gui.widgets.entry_fields import Field
 
 
@@ -41,13 +41,13 @@ def entered(
     return spec, found
 
 
-def refuse(fields: Mapping[str, Field], strategy: Strategy, goal: Goal, spec: RunSpec) -> None:
-    """Let the fields of `spec`, which is what is entered, take no value that `goal` or `strategy`
+def refuse(fields: Mapping[str, Field], strategy: Strategy, mode: FormMode, spec: RunSpec) -> None:
+    """Let the fields of `spec`, which is what is entered, take no value that `mode` or `strategy`
     would refuse. What a strategy refuses may depend on the fields before."""
     for name, field in fields.items():
         info = FIELDS[name]
         spec = replace(spec, **{name: info.default})
-        if held := goal.held(name):
+        if held := mode.fixed_value(name):
             field.set_refusal(held.reason, held.value)
         else:
             field.set_refusal(strategy.refusal(name, spec))

@@ -12,7 +12,7 @@ _TEXT_MARGIN = 5
 """Logical pixels: the number begins where the text of a chip begins."""
 
 
-class WorkerCount(QSpinBox):
+class WorkerSpinBox(QSpinBox):
     """A number in a panel that scrolls: the wheel is left to the panel."""
 
     def __init__(self) -> None:

@@ -70,15 +70,15 @@ class FailureBanner(QFrame):
         if labels != self._labels:
             self._labels = dict(labels)
             for label in (self.sentence, self.facts):
-                label.setText(self.spoken(label.text()))
+                label.setText(self.with_device_names(label.text()))
 
     def clear(self) -> None:
         """Another run is shown, or this one goes on: nothing has failed."""
         self._failure: Failure | None = None
-        self._said = ""
+        self._shown_reason = ""
         self.hide()
 
-    def take_events(self, events: list[StoredEvent]) -> None:
+    def add_events(self, events: list[StoredEvent]) -> None:
         """Remember the failure that ends the newest attempt."""
         for stored in events:
             match stored.event:
@@ -95,16 +95,16 @@ class FailureBanner(QFrame):
             self._show_troubles(info)
             return
         sentence = info.reason or state_sentence(info.state)
-        if sentence == self._said:
+        if sentence == self._shown_reason:
             return
-        self._said = sentence
+        self._shown_reason = sentence
         failure = self._failure if info.state is RunState.FAILED else None
         said = self.tr("⚠ Run {run} was interrupted: {why}")
         if info.state is RunState.FAILED:
             said = self.tr("⚠ Run {run} failed: {why}")
-        self.sentence.setText(self.spoken(said.format(run=info.id, why=sentence)))
+        self.sentence.setText(self.with_device_names(said.format(run=info.id, why=sentence)))
         facts = failure_facts(failure) if failure else ""
-        self.facts.setText(self.spoken(facts))
+        self.facts.setText(self.with_device_names(facts))
         self.facts.setVisible(bool(facts))
         tail = as_shown(failure.log_tail).rstrip() if failure else ""
         self.log.setPlainText(tail)
@@ -114,7 +114,7 @@ class FailureBanner(QFrame):
         self.stop.hide()
         self.show()
 
-    def spoken(self, text: str) -> str:
+    def with_device_names(self, text: str) -> str:
         """`text` of the engine with the devices as people call them."""
         return speak(text, self._labels)
 
@@ -127,9 +127,9 @@ class FailureBanner(QFrame):
 
     def _show_troubles(self, info: RunInfo) -> None:
         sentences = " ".join(info.status.troubles.values())
-        if sentences == self._said:
+        if sentences == self._shown_reason:
             return
-        self._said = sentences
+        self._shown_reason = sentences
         said = self.tr("⚠ Run {run}: {sentences}").format(run=info.id, sentences=sentences)
         self.sentence.setText(said)
         self.facts.hide()

@@ -86,7 +86,7 @@ class RunFigures(QObject):
             step_time = f"{status.step_seconds * 1000:.3g} ms"
             self.figure.emit("step_time", step_time, spent or self.tr("per step"), "")
 
-    def take_events(self, events: list[StoredEvent]) -> None:
+    def add_events(self, events: list[StoredEvent]) -> None:
         """Take the results of epochs; a rewound run has lost the later ones."""
         for stored in events:
             match stored.event:
@@ -100,15 +100,15 @@ class RunFigures(QObject):
                     pass
         self._show_best()
 
-    def take_curve(self, series: str, points: StoredPoints) -> None:
+    def set_points(self, series: str, points: StoredPoints) -> None:
         """Take a whole curve, in place of what there was of it."""
         if series == TRAIN_LOSS:
             self._loss = []
         if _is_memory(series):
             self._memory.pop(series, None)
-        self.take_points(series, points)
+        self.add_points(series, points)
 
-    def take_points(self, series: str, points: StoredPoints) -> None:
+    def add_points(self, series: str, points: StoredPoints) -> None:
         """Take new points of a curve."""
         values, statistics = points.value, points.statistics
         if series == TRAIN_LOSS:

@@ -21,7 +21,7 @@ RECIPE = "digits"
 _CARD_WIDTH = 520
 
 
-class FirstStart(QWidget):
+class WelcomePage(QWidget):
     """Explains the window, and starts the first run if asked to."""
 
     try_clicked = Signal()

@@ -17,7 +17,7 @@ Notify = Callable[[str, str, bool], None]
 _BAD = frozenset({RunState.FAILED, RunState.INTERRUPTED})
 
 
-class Notices(QObject):
+class DesktopNotices(QObject):
     """Compares the runs with what they were a moment ago."""
 
     ended = Signal(str)

@@ -1,8 +1,8 @@
-"""The window's layout: the bar, the docks, the menus and their shortcuts; no behaviour."""
+"""The main window: toolbar, docks, menus and shortcuts; `app` connects what they do."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from PySide6.QtCore import QEvent, QSettings, Qt, Signal
 from PySide6.QtGui import QAction, QCloseEvent, QHideEvent, QKeySequence, QShowEvent
@@ -22,36 +22,38 @@ from PySide6.QtWidgets import (
 from gui.log.log_bar import LogBar
 from gui.style.theme import Choice
 from gui.window.shortcuts import ShortcutsDialog, go_to_pane
+from gui.window.tab_order import TabOrder
 from gui.window.window_layout import WindowLayout
 
 SIDE_WIDTH = 316
 
 
-class Parts(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class WindowParts:
     """The widgets that the window lays out."""
 
     controls: QWidget
     alarms: QWidget
     devices: QWidget
     form: QWidget
-    history: QWidget
+    run_list: QWidget
     banner: QWidget
     figures: QWidget
     plots: QWidget
+    comparison: QWidget
+    welcome_page: QWidget
     log: QWidget
     events: QWidget
     log_bar: LogBar
-    first_start: QWidget
-    comparison: QWidget
 
 
 class MainWindow(QMainWindow):
-    """Lays out the parts and remembers its geometry; what the actions do is decided elsewhere."""
+    """Lays out the parts, and restores size and layout of the last time."""
 
-    watched = Signal(bool)
-    """Whether it can be seen: it is neither hidden nor minimised."""
+    visibility_changed = Signal(bool)
+    """Whether the window is visible: it is neither hidden nor minimised."""
 
-    def __init__(self, parts: Parts, settings: QSettings) -> None:
+    def __init__(self, parts: WindowParts, settings: QSettings) -> None:
         super().__init__()
         self._parts = parts
         self._is_first, self._had_bottom = False, True
@@ -86,8 +88,8 @@ class MainWindow(QMainWindow):
         self.view_menu.addMenu(self.tr("Theme")).addActions(list(self.theme_choices.values()))
         self._add_search()
         self._add_help()
-        side = (parts.alarms, parts.devices, parts.form, parts.history)
-        centre = (parts.banner, parts.first_start, parts.plots, parts.comparison)
+        side = (parts.alarms, parts.devices, parts.form, parts.run_list)
+        centre = (parts.banner, parts.welcome_page, parts.plots, parts.comparison)
         self._panes = (parts.controls, *side, *centre, parts.log, parts.events)
         self.filter = parts.log_bar.filter
         self.status = QLabel()
@@ -101,44 +103,51 @@ class MainWindow(QMainWindow):
         self.statusBar().addPermanentWidget(self.helper_status)
         self.filter_action.triggered.connect(self._focus_filter)
         self.quit.triggered.connect(self.close)
+        TabOrder(
+            self,
+            (
+                parts.controls, *side, parts.banner, parts.figures, parts.plots,
+                parts.welcome_page, parts.comparison, parts.log_bar, parts.log, parts.events,
+            ),
+        )  # fmt: skip
         self._layout = WindowLayout(self, self.bottom, self._tabs, settings)
         self.reset_layout.triggered.connect(self._layout.reset)
         self._layout.restore()
 
     def closeEvent(self, event: QCloseEvent) -> None:
-        """Remember size and layout. The runs go on: they are no business of the window."""
+        """Remember size and layout. The runs go on: they do not depend on the window."""
         if self._parts.comparison.isVisible():
             self.show_comparison(False)
         self._layout.save()
         super().closeEvent(event)
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Tell that somebody can see it."""
+        """Report that the window is visible."""
         super().showEvent(event)
-        self.watched.emit(not self.isMinimized())
+        self.visibility_changed.emit(not self.isMinimized())
 
     def hideEvent(self, event: QHideEvent) -> None:
-        """Tell that nobody can see it."""
+        """Report that the window is not visible."""
         super().hideEvent(event)
-        self.watched.emit(False)
+        self.visibility_changed.emit(False)
 
     def changeEvent(self, event: QEvent) -> None:
-        """Tell when it is minimised, and when it comes back."""
+        """Report when the window is minimised or restored."""
         super().changeEvent(event)
         if event.type() is QEvent.Type.WindowStateChange:
-            self.watched.emit(self.isVisible() and not self.isMinimized())
+            self.visibility_changed.emit(self.isVisible() and not self.isMinimized())
 
     def show_welcome(self, is_first: bool) -> None:
-        """Whether the centre explains itself instead of showing empty plots."""
+        """Show the welcome page in the centre (True) or the plots (False)."""
         self._is_first = is_first
-        self._parts.first_start.setVisible(is_first)
+        self._parts.welcome_page.setVisible(is_first)
         for widget in (self._parts.figures, self._parts.plots):
             widget.setVisible(not is_first)
 
     def show_comparison(self, wanted: bool) -> None:
-        """Whether the centre shows several runs, with the log's room; or the single run."""
+        """Show the comparison in the centre, without the log (True), or the single run (False)."""
         self._parts.comparison.setVisible(wanted)
-        self._parts.first_start.setVisible(not wanted and self._is_first)
+        self._parts.welcome_page.setVisible(not wanted and self._is_first)
         for widget in (self._parts.figures, self._parts.plots):
             widget.setVisible(not wanted and not self._is_first)
         if wanted:
@@ -146,12 +155,12 @@ class MainWindow(QMainWindow):
         self.bottom.setVisible(not wanted and self._had_bottom)
 
     def show_log(self) -> None:
-        """Bring the tab of the log into sight."""
+        """Bring the tab Log to the front."""
         self.bottom.show()
         self._tabs.setCurrentWidget(self._parts.log)
 
     def show_shortcuts(self) -> None:
-        """Open the list of the keys that do something."""
+        """Open the list of keyboard shortcuts."""
         dialog = ShortcutsDialog(self)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.open()
@@ -202,7 +211,7 @@ class MainWindow(QMainWindow):
         bar.addWidget(controls)
         self.addToolBar(bar)
 
-    def _add_side(self, parts: Parts) -> None:
+    def _add_side(self, parts: WindowParts) -> None:
         content = QWidget()
         content.setObjectName("content")
         column = QVBoxLayout(content)
@@ -214,7 +223,7 @@ class MainWindow(QMainWindow):
         runs = _Card()
         inside = QVBoxLayout(runs)
         inside.setContentsMargins(10, 5, 6, 5)
-        inside.addWidget(parts.history)
+        inside.addWidget(parts.run_list)
         column.addWidget(runs, 1)
         scroll = QScrollArea()
         scroll.setWidgetResizable(True)
@@ -226,21 +235,22 @@ class MainWindow(QMainWindow):
         self.addDockWidget(Qt.DockWidgetArea.LeftDockWidgetArea, dock)
         self.setCorner(Qt.Corner.BottomLeftCorner, Qt.DockWidgetArea.LeftDockWidgetArea)
 
-    def _add_centre(self, parts: Parts) -> None:
+    def _add_centre(self, parts: WindowParts) -> None:
         centre = QWidget()
         column = QVBoxLayout(centre)
         column.setContentsMargins(2, 10, 10, 0)
         column.setSpacing(8)
         column.addWidget(parts.banner)
-        column.addWidget(parts.first_start, 1)
+        column.addWidget(parts.welcome_page, 1)
         column.addWidget(parts.figures)
         column.addWidget(parts.plots, 1)
         column.addWidget(parts.comparison, 1)
+        parts.comparison.hide()
         self.setCentralWidget(centre)
         centre.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
         centre.setFocus()  # no button: the first Space must do nothing
 
-    def _add_bottom(self, parts: Parts) -> QDockWidget:
+    def _add_bottom(self, parts: WindowParts) -> QDockWidget:
         tabs = QTabWidget()
         parts.log.setObjectName("log")
         parts.events.setObjectName("events")
@@ -272,7 +282,7 @@ class MainWindow(QMainWindow):
 
 
 class _Card(QFrame):
-    """A card that takes what room there is: what is wrapped inside may not ask for more."""
+    """A card that takes the height it is given: wrapped text inside must not ask for more."""
 
     def __init__(self) -> None:
         super().__init__()

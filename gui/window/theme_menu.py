@@ -1,4 +1,4 @@
-"""Which look was chosen: remembered, and ticked in the menu."""
+"""The menu Theme: the choice is remembered in the settings and ticked in the menu."""
 
 from __future__ import annotations
 
@@ -12,22 +12,25 @@ from PySide6.QtGui import QAction, QActionGroup
 from gui.style.theme import Choice, ThemeController
 
 
+def restore_theme(theme: ThemeController, settings: QSettings) -> None:
+    """Choose the theme of the last time; call it before any widget is made with a theme."""
+    remembered = settings.value("theme")
+    if remembered in get_args(Choice):
+        theme.set_choice(remembered)
+
+
 class ThemeMenu(QObject):
-    """Dresses the application as it was left, and as the menu says from then on."""
+    """Sets the theme that is ticked in the menu; exactly one entry is."""
 
     def __init__(
-        self, theme: ThemeController, settings: QSettings, parent: QObject | None = None
+        self,
+        theme: ThemeController,
+        settings: QSettings,
+        entries: Mapping[Choice, QAction],
+        parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
-        self._theme, self._settings = theme, settings
-        self._entries: Mapping[Choice, QAction] = {}
-        remembered = settings.value("theme")
-        if remembered in get_args(Choice):
-            theme.set_choice(remembered)
-
-    def furnish(self, entries: Mapping[Choice, QAction]) -> None:
-        """Let one of the `entries` be ticked at a time, and follow it."""
-        self._entries = entries
+        self._theme, self._settings, self._entries = theme, settings, entries
         group = QActionGroup(self)
         for choice, entry in entries.items():
             entry.setCheckable(True)
@@ -36,7 +39,7 @@ class ThemeMenu(QObject):
         self._tick()
 
     def toggle(self) -> None:
-        """From dark to light or back; the system is no longer followed."""
+        """Switch between dark and light; the theme of the system is no longer followed."""
         self._theme.toggle()
         self._remember()
 

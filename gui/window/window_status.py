@@ -15,7 +15,7 @@ from gui.run_view.run_controls import RunControls
 from gui.window.taskbar import Taskbar, desktop_tell
 
 
-class Attention(QObject):
+class WindowStatus(QObject):
     """Follows the run on display."""
 
     def __init__(self, window: QWidget, controls: RunControls, greyed: Iterable[QWidget]) -> None:

@@ -21,8 +21,8 @@ from engine.runs.store import FILE_NAME as STORE
 from engine.runs.store_reader import RunReader
 from engine.spec.spec_file import FILE_NAME as SPEC
 from gui.app import AppController
+from gui.bridge.settings_file import open_settings
 from gui.style.theme import ThemeController
-from gui.window.settings_file import open_settings
 from tests.gui.conftest import Record, record, wait_for_runs
 
 __all__ = ["record"]
@@ -129,7 +129,7 @@ def test_the_window_opens_lists_a_damaged_run_and_shows_the_others(
 ) -> None:
     damaged(how)
     window = app()
-    history = window.history
+    history = window.run_list
     rows = [history.model().index(row, 0) for row in range(3)]
     assert [row.data().rpartition("#")[2] for row in rows] == ["3", "1", "2"]
     assert rows[2].data(Qt.ItemDataRole.ToolTipRole).startswith("Run 2 cannot be read: ")

@@ -117,8 +117,8 @@ def test_half_a_million_points_are_all_kept_and_the_window_holds_a_part(
     held: dict[str, int] = {}
     reader.curve.connect(lambda series, new: held.update({series: len(new.step)}))
     reader.points.connect(lambda series, new: held.update({series: held[series] + len(new.step)}))
-    reader.curve.connect(figures.take_curve)
-    reader.points.connect(figures.take_points)
+    reader.curve.connect(figures.set_points)
+    reader.points.connect(figures.add_points)
     reader.status_changed.connect(figures.show_info)
     most = 0
     with closing(RunStore(folder)) as store:

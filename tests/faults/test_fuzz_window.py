@@ -18,11 +18,11 @@ from engine.spec.field_info import Setting
 from engine.spec.recipe_file import RecipeInfo, read_recipe
 from engine.spec.run_spec import RunSpec
 from engine.supervisor.message_validation import is_valid
+from gui.bridge.settings_file import open_settings
 from gui.log.event_text import event_text
 from gui.run_form.run_form import RunForm
 from gui.run_view.run_controls import RunControls
 from gui.style.theme import DARK
-from gui.window.settings_file import open_settings
 from tests.support.nonsense import any_of, few, mutated, some
 from tests.support.runs import spec
 

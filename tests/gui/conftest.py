@@ -135,24 +135,24 @@ def use_strategies(monkeypatch: pytest.MonkeyPatch) -> UseStrategies:
 
 def wait_for_runs(app: AppController, qtbot: QtBot) -> None:
     """Wait until a window that has just been made lists the runs."""
-    with qtbot.waitSignal(app.controller.runs_listed, timeout=60_000):
+    with qtbot.waitSignal(app.run_controller.runs_listed, timeout=60_000):
         pass
 
 
 @pytest.fixture
-def open_deck(qapp: QApplication, qtbot: QtBot) -> Iterator[Callable[[], AppController]]:
+def open_app(qapp: QApplication, qtbot: QtBot) -> Iterator[Callable[[], AppController]]:
     """Opens the window, and waits until it shows what there is."""
-    decks: list[AppController] = []
+    apps: list[AppController] = []
 
     def open() -> AppController:
         app = AppController(ThemeController(qapp))
-        decks.append(app)
+        apps.append(app)
         app.window.show()
         wait_for_runs(app, qtbot)
         return app
 
     yield open
-    for app in decks:
+    for app in apps:
         app.window.close()
         app.shut_down()
         app.window.deleteLater()

@@ -31,7 +31,7 @@ def staged(state: State, qt_app: QApplication) -> Iterator[AppController]:
     app = AppController(ThemeController(qt_app), PlayedTelemetry(stage.machine, stage.past))
     try:
         listed: list[object] = []
-        app.controller.runs_listed.connect(listed.append)
+        app.run_controller.runs_listed.connect(listed.append)
         app.window.resize(*SIZE)
         app.window.show()
         if stage.live is not None:
@@ -47,7 +47,7 @@ def staged(state: State, qt_app: QApplication) -> Iterator[AppController]:
             qt_app.processEvents()
             for _ in range(12):
                 app.plots.tick()
-                app.runs.comparison.plots.tick()
+                app.comparison.plots.tick()
         qt_app.processEvents()
         yield app
     finally:

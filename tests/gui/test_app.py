@@ -97,28 +97,28 @@ print("clean")
 
 
 def test_an_empty_home_opens_a_window_that_says_what_to_do(
-    open_deck: Callable[[], AppController],
+    open_app: Callable[[], AppController],
 ) -> None:
-    app = open_deck()
+    app = open_app()
     assert "Start run" in app.controls.state_text
     assert app.form.start_button.isEnabled()
 
 
 def test_it_opens_with_the_newest_active_run_else_the_newest(
-    open_deck: Callable[[], AppController], record: Callable[..., Any]
+    open_app: Callable[[], AppController], record: Callable[..., Any]
 ) -> None:
     active, over = record(), record()
     active.begin()
     over.begin()
     over.add(RunEnded("finished", ""))
     device_queue.enter(Ticket("1", os.getpid(), created(os.getpid()), (), ()))
-    assert open_deck().controls.title.endswith("#1")
+    assert open_app().controls.title.endswith("#1")
     active.add(RunEnded("stopped", ""))
-    assert open_deck().controls.title.endswith("#2")
+    assert open_app().controls.title.endswith("#2")
 
 
 def test_a_click_in_the_list_shows_the_other_run_and_nothing_of_the_first(
-    open_deck: Callable[[], AppController], record: Callable[..., Any], qtbot: QtBot
+    open_app: Callable[[], AppController], record: Callable[..., Any], qtbot: QtBot
 ) -> None:
     first, second = record(), record()
     first.begin()
@@ -126,10 +126,10 @@ def test_a_click_in_the_list_shows_the_other_run_and_nothing_of_the_first(
     first.write_log(0, "from the first\n")
     second.begin()
     second.write_log(0, "from the second\n")
-    app = open_deck()
+    app = open_app()
     assert app.controls.title.endswith("#2")
-    row = app.history.visualRect(app.history.model().index(1, 0)).center()
-    QTest.mouseClick(app.history.viewport(), Qt.MouseButton.LeftButton, pos=row)
+    row = app.run_list.visualRect(app.run_list.model().index(1, 0)).center()
+    QTest.mouseClick(app.run_list.viewport(), Qt.MouseButton.LeftButton, pos=row)
     assert app.controls.title.endswith("#1")
     assert app.banner.isVisible()
     assert "from the first" in app.log.toPlainText()
@@ -140,22 +140,22 @@ def test_a_click_in_the_list_shows_the_other_run_and_nothing_of_the_first(
 
 
 def test_two_windows_show_the_same_live_run(
-    open_deck: Callable[[], AppController], record: Callable[..., Any], qtbot: QtBot
+    open_app: Callable[[], AppController], record: Callable[..., Any], qtbot: QtBot
 ) -> None:
     live = record()
     live.begin()
-    decks = [open_deck(), open_deck()]
+    apps = [open_app(), open_app()]
     live.add(EpochEnded(1, 10, {"validation/accuracy": 0.75}))
-    qtbot.waitUntil(lambda: all("75.0 %" in app.log.toPlainText() for app in decks))
+    qtbot.waitUntil(lambda: all("75.0 %" in app.log.toPlainText() for app in apps))
 
 
 def test_the_filter_works_on_log_and_events(
-    open_deck: Callable[[], AppController], record: Callable[..., Any]
+    open_app: Callable[[], AppController], record: Callable[..., Any]
 ) -> None:
     run = record()
     run.begin()
     run.write_log(0, "alpha\nbeta\n")
-    app = open_deck()
+    app = open_app()
     app.window.filter.setText("alpha")
     assert "beta" not in app.log.toPlainText()
     assert app.events.model().rowCount() == 0
@@ -164,47 +164,47 @@ def test_the_filter_works_on_log_and_events(
 
 
 def test_a_long_log_says_that_its_beginning_is_elsewhere(
-    open_deck: Callable[[], AppController], record: Callable[..., Any]
+    open_app: Callable[[], AppController], record: Callable[..., Any]
 ) -> None:
     run = record()
     run.begin()
     words = f"line {'x' * 100}\n" * (MOST_BYTES // 100)
     run.write_log(0, f"Traceback (most recent call last):\n{words}")
-    app = open_deck()
+    app = open_app()
     assert "bytes passed over: see" in app.log.toPlainText()
     app.window.first_error.trigger()
     assert "log files" in app.window.statusBar().currentMessage()
 
 
-def test_the_layout_is_remembered_and_can_be_reset(open_deck: Callable[[], AppController]) -> None:
-    window = open_deck().window
+def test_the_layout_is_remembered_and_can_be_reset(open_app: Callable[[], AppController]) -> None:
+    window = open_app().window
     window.resize(window.width(), 703)
     window.bottom.hide()
     window.close()
-    again = open_deck().window
+    again = open_app().window
     assert again.height() == 703
     assert not again.bottom.isVisible()
     again.reset_layout.trigger()
     assert again.bottom.isVisible()
 
 
-def test_the_layout_of_all_plots_is_reset(open_deck: Callable[[], AppController]) -> None:
-    app = open_deck()
-    bars = (app.plots.bar, app.runs.comparison.plots.bar)
+def test_the_layout_of_all_plots_is_reset(open_app: Callable[[], AppController]) -> None:
+    app = open_app()
+    bars = (app.plots.bar, app.comparison.plots.bar)
     for bar in bars:
         bar.log_y.click()
     app.window.reset_layout.trigger()
     assert not any(bar.log_y.isChecked() for bar in bars)
 
 
-def test_the_open_tab_is_remembered_and_reset_too(open_deck: Callable[[], AppController]) -> None:
-    app = open_deck()
+def test_the_open_tab_is_remembered_and_reset_too(open_app: Callable[[], AppController]) -> None:
+    app = open_app()
     assert app.log.isVisible()
     tabs = app.window.findChild(QTabWidget)
     assert tabs is not None
     tabs.setCurrentWidget(app.events)
     app.window.close()
-    again = open_deck()
+    again = open_app()
     assert again.events.isVisible()
     assert not again.log.isVisible()
     again.window.reset_layout.trigger()
@@ -213,26 +213,26 @@ def test_the_open_tab_is_remembered_and_reset_too(open_deck: Callable[[], AppCon
 
 @pytest.mark.parametrize("word", ["", "somewhere", 7])
 def test_a_tab_that_there_is_not_is_not_opened(
-    open_deck: Callable[[], AppController], word: object
+    open_app: Callable[[], AppController], word: object
 ) -> None:
-    app = open_deck()
+    app = open_app()
     app.settings.setValue("window/tab", word)
-    assert open_deck().log.isVisible()
+    assert open_app().log.isVisible()
 
 
-def test_the_theme_is_remembered(open_deck: Callable[[], AppController]) -> None:
-    app = open_deck()
+def test_the_theme_is_remembered(open_app: Callable[[], AppController]) -> None:
+    app = open_app()
     names: list[str] = []
     app.theme.changed.connect(lambda theme: names.append(theme.name))
     app.window.theme_choices["dark"].trigger()
     app.window.toggle_theme.trigger()
     app.window.toggle_theme.trigger()
     assert names == ["dark", "light", "dark"]
-    assert open_deck().theme.current.name == "dark"
+    assert open_app().theme.current.name == "dark"
 
 
-def test_the_menu_shows_which_theme_is_chosen(open_deck: Callable[[], AppController]) -> None:
-    app = open_deck()
+def test_the_menu_shows_which_theme_is_chosen(open_app: Callable[[], AppController]) -> None:
+    app = open_app()
 
     def ticked() -> list[str]:
         entries = app.window.theme_choices
@@ -245,25 +245,25 @@ def test_the_menu_shows_which_theme_is_chosen(open_deck: Callable[[], AppControl
     assert ticked() == ["dark"]
     app.controls.theme_clicked.emit()
     assert ticked() == ["light"]
-    app = open_deck()
+    app = open_app()
     assert ticked() == ["light"]
 
 
 def test_a_silent_run_is_grey_in_the_list_too(
-    open_deck: Callable[[], AppController], record: Callable[..., Any]
+    open_app: Callable[[], AppController], record: Callable[..., Any]
 ) -> None:
     record().begin()
-    app = open_deck()
-    app.attention.liveness.silence.emit(Silence(12.0))
-    assert "no word for 12 s" in app.history.model().index(0, 0).data(DETAIL)
+    app = open_app()
+    app.window_status.liveness.silence.emit(Silence(12.0))
+    assert "no word for 12 s" in app.run_list.model().index(0, 0).data(DETAIL)
 
 
 def test_the_helper_is_told_whether_the_window_can_be_seen(
-    open_deck: Callable[[], AppController], monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
+    open_app: Callable[[], AppController], monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
 ) -> None:
     said: list[bool] = []
     monkeypatch.setattr(TelemetryReader, "set_watching", lambda _, watching: said.append(watching))
-    app = open_deck()
+    app = open_app()
     assert said[-1:] == [True]
     app.window.showMinimized()
     qtbot.waitUntil(lambda: said[-1] is False)
@@ -274,11 +274,11 @@ def test_the_helper_is_told_whether_the_window_can_be_seen(
 
 
 def test_the_details_of_a_gpu_are_asked_for_while_they_are_open(
-    open_deck: Callable[[], AppController], monkeypatch: pytest.MonkeyPatch
+    open_app: Callable[[], AppController], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
     monkeypatch.setattr(TelemetryReader, "set_detail", lambda _, id: said.append(id))
-    app = open_deck()
+    app = open_app()
     app.telemetry.snapshot.emit(device_states.eight_gpus())
     QTest.keyClick(app.devices.row(device_states.HOT), Qt.Key.Key_Return)
     app.devices.detail.reject()

@@ -118,12 +118,12 @@ def test_it_may_go_on_as_a_new_run(form: RunForm, qtbot: QtBot) -> None:
     assert "Later points" not in form.heading.origin.text()
     form.copy_command()
     assert " --as-new-run --epochs 8" in QGuiApplication.clipboard().text()
-    form.has_started("6")
+    form.run_started("6")
     assert form.heading.title.text() == "CONTINUE RUN 7", "nobody has asked for this one yet"
     with qtbot.waitSignal(form.continue_requested) as asked:
         form.start()
     assert asked.args == [ResumeRequest("7", END.folder, replace(SPEC, epochs=8), as_new=True)]
-    form.has_started("8")
+    form.run_started("8")
     assert form.heading.title.text() == "NEW RUN"
 
 
@@ -135,9 +135,9 @@ def test_back_to_a_new_run(form: RunForm, qtbot: QtBot, way: str) -> None:
         case "settings of a run":
             form.load(SPEC)
         case _:
-            form.has_started("6")
+            form.run_started("6")
             assert form.heading.title.text() == "CONTINUE RUN 7", "that was another one"
-            form.has_started("7")
+            form.run_started("7")
     assert form.heading.title.text() == "NEW RUN"
     assert form.start_button.text() == "Start run"
     assert form.recipe.isEnabled()

@@ -45,17 +45,17 @@ class Spectator:
 
 
 @pytest.fixture
-def open_deck(qtbot: QtBot, qapp: QApplication) -> Iterator[Callable[[], AppController]]:
-    decks: list[AppController] = []
+def open_app(qtbot: QtBot, qapp: QApplication) -> Iterator[Callable[[], AppController]]:
+    apps: list[AppController] = []
 
     def open() -> AppController:
-        decks.append(AppController(ThemeController(qapp)))
-        decks[-1].window.show()
-        wait_for_runs(decks[-1], qtbot)
-        return decks[-1]
+        apps.append(AppController(ThemeController(qapp)))
+        apps[-1].window.show()
+        wait_for_runs(apps[-1], qtbot)
+        return apps[-1]
 
     yield open
-    for app in decks:
+    for app in apps:
         app.window.close()
         app.shut_down()
         app.window.deleteLater()
@@ -65,9 +65,9 @@ def open_deck(qtbot: QtBot, qapp: QApplication) -> Iterator[Callable[[], AppCont
 
 
 def test_click_train_watch_checkpoint_stop_and_come_back(
-    open_deck: Callable[[], AppController], qtbot: QtBot
+    open_app: Callable[[], AppController], qtbot: QtBot
 ) -> None:
-    app = open_deck()
+    app = open_app()
     seen = Spectator(app)
     epochs = app.form.field("epochs").widget
     assert isinstance(epochs, QLineEdit)
@@ -94,7 +94,7 @@ def test_click_train_watch_checkpoint_stop_and_come_back(
     app.window.close()
     app.shut_down()
     before = len(seen.steps)
-    again = open_deck()
+    again = open_app()
     seen_again = Spectator(again)
     again.open(again.history.watched)
     assert seen_again.state is RunState.RUNNING

@@ -115,9 +115,9 @@ def _wait_for_workers(app: AppController, stage: Stage) -> None:
     def take(uses: dict[str, object]) -> None:
         found.append(any(getattr(use, "ours", ()) for use in uses.values()))
 
-    app.owners.uses.connect(take)
+    app.memory_owners.uses.connect(take)
     _wait(lambda: bool(found) and (stage.live is None or found[-1]))
-    app.owners.uses.disconnect(take)
+    app.memory_owners.uses.disconnect(take)
 
 
 def _wait(condition: Callable[[], bool]) -> None:
@@ -137,7 +137,7 @@ def _settle(app: AppController) -> None:
         if time.monotonic() > deadline:
             sys.exit("The plots were not painted in time.")
         QCoreApplication.processEvents()
-        painted = [app.plots.tick(), app.runs.comparison.plots.tick()]
+        painted = [app.plots.tick(), app.comparison.plots.tick()]
         quiet = 0 if any(painted) else quiet + 1
         if quiet == 1:
             _drain(app)

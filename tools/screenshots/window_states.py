@@ -67,10 +67,10 @@ def compare() -> Stage:
     ids = [each.id for each in played]
 
     def open_comparison(app: AppController) -> QWidget:
-        app.runs.chosen.choose(ids)
-        app.runs.chosen.pin(ids[0])
-        app.runs.panel.compare.setChecked(True)
-        app.runs.comparison.plots.bar.log_y.setChecked(True)
+        app.chosen.choose(ids)
+        app.chosen.pin(ids[0])
+        app.run_list_panel.compare.setChecked(True)
+        app.comparison.plots.bar.log_y.setChecked(True)
         return app.window
 
     return Stage(fake_machine.workstation, ids[-1], subject=open_comparison)

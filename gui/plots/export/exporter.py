@@ -30,7 +30,7 @@ empty: none."""
 class PlotExport(QObject):
     """Does what the lower half of a plot's menu says; reading the store blocks no window."""
 
-    said = Signal(str)
+    message = Signal(str)
     """A sentence: what was copied or saved, or why not."""
 
     def __init__(
@@ -69,14 +69,14 @@ class PlotExport(QObject):
             case PlotAction.COPY_PICTURE:
                 QApplication.clipboard().setMimeData(image.for_clipboard(plot))
                 text = self.tr("The plot of {title} is in the clipboard.")
-                self.said.emit(text.format(title=spoken(plot.title)))
+                self.message.emit(text.format(title=spoken(plot.title)))
             case PlotAction.SAVE_PNG:
                 self._save(plot, prefix, "png", partial(image.save_png, plot))
             case PlotAction.SAVE_SVG:
                 self._save(plot, prefix, "svg", lambda file: _write(file, image.svg(plot)))
             case PlotAction.COPY_CSV | PlotAction.SAVE_CSV if document is None:
                 text = self.tr("The plot of {title} has no data yet.")
-                self.said.emit(text.format(title=spoken(plot.title)))
+                self.message.emit(text.format(title=spoken(plot.title)))
             case PlotAction.COPY_CSV if document is not None:
                 self._copy_data(spoken(plot.title), document)
             case PlotAction.SAVE_CSV if document is not None:
@@ -98,14 +98,14 @@ class PlotExport(QObject):
             self._failed(file, error)
         else:
             if ending != "csv":
-                self.said.emit(self.tr("Saved as {file}.").format(file=file))
+                self.message.emit(self.tr("Saved as {file}.").format(file=file))
 
     def _save_data(self, document: Document, file: Path) -> None:
-        self.said.emit(self.tr("Writing {file}…").format(file=file))
+        self.message.emit(self.tr("Writing {file}…").format(file=file))
         text = self.tr("{points:,} points saved as {file}.")
         self._background.run(
             lambda: csv_file.write(document, file),
-            lambda points: self.said.emit(text.format(points=points, file=file)),
+            lambda points: self.message.emit(text.format(points=points, file=file)),
             partial(self._failed, file),
         )
 
@@ -121,20 +121,20 @@ class PlotExport(QObject):
     def _copied(self, title: str, found: tuple[int, str]) -> None:
         points, text = found
         if not text:
-            said = self.tr(
+            message = self.tr(
                 "{title} has {points:,} points, too many for the clipboard: save them as a file."
             )
-            self.said.emit(said.format(title=title, points=points))
+            self.message.emit(message.format(title=title, points=points))
             return
         QApplication.clipboard().setText(text)
-        said = self.tr("{points:,} points of {title} are in the clipboard.")
-        self.said.emit(said.format(title=title, points=points))
+        message = self.tr("{points:,} points of {title} are in the clipboard.")
+        self.message.emit(message.format(title=title, points=points))
 
     def _failed(self, where: Path | str, error: Exception) -> None:
         if not isinstance(error, OSError | sqlite3.Error):
             raise error
         text = self.tr("The plot could not be brought to {where}: {error}.")
-        self.said.emit(text.format(where=where, error=error))
+        self.message.emit(text.format(where=where, error=error))
 
 
 def _write(file: Path, data: bytes) -> None:

@@ -13,7 +13,7 @@ from engine import client
 from engine.messages.events import RunEnded, WorkerStarted
 from engine.telemetry.snapshot import Snapshot
 from gui.bridge.background import Background
-from gui.bridge.memory_owners import DeviceOwners
+from gui.bridge.memory_owners import MemoryOwners
 from tests.gui.conftest import Record
 from tests.support.device_states import gpu, process, uuid
 
@@ -38,7 +38,7 @@ def test_a_worker_of_an_active_run_is_told_from_somebody_else(
 ) -> None:
     here = here_now()
     said: list[Any] = []
-    owners = DeviceOwners(background)
+    owners = MemoryOwners(background)
     owners.uses.connect(said.append)
     owners.show_snapshot(here)
     assert said[-1][uuid(0)].is_busy

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from engine.runs.run_index import RunIndex
+from gui.bridge.background import Background
 from gui.compare.comparison import Comparison
 from gui.run_list.selection import ChosenRuns
 from gui.style.theme import ThemeController
@@ -30,12 +31,14 @@ class View(NamedTuple):
 @pytest.fixture
 def view(qtbot: QtBot, qapp: QApplication) -> Iterator[View]:
     chosen = ChosenRuns()
-    comparison = Comparison(chosen, ThemeController(qapp).current)
+    background = Background()
+    comparison = Comparison(chosen, background, ThemeController(qapp).current)
     qtbot.addWidget(comparison)
     comparison.resize(900, 700)
     comparison.show()
     yield View(chosen, comparison)
     comparison.hide()
+    background.finish()
 
 
 def curves(view: View, title: str) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from pytestqt.qtbot import QtBot
 
 from engine.client import get_run
 from engine.runs.store_reader import StoredPoints
-from gui.bridge.background import Background
 from gui.compare.comparison_kinds import place
 from gui.compare.differences import figure_rows
 from gui.plots.data.x_axis import XKind
@@ -178,8 +177,6 @@ def test_many_chips_go_on_in_another_line(view: View) -> None:
 
 def test_finer_points_are_read_in_the_background(view: View, qtbot: QtBot) -> None:
     write_run("finished", (0.5, 0.4, 0.3))
-    background = Background(view.comparison)
-    view.comparison.furnish(background)
     view.compare("1")
     found: list[StoredPoints] = []
     plot = view.comparison.plots.plot("Validation loss")
@@ -188,4 +185,3 @@ def test_finer_points_are_read_in_the_background(view: View, qtbot: QtBot) -> No
     curve.set_finer = found.append  # type: ignore[method-assign]
     qtbot.waitUntil(lambda: bool(found), timeout=20_000)
     assert list(found[0].step) == [10.0, 20.0, 30.0]
-    background.finish()

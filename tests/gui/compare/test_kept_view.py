@@ -9,6 +9,7 @@ from typing import Any
 from PySide6.QtCore import QSettings
 from pytestqt.qtbot import QtBot
 
+from gui.bridge.background import Background
 from gui.compare.comparison import Comparison
 from gui.plots.data.x_axis import XKind
 from gui.plots.panel.run_plots import PlotGrid
@@ -94,7 +95,7 @@ def test_the_arrangement_is_found_as_it_was_left(
         qtbot.addWidget(grid)
         assert (grid.bar.smoothing, grid.bar.x_kind) == (0.9, XKind.STEP), "a room of its own"
         chosen = ChosenRuns()
-        comparison = Comparison(chosen, DARK, settings)
+        comparison = Comparison(chosen, Background(), DARK, settings)
         qtbot.addWidget(comparison)
         comparison.resize(900, 700)
         comparison.show()

@@ -33,8 +33,8 @@ class Room:
         for widget in (self.tabs, self.bar):
             qtbot.addWidget(widget)
             widget.show()
-        self.desk = LogController(self.bar, self.log, self.events)
-        self.desk.log_wanted.connect(lambda: self.tabs.setCurrentWidget(self.log))
+        self.controller = LogController(self.bar, self.log, self.events)
+        self.controller.log_requested.connect(lambda: self.tabs.setCurrentWidget(self.log))
 
     def selected(self) -> str:
         return self.log.textCursor().selectedText()
@@ -50,10 +50,10 @@ TOOK = StoredEvent(4, 0.8, WorkerStarted(0, 4711, (GPU,)))
 
 
 def test_a_gpu_is_called_what_it_is_called_everywhere(room: Room) -> None:
-    room.desk.take_events([TOOK])
-    room.desk.take_output(0, [f"a worker prints {GPU}"])
-    room.desk.set_device_labels({GPU: "GPU 1", "cpu": "CPU"})
-    room.desk.take_events([TOOK])
+    room.controller.add_events([TOOK])
+    room.controller.add_output(0, [f"a worker prints {GPU}"])
+    room.controller.set_device_labels({GPU: "GPU 1", "cpu": "CPU"})
+    room.controller.add_events([TOOK])
     lines = room.log.toPlainText().split("\n")
     assert [line.split("  ")[-1] for line in lines] == [
         "Worker process 4711 started for GPU 1.",
@@ -69,24 +69,24 @@ def test_a_gpu_is_called_what_it_is_called_everywhere(room: Room) -> None:
 
 
 def test_the_lines_of_one_rank(room: Room) -> None:
-    room.desk.take_output(2, ["from two"])
-    room.desk.take_output(0, ["from zero"])
-    room.desk.take_events([SAVED, STARTED])
+    room.controller.add_output(2, ["from two"])
+    room.controller.add_output(0, ["from zero"])
+    room.controller.add_events([SAVED, STARTED])
     names = [room.bar.ranks.itemText(row) for row in range(room.bar.ranks.count())]
     assert names == ["All ranks", "Supervisor", "Rank 0", "Rank 2", "Rank 3"]
     room.bar.ranks.setCurrentText("Rank 2")
-    room.desk.take_output(0, ["more from zero"])
+    room.controller.add_output(0, ["more from zero"])
     assert room.log.toPlainText().endswith("from two")
     assert "zero" not in room.log.toPlainText()
     room.bar.ranks.setCurrentText("Rank 3")
     assert room.events.model().rowCount() == 1
-    room.desk.clear()
-    room.desk.take_output(0, ["another run"])
+    room.controller.clear()
+    room.controller.add_output(0, ["another run"])
     assert "another run" in room.log.toPlainText()
 
 
 def test_searching_marks_all_lines_and_goes_round(room: Room) -> None:
-    room.desk.take_output(0, ["alpha 1", "beta", "Alpha 2"])
+    room.controller.add_output(0, ["alpha 1", "beta", "Alpha 2"])
     room.bar.only_matches.click()
     room.bar.filter.setText("ALPHA")
     assert "beta" in room.log.toPlainText()
@@ -96,17 +96,17 @@ def test_searching_marks_all_lines_and_goes_round(room: Room) -> None:
         found.append(room.selected()[-7:])
     assert sorted(found[:2]) == ["Alpha 2", "alpha 1"]
     assert found[2] == found[0]
-    room.desk.find_previous()
+    room.controller.find_previous()
     assert room.selected()[-7:] == found[1]
 
 
 def test_both_wait_for_the_last_letter_and_return_does_not(room: Room, qtbot: QtBot) -> None:
-    room.desk.take_events([SAVED])
-    room.desk.take_output(0, ["alpha 1", "beta", "Alpha 2"])
+    room.controller.add_events([SAVED])
+    room.controller.add_output(0, ["alpha 1", "beta", "Alpha 2"])
     QTest.keyClicks(room.bar.filter, "alpha")
     assert "beta" in room.log.toPlainText()
     assert room.events.model().rowCount() == 1
-    room.desk.take_output(0, ["gamma"])
+    room.controller.add_output(0, ["gamma"])
     room.log.count()
     assert room.bar.matches.text() == "", "it would be of another text"
     qtbot.waitUntil(lambda: room.bar.matches.text() == "2")
@@ -123,7 +123,7 @@ def test_both_wait_for_the_last_letter_and_return_does_not(room: Room, qtbot: Qt
 
 
 def test_the_number_of_matches_is_said_and_where_one_is(room: Room, qtbot: QtBot) -> None:
-    room.desk.take_output(0, ["alpha 1", "beta", "Alpha 2"])
+    room.controller.add_output(0, ["alpha 1", "beta", "Alpha 2"])
     room.bar.filter.setText("alpha")
     assert room.bar.matches.text() == "2"
     room.bar.next.click()
@@ -132,7 +132,7 @@ def test_the_number_of_matches_is_said_and_where_one_is(room: Room, qtbot: QtBot
     assert {first, room.bar.matches.text()} == {"1 / 2", "2 / 2"}
     room.bar.previous.click()
     assert room.bar.matches.text() == first
-    room.desk.take_output(0, ["alpha 3"])
+    room.controller.add_output(0, ["alpha 3"])
     qtbot.waitUntil(lambda: room.bar.matches.text().endswith("3"))
     room.bar.filter.setText("gamma")
     assert room.bar.matches.text() == "nothing"
@@ -145,14 +145,14 @@ def test_the_number_of_matches_is_said_and_where_one_is(room: Room, qtbot: QtBot
 
 
 def test_the_table_in_sight_is_searched_and_counted(room: Room) -> None:
-    room.desk.take_output(0, ["step-5"])
-    room.desk.take_events([SAVED, STARTED, FAILED, SAVED])
+    room.controller.add_output(0, ["step-5"])
+    room.controller.add_events([SAVED, STARTED, FAILED, SAVED])
     room.bar.filter.setText("step-5")
     room.bar.only_matches.click()
     room.tabs.setCurrentWidget(room.events)
     assert room.bar.matches.text() == "2"
     for place, row in (("1 / 2", 0), ("2 / 2", 3), ("1 / 2", 0)):
-        room.desk.find_next()
+        room.controller.find_next()
         assert room.events.isVisible()
         assert room.events.currentIndex().row() == row
         assert room.bar.matches.text() == place
@@ -160,11 +160,11 @@ def test_the_table_in_sight_is_searched_and_counted(room: Room) -> None:
 
 def test_what_is_not_there_is_said(room: Room, qtbot: QtBot) -> None:
     room.bar.filter.setText("gamma")
-    with qtbot.waitSignal(room.desk.said) as said:
-        room.desk.find_next()
+    with qtbot.waitSignal(room.controller.message) as said:
+        room.controller.find_next()
     assert "gamma" in said.args[0]
-    with qtbot.waitSignal(room.desk.said) as said:
-        room.desk.go_to_first_error()
+    with qtbot.waitSignal(room.controller.message) as said:
+        room.controller.go_to_first_error()
     assert "error" in said.args[0]
 
 
@@ -172,30 +172,30 @@ def test_an_error_that_may_stand_before_what_is_shown_is_not_denied(
     room: Room, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def answer() -> str:
-        with qtbot.waitSignal(room.desk.said) as said:
-            room.desk.go_to_first_error()
+        with qtbot.waitSignal(room.controller.message) as said:
+            room.controller.go_to_first_error()
         assert isinstance(said.args[0], str)
         return said.args[0]
 
-    room.desk.take_output(0, ["fine"])
+    room.controller.add_output(0, ["fine"])
     assert answer() == "Nothing here speaks of an error."
-    room.log.miss_lines()
-    room.desk.take_output(0, ["fine"])
+    room.log.note_skipped_lines()
+    room.controller.add_output(0, ["fine"])
     assert "log files" in answer()
-    room.desk.clear()
+    room.controller.clear()
     monkeypatch.setattr(log_view, "MOST_LINES", 5)
-    room.desk.take_output(0, ["fine"] * 5)
+    room.controller.add_output(0, ["fine"] * 5)
     assert "log files" not in answer()
-    room.desk.take_output(0, ["fine"])
+    room.controller.add_output(0, ["fine"])
     assert "log files" in answer()
     room.tabs.setCurrentWidget(room.events)
     assert "log files" not in answer()
 
 
 def test_the_first_error_is_found_behind_a_filter(room: Room) -> None:
-    room.desk.take_output(0, ["fine", *["line"] * 50])
-    room.desk.take_output(1, ["Traceback (most recent call last):", "ValueError: no"])
-    room.desk.take_output(0, ["line"] * 50)
+    room.controller.add_output(0, ["fine", *["line"] * 50])
+    room.controller.add_output(1, ["Traceback (most recent call last):", "ValueError: no"])
+    room.controller.add_output(0, ["line"] * 50)
     room.bar.filter.setText("fine")
     room.bar.first_error.click()
     assert room.selected().endswith("Traceback (most recent call last):")
@@ -203,7 +203,7 @@ def test_the_first_error_is_found_behind_a_filter(room: Room) -> None:
 
 
 def test_in_the_table_it_is_the_first_event_that_says_so(room: Room) -> None:
-    room.desk.take_events([SAVED, STARTED, FAILED])
+    room.controller.add_events([SAVED, STARTED, FAILED])
     room.tabs.setCurrentWidget(room.events)
     room.bar.first_error.click()
     assert room.events.currentIndex().row() == 2

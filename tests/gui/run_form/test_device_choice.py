@@ -13,7 +13,7 @@ from engine.telemetry.memory_attribution import Worker, memory_uses
 from engine.telemetry.snapshot import Link, Snapshot
 from gui.devices.link_matrix import LinksDialog
 from gui.run_form.device_choice import DeviceChoice
-from gui.run_form.worker_spinbox import WorkerCount
+from gui.run_form.worker_spinbox import WorkerSpinBox
 from tests.support.device_states import (
     ASLEEP,
     BUSY,
@@ -193,7 +193,7 @@ def test_a_busy_chip_is_marked_by_a_sign_and_keeps_its_size_when_ticked(
 
 def test_the_workers_are_asked_for_only_on_the_cpu(choice: DeviceChoice) -> None:
     show(choice, Snapshot(time=0.0, devices=(gpu(0), cpu())))
-    [workers] = choice.findChildren(WorkerCount)
+    [workers] = choice.findChildren(WorkerSpinBox)
     assert not workers.isVisible()
     choice.cpu.click()
     assert workers.isVisible()

@@ -52,7 +52,7 @@ def test_what_is_saved_is_listed_and_loads_the_same_settings(
 ) -> None:
     form.load(SPEC)
     answer(monkeypatch, "R&D")
-    with qtbot.waitSignal(form.said):
+    with qtbot.waitSignal(form.message):
         entries(form)["Save as…"].trigger()
     form.load(replace(SPEC, epochs=1, batch_size=8))
     entries(form)["R&&D"].trigger()
@@ -142,7 +142,7 @@ def test_a_file_gets_the_ending_that_its_filter_asks_for(
     form: RunForm, tmp_path: Path, qtbot: QtBot
 ) -> None:
     form.load(SPEC)
-    with Saver(str(tmp_path / "mine")) as saver, qtbot.waitSignal(form.said) as said:
+    with Saver(str(tmp_path / "mine")) as saver, qtbot.waitSignal(form.message) as said:
         form.presets.save_file()
     assert saver.questions == []
     assert presets.read(tmp_path / "mine.toml") == SPEC

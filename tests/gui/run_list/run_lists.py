@@ -25,7 +25,7 @@ class Room(NamedTuple):
     history: RunListView
     panel: RunListPanel
     chosen: ChosenRuns
-    desk: RunListActions
+    actions: RunListActions
     window: QWidget
 
     def refresh(self) -> None:
@@ -41,9 +41,9 @@ def room(qtbot: QtBot, qapp: QApplication) -> Iterator[Room]:
     theme = ThemeController(qapp).current
     history = RunListView(theme)
     panel = RunListPanel(history, chosen, theme, window)
-    desk = RunListActions(history, panel, chosen, background, window)
-    room = Room(history, panel, chosen, desk, window)
-    desk.changed.connect(room.refresh)
+    actions = RunListActions(history, panel, chosen, background, window)
+    room = Room(history, panel, chosen, actions, window)
+    actions.changed.connect(room.refresh)
     qtbot.addWidget(window)
     panel.resize(300, 400)
     window.show()

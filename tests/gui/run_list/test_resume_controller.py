@@ -42,8 +42,8 @@ def checkpoint(step: int, kinds: tuple[str, ...] = (), **metrics: float) -> Chec
 CHECKPOINTS = [checkpoint(10, ("epochs",), accuracy=0.5), checkpoint(1200, ("epochs", "best"))]
 
 
-class Desk:
-    """A desk with its surroundings, and what it asks the engine for."""
+class Surroundings:
+    """A ResumeController with its surroundings, and what it asks the engine for."""
 
     def __init__(self, background: Background, qtbot: QtBot) -> None:
         self.window = QWidget()
@@ -51,7 +51,7 @@ class Desk:
         self.window.show()
         self.form = RunForm(self.window)
         self.controller = RunController(background)
-        self.desk = ResumeController(self.controller, self.form, self.window)
+        self.resume_controller = ResumeController(self.controller, self.form, self.window)
 
     def dialog(self) -> Any:
         (found,) = self.window.findChildren(QDialog)
@@ -66,59 +66,61 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[ResumeRequest]:
 
 
 @pytest.fixture
-def desk(qtbot: QtBot, asked: list[ResumeRequest]) -> Iterator[Desk]:
+def around(qtbot: QtBot, asked: list[ResumeRequest]) -> Iterator[Surroundings]:
     background = Background()
-    yield Desk(background, qtbot)
+    yield Surroundings(background, qtbot)
     background.finish()
 
 
-def test_by_itself_it_is_the_newest_checkpoint(desk: Desk, asked: list[ResumeRequest]) -> None:
-    desk.desk.resume("7")
+def test_resume_uses_the_newest_checkpoint(
+    around: Surroundings, asked: list[ResumeRequest]
+) -> None:
+    around.resume_controller.resume("7")
     assert asked == [ResumeRequest("7")]
 
 
 def test_with_changes_the_form_asks_for_them(
-    desk: Desk, asked: list[ResumeRequest], qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+    around: Surroundings, asked: list[ResumeRequest], qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
         RunController,
         "list_checkpoints",
         lambda self, run_id: self.checkpoints_listed.emit(RUN, CHECKPOINTS),
     )
-    desk.desk.continue_with_changes("7")
-    dialog = desk.dialog()
+    around.resume_controller.continue_with_changes("7")
+    dialog = around.dialog()
     assert "Next the form shows its settings" in dialog.note.text()
     dialog.table.setCurrentItem(dialog.table.topLevelItem(1))
     dialog.accept()
     assert asked == []
-    assert desk.form.heading.title.text() == "CONTINUE RUN 7"
-    origin = desk.form.heading.origin.text()
+    assert around.form.heading.title.text() == "CONTINUE RUN 7"
+    origin = around.form.heading.origin.text()
     assert origin == "From step 10 (1 of 150 epochs done). Later points leave the plots."
-    with qtbot.waitSignal(desk.form.continue_requested) as wanted:
-        desk.form.start_button.click()
+    with qtbot.waitSignal(around.form.continue_requested) as wanted:
+        around.form.start_button.click()
     assert wanted.args == [ResumeRequest("7", CHECKPOINTS[0].folder, SPEC)]
 
 
 def test_a_wish_for_one_run_is_not_taken_for_another(
-    desk: Desk, asked: list[ResumeRequest], monkeypatch: pytest.MonkeyPatch
+    around: Surroundings, asked: list[ResumeRequest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Checkpoints are looked for in the background: another wish may come before the answer."""
     monkeypatch.setattr(RunController, "list_checkpoints", lambda *_: None)
-    desk.desk.continue_with_changes("7")
-    desk.desk.resume_from_older("8")
-    desk.controller.checkpoints_listed.emit(RUN, CHECKPOINTS)
-    desk.dialog().accept()
+    around.resume_controller.continue_with_changes("7")
+    around.resume_controller.resume_from_older("8")
+    around.controller.checkpoints_listed.emit(RUN, CHECKPOINTS)
+    around.dialog().accept()
     assert asked == []
-    assert desk.form.heading.title.text() == "CONTINUE RUN 7"
+    assert around.form.heading.title.text() == "CONTINUE RUN 7"
 
 
 @pytest.mark.parametrize("yes", [True, False])
 def test_a_damaged_checkpoint_is_named_and_the_previous_one_offered(
-    desk: Desk, asked: list[ResumeRequest], yes: bool
+    around: Surroundings, asked: list[ResumeRequest], yes: bool
 ) -> None:
     request = ResumeRequest("7", spec=SPEC)
-    desk.controller.checkpoint_unusable.emit(request, "step-20", Path("checkpoints/step-10"))
-    box = desk.dialog()
+    around.controller.checkpoint_unusable.emit(request, "step-20", Path("checkpoints/step-10"))
+    box = around.dialog()
     assert "step-20" in box.text()
     assert "damaged" in box.text()
     assert "step-10?" in box.text()
@@ -128,20 +130,20 @@ def test_a_damaged_checkpoint_is_named_and_the_previous_one_offered(
     assert asked == ([again] if yes else [])
 
 
-def test_what_speaks_against_it_is_said(desk: Desk, asked: list[ResumeRequest]) -> None:
-    desk.controller.resume_refused.emit("7", "The recipe is gone.")
-    assert desk.dialog().text() == "The recipe is gone."
+def test_what_speaks_against_it_is_said(around: Surroundings, asked: list[ResumeRequest]) -> None:
+    around.controller.resume_refused.emit("7", "The recipe is gone.")
+    assert around.dialog().text() == "The recipe is gone."
     assert not asked
 
 
 def test_an_older_checkpoint_is_chosen_from_a_list(
-    desk: Desk, asked: list[ResumeRequest], qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+    around: Surroundings, asked: list[ResumeRequest], qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("engine.client.get_run", lambda _: RUN)
     monkeypatch.setattr("engine.client.run_checkpoints", lambda _: CHECKPOINTS)
-    with qtbot.waitSignal(desk.controller.checkpoints_listed):
-        desk.desk.resume_from_older("7")
-    dialog = desk.dialog()
+    with qtbot.waitSignal(around.controller.checkpoints_listed):
+        around.resume_controller.resume_from_older("7")
+    dialog = around.dialog()
     assert isinstance(dialog, CheckpointDialog)
     table = dialog.table
     captions = [table.headerItem().text(column) for column in range(table.columnCount())]
@@ -158,14 +160,14 @@ def test_an_older_checkpoint_is_chosen_from_a_list(
 
 
 def test_cancelling_the_list_asks_for_nothing(
-    qtbot: QtBot, desk: Desk, asked: list[ResumeRequest]
+    qtbot: QtBot, around: Surroundings, asked: list[ResumeRequest]
 ) -> None:
-    desk.controller.checkpoints_listed.emit(RUN, CHECKPOINTS)
-    cancel = desk.dialog().buttons.button(QDialogButtonBox.StandardButton.Cancel)
+    around.controller.checkpoints_listed.emit(RUN, CHECKPOINTS)
+    cancel = around.dialog().buttons.button(QDialogButtonBox.StandardButton.Cancel)
     QTest.mouseClick(cancel, Qt.MouseButton.LeftButton)
     assert not asked
 
 
-def test_a_run_without_checkpoints_says_so(desk: Desk) -> None:
-    desk.controller.checkpoints_listed.emit(RUN, [])
-    assert "no checkpoint" in desk.dialog().text()
+def test_a_run_without_checkpoints_says_so(around: Surroundings) -> None:
+    around.controller.checkpoints_listed.emit(RUN, [])
+    assert "no checkpoint" in around.dialog().text()

@@ -24,13 +24,13 @@ def test_a_run_is_named_tagged_and_noted(room: Room, qtbot: QtBot) -> None:
     folder = write_run("finished", name="first name")
     room.refresh()
     select(room, "1")
-    room.desk.notes.trigger()
+    room.actions.notes.trigger()
     dialog = room.window.findChild(NotesDialog)
     assert dialog.name.placeholderText() == "first name"
     dialog.name.setText("better name")
     dialog.tags.setText("b, a")
     dialog.note.setPlainText("two\nlines")
-    with qtbot.waitSignal(room.desk.changed):
+    with qtbot.waitSignal(room.actions.changed):
         dialog.accept()
     assert read_notes(folder) == RunNotes(name="better name", tags=("a", "b"), note="two\nlines")
     assert room.history.model().index(0, 0).data() == "better name · single · #1"
@@ -42,10 +42,10 @@ def test_tags_are_added_to_several_runs(room: Room, qtbot: QtBot) -> None:
     write_notes(folders[0], RunNotes(name="mine", tags=("z",)))
     room.refresh()
     select(room, "1", "2")
-    room.desk.notes.trigger()
+    room.actions.notes.trigger()
     dialog = room.window.findChild(NotesDialog)
     dialog.tags.setText("new")
-    with qtbot.waitSignal(room.desk.changed):
+    with qtbot.waitSignal(room.actions.changed):
         dialog.accept()
     assert read_notes(folders[0]) == RunNotes(name="mine", tags=("new", "z"))
     assert read_notes(folders[1]) == RunNotes(tags=("new",))
@@ -56,12 +56,12 @@ def test_deleted_runs_can_be_brought_back(room: Room, qtbot: QtBot) -> None:
         write_run("finished")
     room.refresh()
     select(room, "1", "3")
-    with qtbot.waitSignal(room.desk.changed):
-        room.desk.delete.trigger()
+    with qtbot.waitSignal(room.actions.changed):
+        room.actions.delete.trigger()
     assert room.listed() == ["2"]
     assert room.panel.undo_bar.isVisible()
     assert room.panel.undo_bar.text.text() == "2 runs are in the trash."
-    with qtbot.waitSignal(room.desk.changed):
+    with qtbot.waitSignal(room.actions.changed):
         room.panel.undo_bar.undo.click()
     assert room.listed() == ["3", "2", "1"]
     assert not room.panel.undo_bar.isVisible()
@@ -71,9 +71,9 @@ def test_an_active_run_cannot_be_deleted_and_the_reason_is_said(room: Room) -> N
     write_run("running")
     room.refresh()
     select(room, "1")
-    assert room.desk.delete.text() == "Delete: run 1 is running, stop it first"
+    assert room.actions.delete.text() == "Delete: run 1 is running, stop it first"
     said: list[str] = []
-    room.desk.failed.connect(said.append)
+    room.actions.failed.connect(said.append)
     QTest.keyClick(room.history, Qt.Key.Key_Delete)
     assert said == ["Run 1 is running: stop it before you delete it."]
     assert client.get_run("1").id == "1"
@@ -94,8 +94,8 @@ def test_a_run_that_became_active_meanwhile_is_not_deleted(
         delete(run_id)
 
     monkeypatch.setattr("engine.runs.trash.delete", refuse)
-    with qtbot.waitSignal(room.desk.failed) as said:
-        room.desk.delete.trigger()
+    with qtbot.waitSignal(room.actions.failed) as said:
+        room.actions.delete.trigger()
     assert said.args == ["Run 1 is running: stop it before you delete it."]
     assert room.listed() == ["1"]
     assert room.panel.undo_bar.text.text() == "Run 2 is in the trash."
@@ -111,7 +111,7 @@ def test_the_trash_is_emptied_only_after_a_yes(room: Room, qtbot: QtBot) -> None
     assert trash.trashed() == ["1"]
     room.panel.empty_trash.trigger()
     box = next(each for each in room.window.findChildren(QMessageBox) if each.isVisible())
-    with qtbot.waitSignal(room.desk.changed):
+    with qtbot.waitSignal(room.actions.changed):
         next(button for button in box.buttons() if button.text() == "Empty trash").click()
     assert trash.trashed() == []
 
@@ -120,8 +120,8 @@ def test_a_run_is_run_again_as_it_was(room: Room, qtbot: QtBot) -> None:
     write_run("finished", epochs=7)
     room.refresh()
     select(room, "1")
-    with qtbot.waitSignal(room.desk.again_requested) as asked:
-        room.desk.again.trigger()
+    with qtbot.waitSignal(room.actions.again_requested) as asked:
+        room.actions.again.trigger()
     assert asked.args == [client.get_run("1").spec]
 
 
@@ -137,8 +137,8 @@ def test_a_run_that_cannot_be_read_is_found_and_deleted(room: Room, qtbot: QtBot
     room.panel.search.setText("unreadable")
     room.history.setCurrentIndex(room.history.model().index(0, 0))
     assert room.history.selected_ids() == ["2"]
-    assert not room.desk.notes.isEnabled()
-    with qtbot.waitSignal(room.desk.changed):
+    assert not room.actions.notes.isEnabled()
+    with qtbot.waitSignal(room.actions.changed):
         QTest.keyClick(room.history, Qt.Key.Key_Delete)
     assert trash.trashed() == ["2"]
 
@@ -150,11 +150,11 @@ def test_the_trash_gives_back_what_another_window_put_there(room: Room, qtbot: Q
     menu = room.panel.bring_back
     room.panel.more.menu().aboutToShow.emit()
     assert [action.text() for action in menu.actions()] == ["Run 3", "Run 2", "Run 1", "All 3"]
-    with qtbot.waitSignal(room.desk.changed):
+    with qtbot.waitSignal(room.actions.changed):
         menu.actions()[1].trigger()
     assert (trash.trashed(), paths.run_ids()) == (["3", "1"], ["2"])
     room.panel.more.menu().aboutToShow.emit()
-    with qtbot.waitSignal(room.desk.changed):
+    with qtbot.waitSignal(room.actions.changed):
         menu.actions()[-1].trigger()
     assert trash.trashed() == []
     room.panel.more.menu().aboutToShow.emit()
@@ -166,11 +166,11 @@ def test_what_can_come_back_does_and_the_rest_is_said(room: Room, qtbot: QtBot) 
         write_run("finished")
     room.refresh()
     select(room, "1", "2")
-    with qtbot.waitSignal(room.desk.changed):
-        room.desk.delete.trigger()
+    with qtbot.waitSignal(room.actions.changed):
+        room.actions.delete.trigger()
     (paths.trash_folder() / "2").rename(paths.trash_folder() / "elsewhere")
     write_run("finished")
-    with qtbot.waitSignal(room.desk.failed) as said:
+    with qtbot.waitSignal(room.actions.failed) as said:
         room.panel.undo_bar.undo.click()
     assert said.args == ["Run 2 is not in the trash any more."]
     assert room.listed() == ["2", "1"]
@@ -183,7 +183,7 @@ def test_notes_on_a_run_that_is_gone_are_refused_in_words(room: Room, qtbot: QtB
     QTest.keyClick(room.history, Qt.Key.Key_F2)
     dialog = room.window.findChild(NotesDialog)
     folder.rename(folder.parent / "elsewhere")
-    with qtbot.waitSignal(room.desk.failed) as said:
+    with qtbot.waitSignal(room.actions.failed) as said:
         dialog.accept()
     assert said.args[0].startswith("The notes on run 1 cannot be written: ")
 

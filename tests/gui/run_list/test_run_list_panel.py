@@ -109,7 +109,7 @@ def test_several_runs_are_selected_without_being_opened(room: Room, qtbot: QtBot
             middle,
         )
     assert room.history.selected_ids() == ["3", "2", "1"]
-    room.desk.compare.trigger()
+    room.actions.compare.trigger()
     assert room.chosen.ids() == ["3", "2", "1"]
     assert room.panel.compare.isChecked()
 
@@ -133,7 +133,7 @@ def test_a_search_selects_no_run_that_nobody_selected(room: Room) -> None:
     room.panel.search.setText("kept")
     assert room.listed() == ["1"]
     assert room.history.selected_ids() == []
-    assert not room.desk.delete.isEnabled()
+    assert not room.actions.delete.isEnabled()
     room.panel.search.setText("")
     assert room.history.selected_ids() == ["2"]
 

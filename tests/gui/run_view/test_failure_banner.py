@@ -32,7 +32,7 @@ def banner(qtbot: QtBot) -> FailureBanner:
 
 
 def test_a_failure_says_who_how_where_and_the_last_lines(banner: FailureBanner) -> None:
-    banner.take_events([StoredEvent(9, 0.0, RunEnded("failed", "Rank 1 was killed.", FAILURE))])
+    banner.add_events([StoredEvent(9, 0.0, RunEnded("failed", "Rank 1 was killed.", FAILURE))])
     banner.show_info(info(RunState.FAILED, "Rank 1 was killed."))
     assert banner.isVisible()
     assert banner.sentence.text() == "⚠ Run 7 failed: Rank 1 was killed."
@@ -47,7 +47,7 @@ def test_dismissed_it_stays_away_and_comes_back_with_another_failure(
     QTest.mouseClick(banner.dismiss, Qt.MouseButton.LeftButton)
     banner.show_info(info(RunState.FAILED, "First."))
     assert not banner.isVisible()
-    banner.take_events([StoredEvent(10, 0.0, AttemptStarted(2, 1, 0.0))])
+    banner.add_events([StoredEvent(10, 0.0, AttemptStarted(2, 1, 0.0))])
     banner.show_info(info(RunState.RUNNING))
     assert not banner.isVisible()
     banner.show_info(info(RunState.FAILED, "First."))
@@ -93,7 +93,7 @@ def test_what_is_wrong_with_a_run_that_goes_on_is_said_while_it_is(banner: Failu
 def test_gpus_have_the_names_that_people_give_them(banner: FailureBanner) -> None:
     failure = Failure(1, "GPU-5c1e", -9, "SIGKILL", "killed", "", "")
     banner.set_device_labels({"GPU-3f6b": "GPU 0", "cpu": "CPU"})
-    banner.take_events([StoredEvent(9, 0.0, RunEnded("failed", "", failure))])
+    banner.add_events([StoredEvent(9, 0.0, RunEnded("failed", "", failure))])
     banner.show_info(info(RunState.FAILED, "Rank 1 on GPU-5c1e was killed."))
     assert "GPU-5c1e" in banner.sentence.text()
     banner.set_device_labels({"GPU-3f6b": "GPU 0", "GPU-5c1e": "GPU 1", "cpu": "CPU"})
@@ -105,7 +105,7 @@ def test_the_lines_of_the_log_have_no_empty_room_below_them(banner: FailureBanne
     def height(tail: str) -> int:
         failure = Failure(1, "cpu:1", -9, "SIGKILL", "killed", "", tail)
         banner.clear()
-        banner.take_events([StoredEvent(9, 0.0, RunEnded("failed", "", failure))])
+        banner.add_events([StoredEvent(9, 0.0, RunEnded("failed", "", failure))])
         banner.show_info(info(RunState.FAILED, "Rank 1 was killed."))
         return banner.log.height()
 

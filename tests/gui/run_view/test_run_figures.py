@@ -44,22 +44,22 @@ def stored(*events: Event) -> list[StoredEvent]:
 
 def test_the_trend_compares_the_last_epoch_with_the_one_before(figures: RunFigures) -> None:
     cards = Cards(figures)
-    figures.take_events(stored(TrainingStarted(0, 10, 3, 1, parameters=5)))
-    figures.take_curve("train/loss", points_of(np.arange(1.0, 11), np.full(10, 2.0)))
-    figures.take_points("train/loss", points_of(np.arange(11.0, 21), np.full(10, 1.0)))
+    figures.add_events(stored(TrainingStarted(0, 10, 3, 1, parameters=5)))
+    figures.set_points("train/loss", points_of(np.arange(1.0, 11), np.full(10, 2.0)))
+    figures.add_points("train/loss", points_of(np.arange(11.0, 21), np.full(10, 1.0)))
     figures.show_info(info(steps_per_epoch=10, metrics={"train/loss": 1.0}))
     assert cards.shown["loss"] == ("1", "▼ 50.0 % / epoch", "good")
-    figures.take_points("train/loss", points_of(np.arange(21.0, 31), np.full(10, np.nan)))
+    figures.add_points("train/loss", points_of(np.arange(21.0, 31), np.full(10, np.nan)))
     figures.show_info(info(steps_per_epoch=10, metrics={"train/loss": float("nan")}))
     assert cards.shown["loss"] == ("nan", "", "")
 
 
 def test_the_trend_of_a_curve_of_blocks_is_that_of_their_means(figures: RunFigures) -> None:
     cards = Cards(figures)
-    figures.take_events(stored(TrainingStarted(0, 10, 3, 1, parameters=5)))
+    figures.add_events(stored(TrainingStarted(0, 10, 3, 1, parameters=5)))
     extremes, mean = np.tile([0.0, 90.0], 10), np.repeat([2.0, 1.0], 10)
     statistics = BlockStatistics(mean, np.full(20, 8.0))
-    figures.take_curve(
+    figures.set_points(
         "train/loss", points_of(np.arange(1.0, 21), extremes, np.arange(20.0), statistics)
     )
     figures.show_info(info(steps_per_epoch=10, metrics={"train/loss": 1.0}))
@@ -68,7 +68,7 @@ def test_the_trend_of_a_curve_of_blocks_is_that_of_their_means(figures: RunFigur
 
 def test_the_best_epoch_by_the_metric_that_is_no_loss(figures: RunFigures) -> None:
     cards = Cards(figures)
-    figures.take_events(
+    figures.add_events(
         stored(
             TrainingStarted(0, 10, 3, 1, parameters=5),
             EpochEnded(1, 10, {"validation/loss": 0.5, "validation/accuracy": 0.8}),
@@ -78,14 +78,14 @@ def test_the_best_epoch_by_the_metric_that_is_no_loss(figures: RunFigures) -> No
     )
     assert cards.shown["metric"] == ("90.0 %", "★ best 95.0 % @ epoch 2", "best")
     assert cards.captions[-1] == "VAL ACCURACY"
-    figures.take_events(stored(Rewound(10, "step-10")))
+    figures.add_events(stored(Rewound(10, "step-10")))
     assert cards.shown["metric"] == ("80.0 %", "★ best 80.0 % @ epoch 1", "best")
 
 
 def test_a_rewind_keeps_the_epochs_before_it_however_long_they_were(figures: RunFigures) -> None:
     """The batch size was changed after the first epoch: the second one had 4 steps, not 10."""
     cards = Cards(figures)
-    figures.take_events(
+    figures.add_events(
         stored(
             TrainingStarted(0, 10, 3, 1, 99),
             EpochEnded(1, 10, {"validation/accuracy": 0.8}),
@@ -101,7 +101,7 @@ def test_a_rewind_keeps_the_epochs_before_it_however_long_they_were(figures: Run
 
 def test_of_a_loss_the_smallest_is_the_best(figures: RunFigures) -> None:
     cards = Cards(figures)
-    figures.take_events(
+    figures.add_events(
         stored(
             EpochEnded(1, 10, {"validation/loss": 0.25}),
             EpochEnded(2, 20, {"validation/loss": 0.5}),
@@ -116,11 +116,11 @@ def test_speed_and_the_fullest_device(figures: RunFigures) -> None:
     figures.show_info(info(samples_per_second=11840.4, step_seconds=0.0649, replicas=2))
     assert cards.shown["throughput"][:2] == ("11,840 samples/s", "2 replicas")
     assert cards.shown["step_time"][0] == "64.9 ms"
-    figures.take_curve("device/GPU-a/memory", points_of(np.arange(2.0), np.array([2.0**30, 0.0])))
-    figures.take_curve(
+    figures.set_points("device/GPU-a/memory", points_of(np.arange(2.0), np.array([2.0**30, 0.0])))
+    figures.set_points(
         "device/GPU-b/memory", points_of(np.arange(2.0), np.array([1.5 * 2**30, 1.0]))
     )
-    figures.take_points("device/GPU-b/memory", points_of(np.arange(1.0), np.array([np.nan])))
+    figures.add_points("device/GPU-b/memory", points_of(np.arange(1.0), np.array([np.nan])))
     assert cards.shown["memory"][:2] == ("1.5 GiB", "GPU 1")
     figures.set_device_labels({"GPU-b": "GPU 3"})
     assert cards.shown["memory"][:2] == ("1.5 GiB", "GPU 3")
@@ -130,12 +130,12 @@ def test_the_step_time_says_what_was_no_computing(figures: RunFigures) -> None:
     cards = Cards(figures)
     figures.show_info(info(step_seconds=0.0649))
     assert cards.shown["step_time"][1] == "per step"
-    figures.take_points(
+    figures.add_points(
         "rank/0/communication_share", points_of(np.arange(2.0), np.array([0.5, 0.08]))
     )
-    figures.take_curve("rank/0/data_share", points_of(np.arange(2.0), np.array([0.5, 0.03])))
-    figures.take_points("rank/1/data_share", points_of(np.arange(1.0), np.array([0.9])))
-    figures.take_points("rank/0/data_share", points_of(np.arange(1.0), np.array([np.nan])))
+    figures.set_points("rank/0/data_share", points_of(np.arange(2.0), np.array([0.5, 0.03])))
+    figures.add_points("rank/1/data_share", points_of(np.arange(1.0), np.array([0.9])))
+    figures.add_points("rank/0/data_share", points_of(np.arange(1.0), np.array([np.nan])))
     figures.show_info(info(step_seconds=0.0649))
     assert cards.shown["step_time"][1] == "data 3 % · comm. 8 %"
     figures.clear()
@@ -145,8 +145,8 @@ def test_the_step_time_says_what_was_no_computing(figures: RunFigures) -> None:
 
 def test_another_run_begins_with_unknown_figures(figures: RunFigures) -> None:
     cards = Cards(figures)
-    figures.take_events(stored(EpochEnded(1, 10, {"validation/loss": 0.25})))
+    figures.add_events(stored(EpochEnded(1, 10, {"validation/loss": 0.25})))
     figures.clear()
     assert {value for value, _, _ in cards.shown.values()} == {"–"}
-    figures.take_events([])
+    figures.add_events([])
     assert cards.shown["metric"][0] == "–"

@@ -20,22 +20,22 @@ from gui.run_view.welcome_page import first_spec
 from tests.gui.conftest import Record
 from tests.support import device_states
 
-OpenDeck = Callable[[], AppController]
+OpenApp = Callable[[], AppController]
 
 
 def test_the_first_spec_has_nothing_wrong_with_it() -> None:
     assert client.check(first_spec("cpu:0")) == []
 
 
-def test_the_button_really_trains_and_the_page_makes_way(open_deck: OpenDeck, qtbot: QtBot) -> None:
-    app = open_deck()
-    assert app.first_start.isVisible()
+def test_the_button_really_trains_and_the_page_makes_way(open_app: OpenApp, qtbot: QtBot) -> None:
+    app = open_app()
+    assert app.welcome_page.isVisible()
     assert not app.plots.isVisible()
-    QTest.mouseClick(app.first_start.button, Qt.MouseButton.LeftButton)
-    assert not app.first_start.button.isEnabled(), "a second click starts no second run"
-    assert app.window.focusWidget() is app.history
+    QTest.mouseClick(app.welcome_page.button, Qt.MouseButton.LeftButton)
+    assert not app.welcome_page.button.isEnabled(), "a second click starts no second run"
+    assert app.window.focusWidget() is app.run_list
     qtbot.waitUntil(lambda: app.plots.isVisible(), timeout=30_000)
-    assert not app.first_start.isVisible()
+    assert not app.welcome_page.isVisible()
     qtbot.waitUntil(lambda: client.get_run("1").status.step > 0, timeout=90_000)
     assert last_beat(paths.run_folder("1")) > 0
     client.send("1", Stop(now=True))
@@ -44,39 +44,39 @@ def test_the_button_really_trains_and_the_page_makes_way(open_deck: OpenDeck, qt
 
 
 def test_why_it_did_not_start_is_said_on_the_page(
-    open_deck: OpenDeck, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+    open_app: OpenApp, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_: object) -> str:
         raise CannotStart([Problem("", "The disk is full.")])
 
     monkeypatch.setattr(client, "start", refuse)
-    app = open_deck()
-    app.first_start.button.click()
-    qtbot.waitUntil(lambda: "The disk is full." in app.first_start.note)
-    assert app.first_start.button.isEnabled()
+    app = open_app()
+    app.welcome_page.button.click()
+    qtbot.waitUntil(lambda: "The disk is full." in app.welcome_page.note)
+    assert app.welcome_page.button.isEnabled()
     app.telemetry.snapshot.emit(device_states.eight_gpus())
-    assert "The disk is full." in app.first_start.note, "figures of devices do not wipe it out"
-    app.first_start.button.click()
-    assert "The disk is full." not in app.first_start.note
+    assert "The disk is full." in app.welcome_page.note, "figures of devices do not wipe it out"
+    app.welcome_page.button.click()
+    assert "The disk is full." not in app.welcome_page.note
 
 
-def test_it_takes_the_first_empty_gpu(open_deck: OpenDeck) -> None:
-    app = open_deck()
-    assert app.first_start.device == "cpu:0"
+def test_it_takes_the_first_empty_gpu(open_app: OpenApp) -> None:
+    app = open_app()
+    assert app.welcome_page.device == "cpu:0"
     snapshot = device_states.eight_gpus()
     app.telemetry.snapshot.emit(snapshot)
     busy = {device_states.BUSY, device_states.OTHERS}
-    [taken] = [each for each in snapshot.devices if each.id == app.first_start.device]
+    [taken] = [each for each in snapshot.devices if each.id == app.welcome_page.device]
     assert taken.kind == "gpu"
     assert taken.id not in busy
-    assert f"GPU {taken.label} ({taken.name})" in app.first_start.note
+    assert f"GPU {taken.label} ({taken.name})" in app.welcome_page.note
 
 
 def test_a_run_started_elsewhere_ends_the_first_start(
-    open_deck: OpenDeck, record: Record, qtbot: QtBot
+    open_app: OpenApp, record: Record, qtbot: QtBot
 ) -> None:
-    app = open_deck()
+    app = open_app()
     record().begin()
-    app.controller.refresh_runs()
-    qtbot.waitUntil(lambda: not app.first_start.isVisible())
+    app.run_controller.refresh_runs()
+    qtbot.waitUntil(lambda: not app.welcome_page.isVisible())
     assert app.controls.title.endswith("#1")

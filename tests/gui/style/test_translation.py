@@ -148,8 +148,8 @@ def engines_words(app: AppController) -> re.Pattern[str]:
         said |= {field.title, field.doc, field.group, *map(str, field.choices)}
     for strategy in catalog.strategies():
         said |= {strategy.title, strategy.summary, strategy.needs, strategy.name}
-    for info in app.runs.panel.runs():
-        said |= {info.name, app.banner.spoken(info.reason)}
+    for info in app.run_list_panel.runs():
+        said |= {info.name, app.banner.with_device_names(info.reason)}
     longest_first = sorted((text for text in said if text), key=len, reverse=True)
     return re.compile(r"(?<!\w)(?:" + "|".join(map(re.escape, longest_first)) + r")(?!\w)")
 

@@ -55,7 +55,7 @@ def test_the_focus_survives_another_run(qapp: QApplication, qtbot: QtBot) -> Non
         chip = app.plots.plots()[0].legend.chips()[0]
         chip.setFocus()
         assert chip.hasFocus()
-        app.open(app.history.watched)
+        app.open(app.run_list.watched)
         qapp.sendPostedEvents(None, QEvent.Type.DeferredDelete)
         assert QApplication.focusWidget() is not None
 
@@ -64,8 +64,8 @@ def test_a_pinned_run_keeps_the_focus(qapp: QApplication, qtbot: QtBot) -> None:
     with staged("compare", qapp) as app:
         with qtbot.waitActive(app.window):
             app.window.activateWindow()
-        chips, run_id = app.runs.comparison.chips, app.runs.chosen.ids()[2]
+        chips, run_id = app.comparison.chips, app.chosen.ids()[2]
         chips.pin(run_id).setFocus()
         QTest.keyClick(chips.pin(run_id), Qt.Key.Key_Space)
-        assert app.runs.chosen.baseline == run_id
+        assert app.chosen.baseline == run_id
         assert QApplication.focusWidget() is chips.pin(run_id)

@@ -128,8 +128,8 @@ def test_tab_goes_to_everything_pane_after_pane(app: AppController, qtbot: QtBot
     panes = [
         pane
         for pane in (
-            app.controls, app.alarms, app.devices, app.form, app.runs.panel, app.banner,
-            app.first_start, app.plots, app.runs.comparison, app.log_bar, app.log,
+            app.controls, app.alarms, app.devices, app.form, app.run_list_panel, app.banner,
+            app.welcome_page, app.plots, app.comparison, app.log_bar, app.log,
         )
         if pane.isVisible()
     ]  # fmt: skip
@@ -159,8 +159,8 @@ def test_the_focus_is_not_lost_with_its_button(
 ) -> None:
     pressed: dict[State, Callable[[AppController], QAbstractButton]] = {
         "failed": lambda app: app.banner.dismiss,
-        "compare": lambda app: app.runs.comparison.chips.close_button,
-        "first-start": lambda app: app.first_start.button,
+        "compare": lambda app: app.comparison.chips.close_button,
+        "first-start": lambda app: app.welcome_page.button,
     }
     with staged(state, qapp) as app:
         with qtbot.waitActive(app.window):
@@ -168,7 +168,7 @@ def test_the_focus_is_not_lost_with_its_button(
         button = pressed[state](app)
         button.setFocus()
         if state == "first-start":
-            app.first_start.wait(True)
+            app.welcome_page.wait(True)
         else:
             QTest.keyClick(button, Qt.Key.Key_Space)
         focused = QApplication.focusWidget()

@@ -16,11 +16,11 @@ from gui.app import AppController
 from gui.window.shortcuts import ShortcutsDialog, every_action
 from tests.gui.conftest import Record
 
-OpenDeck = Callable[[], AppController]
+OpenApp = Callable[[], AppController]
 
 
-def test_every_key_that_does_something_is_listed_once(open_deck: OpenDeck) -> None:
-    window = open_deck().window
+def test_every_key_that_does_something_is_listed_once(open_app: OpenApp) -> None:
+    window = open_app().window
     dialog = ShortcutsDialog(window)
     text = dialog.text()
     keys = Counter[str]()
@@ -34,9 +34,9 @@ def test_every_key_that_does_something_is_listed_once(open_deck: OpenDeck) -> No
     assert [key for key, count in keys.items() if count > 1] == [], "neither would do anything"
 
 
-def test_no_key_is_taken_twice_where_it_would_do_nothing(open_deck: OpenDeck) -> None:
+def test_no_key_is_taken_twice_where_it_would_do_nothing(open_app: OpenApp) -> None:
     """A key of the whole window belongs to nobody else; one of a part may be that of another."""
-    window = open_deck().window
+    window = open_app().window
     owners: dict[str, list[QAction]] = {}
     for action in every_action(window):
         for shortcut in action.shortcuts():
@@ -65,28 +65,26 @@ def related(one: QAction, other: QAction) -> bool:
     )
 
 
-def test_the_list_of_keys_fits_on_a_small_screen(open_deck: OpenDeck) -> None:
-    size = ShortcutsDialog(open_deck().window).sizeHint()
+def test_the_list_of_keys_fits_on_a_small_screen(open_app: OpenApp) -> None:
+    size = ShortcutsDialog(open_app().window).sizeHint()
     assert size.height() < 700
     assert size.width() < 1100
 
 
-def test_a_question_mark_opens_the_list(open_deck: OpenDeck, qtbot: QtBot) -> None:
-    window = open_deck().window
+def test_a_question_mark_opens_the_list(open_app: OpenApp, qtbot: QtBot) -> None:
+    window = open_app().window
     with qtbot.waitActive(window):
         window.activateWindow()
     QTest.keyClick(window.centralWidget(), "?")
     assert window.findChild(ShortcutsDialog) is not None
 
 
-def test_f6_goes_round_the_panes_and_back(
-    open_deck: OpenDeck, record: Record, qtbot: QtBot
-) -> None:
+def test_f6_goes_round_the_panes_and_back(open_app: OpenApp, record: Record, qtbot: QtBot) -> None:
     record().begin()
-    app = open_deck()
+    app = open_app()
     with qtbot.waitActive(app.window):
         app.window.activateWindow()
-    panes = (app.form, app.runs.panel, app.plots, app.log)
+    panes = (app.form, app.run_list_panel, app.plots, app.log)
     app.form.start_button.setFocus()
     visited = []
     for _ in range(3):
@@ -98,10 +96,10 @@ def test_f6_goes_round_the_panes_and_back(
 
 
 def test_every_button_in_sight_can_be_reached_and_has_a_name(
-    open_deck: OpenDeck, record: Record
+    open_app: OpenApp, record: Record
 ) -> None:
     record().begin()
-    window = open_deck().window
+    window = open_app().window
     for button in window.findChildren(QAbstractButton):
         if not button.isVisible() or button.objectName().startswith("qt_"):
             continue

@@ -25,7 +25,7 @@ Open = Callable[..., AppController]
 @pytest.fixture
 def open_with(qapp: QApplication, qtbot: QtBot, record: Callable[..., Any]) -> Iterator[Open]:
     """Opens a window of 1280 x 800 with six runs, on a machine with these devices."""
-    decks: list[AppController] = []
+    apps: list[AppController] = []
 
     def open(*devices: DeviceSnapshot, height: int = 800) -> AppController:
         for _ in range(6):
@@ -34,7 +34,7 @@ def open_with(qapp: QApplication, qtbot: QtBot, record: Callable[..., Any]) -> I
             run.add(RunEnded("finished", ""))
         telemetry = PlayedTelemetry(lambda time: Snapshot(time=time, devices=devices), past=3.0)
         app = AppController(ThemeController(qapp), telemetry)
-        decks.append(app)
+        apps.append(app)
         app.window.show()
         wait_for_runs(app, qtbot)
         app.window.resize(1280, height)
@@ -42,7 +42,7 @@ def open_with(qapp: QApplication, qtbot: QtBot, record: Callable[..., Any]) -> I
         return app
 
     yield open
-    for app in decks:
+    for app in apps:
         app.window.close()
         app.shut_down()
         app.window.deleteLater()
@@ -60,7 +60,7 @@ def in_sight(widget: QWidget) -> bool:
 
 
 def rows_in_sight(app: AppController) -> float:
-    return app.history.viewport().visibleRegion().boundingRect().height() / ROW_HEIGHT
+    return app.run_list.viewport().visibleRegion().boundingRect().height() / ROW_HEIGHT
 
 
 @pytest.mark.parametrize("gpus", [0, 1, 4, 8, 16])
@@ -108,7 +108,7 @@ def test_a_taller_window_shows_more_runs_and_all_devices(open_with: Open) -> Non
 
 
 def test_the_search_takes_no_room_until_it_is_wanted(open_with: Open) -> None:
-    panel = open_with(gpu(0), cpu()).runs.panel
+    panel = open_with(gpu(0), cpu()).run_list_panel
     assert not panel.search.isVisible()
     panel.search_button.click()
     assert panel.search.isVisible()

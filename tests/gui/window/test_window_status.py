@@ -16,9 +16,9 @@ from gui.bridge.liveness import HEARD, Liveness, Silence
 from gui.run_view.progress_text import time_left, window_title
 from gui.run_view.run_controls import RunControls
 from gui.style.theme import ThemeController
-from gui.window.desktop_notices import Notices
+from gui.window.desktop_notices import DesktopNotices
 from gui.window.taskbar import Taskbar, desktop_tell
-from gui.window.window_status import Attention
+from gui.window.window_status import WindowStatus
 from tests.gui.conftest import SPEC
 
 
@@ -79,7 +79,7 @@ def test_workers_that_finish_no_step_are_missed_though_the_supervisor_is_well(
     qtbot.addWidget(window)
     controls = RunControls(ThemeController(qapp).current)
     qtbot.addWidget(controls)
-    attention = Attention(window, controls, [figure])
+    attention = WindowStatus(window, controls, [figure])
     stuck = info(tmp_path, updated=time.time() - age, step_seconds=0.1)
     controls.show_info(stuck)
     attention.show_info(stuck)
@@ -139,7 +139,7 @@ def test_silence_greys_the_figures_and_says_how_old_they_are(
     qtbot.addWidget(window)
     controls, figure = RunControls(ThemeController(qapp).current), QLabel("0.5")
     qtbot.addWidget(controls)
-    attention = Attention(window, controls, [figure])
+    attention = WindowStatus(window, controls, [figure])
     old = info(tmp_path, updated=time.time() - 12)
     controls.show_info(old)
     attention.show_info(old)
@@ -173,7 +173,7 @@ def test_a_run_that_ends_is_announced_once(qtbot: QtBot, tmp_path: Path) -> None
     window = QMainWindow()
     qtbot.addWidget(window)
     told: list[tuple[str, str, bool]] = []
-    notices = Notices(window, lambda *words: told.append(words))
+    notices = DesktopNotices(window, lambda *words: told.append(words))
     said: list[str] = []
     notices.ended.connect(said.append)
     notices.show_runs([info(tmp_path, RunState.FAILED)])
@@ -188,7 +188,7 @@ def test_a_run_that_ends_is_announced_once(qtbot: QtBot, tmp_path: Path) -> None
 def test_a_desktop_without_a_tray_still_gets_the_sentence(qtbot: QtBot, tmp_path: Path) -> None:
     window = QMainWindow()
     qtbot.addWidget(window)
-    notices = Notices(window)
+    notices = DesktopNotices(window)
     notices.show_runs([info(tmp_path)])
     with qtbot.waitSignal(notices.ended):
         notices.show_runs([info(tmp_path, RunState.FINISHED)])

@@ -59,7 +59,7 @@ def test_pictures_are_sharp_and_without_the_menu(
     export.export(PlotAction.SAVE_PNG, plot, ["train/loss"])
     image = QImage(str(tmp_path / "loss.png"))
     assert (image.width(), image.height()) == (800, 500)
-    with qtbot.waitSignal(export.said) as said:
+    with qtbot.waitSignal(export.message) as said:
         export.export(PlotAction.SAVE_SVG, plot, ["train/loss"])
     assert said.args == [f"Saved as {tmp_path / 'loss.svg'}."]
     assert "<svg" in (tmp_path / "loss.svg").read_text()
@@ -83,7 +83,7 @@ def test_csv_has_every_stored_point(
     run.add_points("validation/loss", [25_000], value=float("nan"))
     export.watch(run.id)
     done = lambda text: "saved" in text  # noqa: E731
-    with qtbot.waitSignal(export.said, check_params_cb=done):
+    with qtbot.waitSignal(export.message, check_params_cb=done):
         export.export(PlotAction.SAVE_CSV, plot, ["train/loss", "validation/loss"])
     with (tmp_path / f"{run.id}-loss.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
@@ -92,7 +92,7 @@ def test_csv_has_every_stored_point(
     assert float(rows[0]["value"]) == 0.5
     assert rows[-1]["series"] == "validation/loss"
     assert rows[-1]["value"] == "nan"
-    with qtbot.waitSignal(export.said):
+    with qtbot.waitSignal(export.message):
         export.export(PlotAction.COPY_CSV, plot, ["validation/loss"])
     assert QApplication.clipboard().text().count("\n") == 2
 
@@ -109,7 +109,7 @@ def test_too_much_for_the_clipboard_is_said(
     run.begin()
     run.add_points("train/loss", range(4))
     export.watch(run.id)
-    with qtbot.waitSignal(export.said) as said:
+    with qtbot.waitSignal(export.message) as said:
         export.export(PlotAction.COPY_CSV, plot, ["train/loss"])
     assert "4 points, too many for the clipboard" in said.args[0]
 
@@ -118,7 +118,7 @@ def test_a_folder_that_cannot_be_written_is_said(
     background: Background, plot: CurvePlot, tmp_path: Path, qtbot: QtBot
 ) -> None:
     export = PlotExport(background, lambda *_: str(tmp_path / "nowhere" / "loss.svg"))
-    with qtbot.waitSignal(export.said) as said:
+    with qtbot.waitSignal(export.message) as said:
         export.export(PlotAction.SAVE_SVG, plot, ["train/loss"])
     assert "could not be brought to" in said.args[0]
 
@@ -136,7 +136,7 @@ def test_runs_stand_beside_each_other_in_a_csv_of_the_comparison(
         run.add_points("train/loss", range(1, count + 1), value=count / 10)
     names = {"1": "#1 a, b", "2": "#2 b"}
     done = lambda text: "saved" in text  # noqa: E731
-    with qtbot.waitSignal(export.said, check_params_cb=done) as said:
+    with qtbot.waitSignal(export.message, check_params_cb=done) as said:
         export.export_runs(PlotAction.SAVE_CSV, plot, "train/loss", names)
     assert said.args[0].startswith("8 points")
     with (tmp_path / "1-2-loss.csv").open(newline="") as file:
@@ -147,10 +147,10 @@ def test_runs_stand_beside_each_other_in_a_csv_of_the_comparison(
     assert (rows[3][0], rows[3][2], rows[3][3], rows[3][5]) == ("3", "0.3", "3", "0.5")
     assert rows[5][:3] == ["", "", ""]
     assert rows[5][3] == "5"
-    with qtbot.waitSignal(export.said):
+    with qtbot.waitSignal(export.message):
         export.export_runs(PlotAction.SAVE_PNG, plot, "train/loss", names)
     assert (tmp_path / "1-2-loss.png").exists()
-    with qtbot.waitSignal(export.said) as said:
+    with qtbot.waitSignal(export.message) as said:
         export.export_runs(PlotAction.COPY_CSV, plot, "train/loss", {})
     assert said.args == ["The plot of Loss has no data yet."]
 
@@ -177,13 +177,13 @@ def test_the_comparison_is_connected_and_fitted_while_it_is_seen(
     grid, compared = PlotGrid(DARK), ComparisonPlots(DARK)
     for widget in (grid, compared):
         qtbot.addWidget(widget)
-    desk = PlotsController(grid, compared, StoreReader(), background)
+    controller = PlotsController(grid, compared, StoreReader(), background)
     compared.export_wanted.emit(PlotAction.COPY_CSV, None, "train/loss", {"7": "#7"})
     assert asked == [(PlotAction.COPY_CSV, None, "train/loss", {"7": "#7"})]
     fitted: list[str] = []
     monkeypatch.setattr(grid, "fit", lambda: fitted.append("run"))
     monkeypatch.setattr(compared, "fit", lambda: fitted.append("comparison"))
-    desk.fit()
+    controller.fit()
     compared.show()
-    desk.fit()
+    controller.fit()
     assert fitted == ["run", "comparison"]

@@ -73,10 +73,10 @@ def test_zooming_in_fetches_every_point_in_the_background(
     qtbot.addWidget(grid)
     qtbot.addWidget(compared)
     grid.bar.slider.setValue(0)
-    desk = PlotsController(grid, compared, reader, background)
+    controller = PlotsController(grid, compared, reader, background)
     grid.resize(1000, 700)
     grid.show()
-    desk.watch(long_run.id)
+    controller.watch(long_run.id)
     reader.watch(long_run.id)
     grid.bar.x_buttons[kind].click()
     asked: list[str] = []
@@ -88,7 +88,7 @@ def test_zooming_in_fetches_every_point_in_the_background(
     first, last = curve.series.x_range() or (0.0, 0.0)
     x = first + (last - first) * 0.1234
     narrow = (last - first) / 500
-    with qtbot.waitSignal(desk.finer.finer):
+    with qtbot.waitSignal(controller.finer.finer):
         loss.canvas.show_x((x, x + narrow))
         grid.set_follow(False)
         paint(grid)

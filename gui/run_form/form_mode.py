@@ -15,14 +15,14 @@ from gui.bridge.run_controller import ResumeRequest
 from gui.style.translation import translate
 
 
-class Held(NamedTuple):
+class FixedValue(NamedTuple):
     """A value that stays as it is, and why."""
 
     value: Setting
     reason: str
 
 
-class Goal(Protocol):
+class FormMode(Protocol):
     """What becomes of the settings in the form."""
 
     @property
@@ -30,14 +30,14 @@ class Goal(Protocol):
         """What the form writes above them."""
 
     @property
-    def verb(self) -> str:
+    def start_text(self) -> str:
         """What its button says."""
 
     @property
     def name(self) -> str:
         """What the run is called, which the form does not ask."""
 
-    def held(self, field: str) -> Held | None:
+    def fixed_value(self, field: str) -> FixedValue | None:
         """The value that the spec's `field` keeps, if nobody may change it."""
 
     def problems(self, spec: RunSpec) -> list[Problem]:
@@ -55,14 +55,14 @@ class NewRun:
         return translate("RunForm", "NEW RUN")
 
     @property
-    def verb(self) -> str:
+    def start_text(self) -> str:
         return translate("RunForm", "Start run")
 
     @property
     def name(self) -> str:
         return ""
 
-    def held(self, field: str) -> Held | None:
+    def fixed_value(self, field: str) -> FixedValue | None:
         return None
 
     def problems(self, spec: RunSpec) -> list[Problem]:
@@ -85,7 +85,7 @@ class Continuation(NamedTuple):
         return translate("RunForm", "CONTINUE RUN {run}").format(run=self.info.id)
 
     @property
-    def verb(self) -> str:
+    def start_text(self) -> str:
         return translate("RunForm", "Continue run")
 
     @property
@@ -104,9 +104,9 @@ class Continuation(NamedTuple):
             return text
         return f"{text} {translate('RunForm', 'Later points leave the plots.')}"
 
-    def held(self, field: str) -> Held | None:
+    def fixed_value(self, field: str) -> FixedValue | None:
         reason = resume_rules.fixed(field)
-        return Held(getattr(self.info.spec, field), reason) if reason else None
+        return FixedValue(getattr(self.info.spec, field), reason) if reason else None
 
     def problems(self, spec: RunSpec) -> list[Problem]:
         return resume_rules.change_problems(self.info, spec, self.checkpoint.manifest)

@@ -1,0 +1,50 @@
+"""Opens the settings of the window: `window.ini` in the data folder."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from PySide6.QtCore import QSettings
+
+from engine.system import paths
+
+_LINE = re.compile(r"|;.*|\[[\w%. ]+\]|[\w%.\\/ -]+=.*")
+"""A line that Qt writes. Qt does not refuse a damaged file: it reads what it can."""
+
+
+def window_settings() -> tuple[QSettings, str]:
+    """Open the settings of the window as `open_settings` does; makes the data folder if needed."""
+    paths.home().mkdir(parents=True, exist_ok=True, mode=0o700)
+    return open_settings(paths.home() / "window.ini")
+
+
+def open_settings(path: Path) -> tuple[QSettings, str]:
+    """Return the settings in `path`, and a sentence if the file was damaged (else "").
+
+    A damaged file is kept beside the new one, as `.bad`.
+    """
+    problem = _rename_damaged(path) if _is_damaged(path) else ""
+    return QSettings(str(path), QSettings.Format.IniFormat), problem
+
+
+def _is_damaged(path: Path) -> bool:
+    try:
+        lines = path.read_bytes().decode().splitlines()
+    except FileNotFoundError:
+        return False
+    except (OSError, UnicodeDecodeError):
+        return True
+    return not all(_LINE.fullmatch(line) and "\0" not in line for line in lines)
+
+
+def _rename_damaged(path: Path) -> str:
+    renamed = path.with_name(f"{path.name}.bad")
+    try:
+        path.replace(renamed)
+    except OSError as error:
+        return f"{path} is damaged and cannot be set aside: {error}."
+    return (
+        f"{path.name} was damaged and is set aside as {renamed.name}: the window has its first "
+        "layout and theme again."
+    )
