@@ -82,6 +82,9 @@ def test_a_run_trains_to_its_end_and_can_be_looked_at_afterwards() -> None:
     assert result["metrics"]["validation/accuracy"] > 0.3
     assert "epoch 2/2" in errors
     assert "Traceback" not in errors
+    run_dir = Path(result["run_dir"])
+    assert not list(run_dir.glob("logs/debug-*")), "nothing is logged unless somebody wants it"
+    assert (run_dir / "logs" / "rank0.log").read_text() == ""
 
     assert last_object(main("show", result["id"], "--json")[1]) == result
     assert "finished" in main("runs")[1]
@@ -223,3 +226,34 @@ def test_output_that_cannot_be_written_is_told_in_a_sentence() -> None:
         )
     assert done.returncode == 1
     assert done.stderr == "This could not be done: [Errno 28] No space left on device.\n"
+
+
+def processes(lines: list[str]) -> set[str]:
+    """Which processes have logged `lines`."""
+    return {line.split()[2].partition("[")[0] for line in lines}
+
+
+def test_a_command_can_be_followed_through_all_processes(traindeck_home: Path) -> None:
+    two = ("train", "--recipe", "digits", "--strategy", "ddp", "--devices", "cpu:0,cpu:1")
+    code, output, errors = main(*two, "--epochs", "100000", "--detach", "--log-level", "info")
+    assert code == 0, errors
+    run_id = output.strip()
+    info = wait_for(run_id, is_training)
+    code, _, errors = main("--log-level", "info", "checkpoint", run_id)
+    assert code == 0, errors
+    assert main("stop", run_id)[0] == 0
+    wait_until_gone(info)
+
+    files = [*traindeck_home.glob("logs/debug-*.log"), *info.folder.glob("logs/debug-*.log")]
+    lines = sorted(line for file in files for line in file.read_text().splitlines())
+    accepted = next(line for line in lines if f"run {run_id}: accepted as command " in line)
+    command = " ".join(accepted.split()[-2:])
+    followed = [line for line in lines if command in line]
+    assert processes(followed) == {"cli", "supervisor", "rank0"}
+    acted = next(line for line in lines if f"CHECKPOINT, {command}" in line)
+    boundary = acted.partition("step boundary ")[2].partition(":")[0]
+    others = [line for line in lines if f"step boundary {boundary}: CHECKPOINT" in line]
+    assert processes(others) == {"rank0", "rank1"}
+    assert any(f"step boundary {boundary}: done, {command}" in line for line in lines)
+    for rank in (0, 1):
+        assert (info.folder / "logs" / f"rank{rank}.log").read_text() == ""

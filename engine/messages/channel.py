@@ -175,7 +175,7 @@ class Server:
             channel = Channel(connection)
             hello = channel.receive(LONGEST_HANDSHAKE)
         except (*CLOSED, AuthenticationError, TimeoutError, msgspec.DecodeError) as error:
-            _log.info("a caller did not say who it is: %r", error)
+            _log.debug("a caller did not say who it is: %r", error)
             connection.close()
             return
         _log.debug("connected: %s", hello)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 
-class _Numbered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class _Numbered(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     number: int = 0
     """Number of the `CommandReceived` event that a person's command has in the store, for the logs;
     set by the supervisor."""

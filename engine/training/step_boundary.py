@@ -96,9 +96,7 @@ class StepBoundary:
 
     def _act_in_place(self, flags: CommandFlags, position: Position) -> bool:
         if flags:
-            # Only rank 0 knows the numbers of the commands; the step leads to it from other ranks.
-            numbers = self._session.mailbox.collected
-            _log.info("step boundary %d: %s, commands %s", position.step, flags.name, numbers)
+            _log.info("step boundary %d: %s%s", position.step, flags.name, self._log_numbers())
         if CommandFlags.EMPTY_CACHE in flags:
             for device, freed in self._trainer.empty_cache().items():
                 self._session.emit(CacheEmptied(self._session.rank, device, freed))
@@ -106,7 +104,13 @@ class StepBoundary:
             return False  # the last checkpoint also answers a request for one
         if CommandFlags.CHECKPOINT in flags:
             self._saver.save(position)
+        if flags:
+            _log.info("step boundary %d: done%s", position.step, self._log_numbers())
         return True
+
+    def _log_numbers(self) -> str:
+        """Name the commands in a line of the log. Only rank 0 knows them."""
+        return "".join(f", command {number}" for number in self._session.mailbox.collected)
 
     def _free_if_asked(self, flags: CommandFlags) -> None:
         if CommandFlags.FREE_DEVICES in flags and not self._freed:
