@@ -39,6 +39,10 @@ class TrainingStarted(msgspec.Struct, frozen=True, tag="training_started"):
     total_steps: int = 0
     """Steps of the whole run, those before `step` with it; 0 in an older store."""
 
+    metric_directions: dict[str, str] = {}
+    """`min` or `max` by metric, where the recipe or the user overrides the rule of
+    `engine.spec.metric_direction`."""
+
 
 class Metrics(msgspec.Struct, frozen=True, tag="metrics"):
     """A batch of points taken between `begin` and `end` (seconds since the epoch)."""

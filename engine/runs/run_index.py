@@ -28,7 +28,7 @@ from engine.spec.run_spec import RunSpec
 from engine.system import paths
 
 FILE_NAME = "index.sqlite"
-VERSION = 1
+VERSION = 2
 """Goes up when what is kept changes its meaning."""
 
 LONGEST_WAIT = 0.5

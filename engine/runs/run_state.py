@@ -119,6 +119,9 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     metrics: dict[str, float] = {}
     """Last value of every validation metric and of `train/loss`."""
 
+    metric_directions: dict[str, str] = {}
+    """What `TrainingStarted.metric_directions` said."""
+
     checkpoint: str = ""
     """Folder of the newest checkpoint; maybe relative to the run's."""
 
@@ -185,6 +188,7 @@ def fold(status: RunStatus, event: Event, time: float) -> RunStatus:
                 steps_per_epoch=event.steps_per_epoch,
                 epochs=event.epochs,
                 planned_steps=event.total_steps,
+                metric_directions=event.metric_directions,
                 replicas=event.replicas,
                 parameters=event.parameters,
             )

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from engine.spec.field_info import FieldInfo, Setting
+from engine.spec.metric_direction import Direction
 
 FUNCTIONS = ("model", "datasets", "loss", "metrics", "optimizer", "stages")
 """The functions of a recipe; the first two are required."""
@@ -39,6 +40,9 @@ class RecipeInfo(msgspec.Struct, frozen=True, kw_only=True):
     epochs: int = 5
     batch_size: int = 128
     learning_rate: float = 1e-3
+    metric_directions: dict[str, str] = {}
+    """`min` or `max` by metric, where the recipe overrides `engine.spec.metric_direction`."""
+
     problem: str = ""
     """Why it cannot be used, in a sentence; empty when it can."""
 
@@ -93,14 +97,14 @@ def _describe(tree: ast.Module, info: RecipeInfo) -> RecipeInfo:
                     f"In the recipe {info.path} two functions have a setting {field.name!r} with "
                     "different types or defaults: one name is one setting, so make them equal."
                 )
-    defaults = _defaults(tree, info.path)
     return msgspec.structs.replace(
         info,
         framework=_framework(tree, info.path),
         doc=(ast.get_docstring(tree) or "").partition("\n\n")[0].replace("\n", " "),
         fields=tuple(fields.values()),
         can_be_cut="stages" in functions or _mentions_sequential(tree),
-        **defaults,
+        metric_directions=_metric_directions(tree, info.path),
+        **_defaults(tree, info.path),
     )
 
 
@@ -183,25 +187,43 @@ def _literal_choices(annotation: ast.expr | None) -> tuple[Setting, ...]:
 
 def _defaults(tree: ast.Module, path: str) -> dict[str, int | float]:
     """The literal `DEFAULTS = {"epochs": ..., "batch_size": ..., "learning_rate": ...}`."""
+    value = _literal(tree, "DEFAULTS")
+    try:
+        return {
+            key: kind(value[key])
+            for key, kind in (("epochs", int), ("batch_size", int), ("learning_rate", float))
+            if key in value
+        }
+    except (ValueError, TypeError, OverflowError):
+        raise _Unusable(
+            f"DEFAULTS in the recipe {path} must be a literal dictionary of numbers with the "
+            "keys epochs, batch_size and learning_rate."
+        ) from None
+
+
+def _metric_directions(tree: ast.Module, path: str) -> dict[str, str]:
+    """The literal `METRIC_DIRECTIONS = {"mae": "min", "score": "max"}`."""
+    value = _literal(tree, "METRIC_DIRECTIONS")
+    try:
+        directions: dict[str, str] = msgspec.convert(value, dict[str, Direction])
+    except msgspec.ValidationError:
+        raise _Unusable(
+            f"METRIC_DIRECTIONS in the recipe {path} must be a literal dictionary that has "
+            '"min" or "max" for the names of metrics.'
+        ) from None
+    return directions
+
+
+def _literal(tree: ast.Module, name: str) -> Any:
+    """The value that is assigned to `name`: {} without an assignment, None if it is no literal."""
     for node in tree.body:
         match node:
             case (
-                ast.Assign(targets=[ast.Name(id="DEFAULTS")], value=written)
-                | ast.AnnAssign(target=ast.Name(id="DEFAULTS"), value=ast.expr() as written)
-            ):
-                pass
-            case _:
-                continue
-        try:
-            value = ast.literal_eval(written)
-            return {
-                key: kind(value[key])
-                for key, kind in (("epochs", int), ("batch_size", int), ("learning_rate", float))
-                if key in value
-            }
-        except (ValueError, TypeError, OverflowError):
-            raise _Unusable(
-                f"DEFAULTS in the recipe {path} must be a literal dictionary of numbers with the "
-                "keys epochs, batch_size and learning_rate."
-            ) from None
+                ast.Assign(targets=[ast.Name(id=found)], value=written)
+                | ast.AnnAssign(target=ast.Name(id=found), value=ast.expr() as written)
+            ) if found == name:
+                try:
+                    return ast.literal_eval(written)
+                except (ValueError, TypeError):
+                    return None
     return {}

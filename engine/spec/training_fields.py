@@ -251,8 +251,8 @@ CheckpointBest = Annotated[
     Meta(
         title="Best by",
         description="A validation metric, such as loss or accuracy: a checkpoint is saved "
-        "whenever it is better than ever. Lower is better for names that hold loss, error or "
-        "perplexity, higher for all others. Empty: none.",
+        "whenever it is better than ever. The name tells which way is better (loss, mae, wer: "
+        "lower; accuracy, f1: higher); mae:min or score:max says it. Empty: none.",
         extra=_CHECKPOINTS,
     ),
 ]

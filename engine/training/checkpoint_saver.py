@@ -32,7 +32,11 @@ class Saver:
         self._is_rank_zero = session.rank == 0
         saved = checkpoint_files.checkpoints(session.folder) if self._is_rank_zero else []
         self._plan = CheckpointPlan(
-            session.spec, start, time.monotonic(), [info.manifest for info in saved]
+            session.spec,
+            session.metric_directions,
+            start,
+            time.monotonic(),
+            [info.manifest for info in saved],
         )
         self._wanted: set[str] = set()
         self._problem = ""

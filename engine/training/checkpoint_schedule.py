@@ -6,29 +6,31 @@ import math
 from collections.abc import Mapping, Sequence
 
 from engine.runs.checkpoint_files import Manifest, Position
+from engine.spec.metric_direction import lower_is_better, split_direction
 from engine.spec.run_spec import RunSpec
 from engine.spec.training_fields import LARGEST
 
 VALIDATION = "validation/"
-_LOWER_IS_BETTER = ("loss", "error", "perplexity")
-
-
-def lower_is_better(metric: str) -> bool:
-    """Whether a smaller value of `metric` is the better one."""
-    return any(word in metric.lower() for word in _LOWER_IS_BETTER)
 
 
 class CheckpointPlan:
     """Knows what is due at a boundary; rank 0 alone has one. Times are of a monotonic clock."""
 
     def __init__(
-        self, spec: RunSpec, start: Position, now: float, saved: Sequence[Manifest]
+        self,
+        spec: RunSpec,
+        metric_directions: Mapping[str, str],
+        start: Position,
+        now: float,
+        saved: Sequence[Manifest],
     ) -> None:
         """`saved` are the checkpoints there are: they say what was best before a resume."""
         self._spec = spec
         self._start = start.step
         self._last_save = now
-        self._best_by = VALIDATION + spec.checkpoint_best.removeprefix(VALIDATION)
+        self._metric, _ = split_direction(spec.checkpoint_best)
+        self._best_by = VALIDATION + self._metric
+        self._lower_is_better = lower_is_better(self._metric, metric_directions)
         self._best: float | None = None
         self._waiting: set[str] = set()
         self._said_which_metrics = False
@@ -63,7 +65,7 @@ class CheckpointPlan:
         self._said_which_metrics = True
         names = ", ".join(name.removeprefix(VALIDATION) for name in metrics) or "none"
         return (
-            f"No checkpoint is the best by {self._spec.checkpoint_best!r}: "
+            f"No checkpoint is the best by {self._metric!r}: "
             f"the validation has no such metric. It has: {names}."
         )
 
@@ -86,7 +88,7 @@ class CheckpointPlan:
         if not math.isfinite(value):
             return False
         if self._best is not None:
-            gain = self._best - value if lower_is_better(self._best_by) else value - self._best
+            gain = self._best - value if self._lower_is_better else value - self._best
             if gain <= 0:
                 return False
         self._best = value

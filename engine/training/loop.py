@@ -51,6 +51,7 @@ class Loop:
                 total_steps=self._position.total_steps(trainer.steps_per_epoch, spec.epochs),
                 replicas=trainer.replicas,
                 parameters=trainer.parameters,
+                metric_directions=dict(self._session.metric_directions),
             )
         )
         completed = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -73,6 +74,9 @@ class Session(Protocol):
     spec: RunSpec
     rank: int
     folder: Path
+    metric_directions: Mapping[str, str]
+    """`min` or `max` by metric, where the recipe or the user overrides the rule."""
+
     mailbox: CommandMailbox
     alive: Alive
     """What the worker is doing now, for the supervisor to see whether it gets on."""

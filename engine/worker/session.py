@@ -9,7 +9,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,6 +21,7 @@ from engine.messages.commands import EmptyCache, Pause, Resume, SaveCheckpoint, 
 from engine.messages.events import Event
 from engine.spec import catalog
 from engine.spec.field_info import Setting
+from engine.spec.metric_direction import direction_overrides
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.spec_file import read_spec
 from engine.training.command_mailbox import CommandMailbox
@@ -48,6 +49,9 @@ class WorkerSession:
         self.local_world_size = int(os.environ["LOCAL_WORLD_SIZE"])
         self.spec = read_spec(folder)
         self.recipe: RecipeInfo = catalog.recipe(self.spec.recipe)
+        self.metric_directions: Mapping[str, str] = direction_overrides(
+            self.recipe.metric_directions, self.spec.checkpoint_best
+        )
         self.strategy = catalog.strategy(self.spec.strategy, self.recipe)
         self.devices = self.strategy.pool(self.spec.slots)[self.rank].devices
         self.mailbox = CommandMailbox()

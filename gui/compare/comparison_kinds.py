@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from engine.spec.metric_direction import NO_OVERRIDES
 from gui.plots.data.series_style import (
     LOSS,
     TRAIN_LOSS,
@@ -13,9 +16,9 @@ from gui.plots.data.series_style import (
 from gui.style.translation import translate
 
 
-def place(series: str) -> SeriesStyle | None:
+def place(series: str, metric_directions: Mapping[str, str] = NO_OVERRIDES) -> SeriesStyle | None:
     """The plot of `series`, with the factor and the smoothing that it has in a single run."""
-    found = style_of(series)
+    found = style_of(series, metric_directions)
     if found is None:
         return None
     kind = found.plot

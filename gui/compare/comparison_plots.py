@@ -56,7 +56,7 @@ class ComparisonPlots(PlotPanel):
 
     def take(self, run_id: str, news: News) -> None:
         """Take new points of a run."""
-        where = place(news.series)
+        where = place(news.series, news.metric_directions)
         if where is None or run_id not in self._colours:
             return
         self._series[where.plot] = news.series

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from engine.runs.best_metrics import BestFigure, best_figures
@@ -23,6 +24,9 @@ class News(NamedTuple):
     points: StoredPoints
     replaces: bool
     """Whether they stand for all that there was."""
+
+    metric_directions: Mapping[str, str]
+    """`min` or `max` by metric, where the run overrides the rule."""
 
 
 class CurveTail:
@@ -84,7 +88,7 @@ class CurveTail:
             whole = rewound or not known or count - known > LONGEST_ADDITION
             points = reader.history(series) if whole else reader.points_after(series, known)
             self._counts[series] = points.count
-            found.append(News(series, points, whole))
+            found.append(News(series, points, whole, reader.status().metric_directions))
         if any(news.series.startswith("validation/") for news in found):
             self.best = best_figures(reader)
         return found

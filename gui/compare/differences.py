@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from engine.client import RunInfo
-from engine.runs.best_metrics import BestFigure, less_is_better
+from engine.runs.best_metrics import BestFigure
 from engine.spec.device_names import all_on_cpu, is_logical_cpu
+from engine.spec.metric_direction import lower_is_better, merged_overrides
 from engine.spec.run_spec import FIELDS
 from engine.system import units
 from gui.run_list.filter_sort import duration
@@ -88,7 +89,8 @@ def figure_rows(
 def _metric_rows(
     metric: str, infos: Sequence[RunInfo], best: Mapping[str, Mapping[str, BestFigure]]
 ) -> list[Row]:
-    less = less_is_better(metric)
+    directions = merged_overrides(info.status.metric_directions for info in infos)
+    less = lower_is_better(metric, directions)
     name = formatting.metric_name(metric)
     if metric.startswith("train/"):
         label = translate("Differences", "{metric} (train)").format(metric=name)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from enum import StrEnum
 
 from engine.client import RunInfo, UnreadableRun
-from engine.runs.best_metrics import less_is_better, primary_metric
+from engine.spec.metric_direction import lower_is_better, merged_overrides, primary_metric
 from gui.style.translation import translate
 
 _LOSS = "validation/loss"
@@ -60,7 +60,7 @@ def arranged(infos: list[RunInfo], order: Order) -> list[RunInfo]:
         case Order.NEWEST:
             return infos
         case Order.METRIC:
-            return sorted(infos, key=_merit_of(_usual_merit(infos)))
+            return sorted(infos, key=_by_metric(infos))
         case Order.LOSS:
             return sorted(infos, key=lambda info: _last_if_nan(best_loss(info)))
         case Order.DURATION:
@@ -99,16 +99,14 @@ def _holds(info: RunInfo, words: list[str]) -> bool:
     return all(word in haystack for word in words)
 
 
-def _usual_merit(infos: list[RunInfo]) -> str:
-    """The metric that most of the runs are judged by: those with another one cannot be compared."""
+def _by_metric(infos: list[RunInfo]) -> Callable[[RunInfo], float]:
+    """Sort by the primary metric of most of the runs: those with another one cannot be compared."""
+    directions = merged_overrides(info.status.metric_directions for info in infos)
     names: Counter[str] = Counter()
     for metrics, count in Counter(tuple(info.best) for info in infos if info.best).items():
-        names[primary_metric(metrics)] += count
-    return max(names, key=lambda name: names[name], default="")
-
-
-def _merit_of(metric: str) -> Callable[[RunInfo], float]:
-    sign = 1.0 if less_is_better(metric) else -1.0
+        names[primary_metric(metrics, directions)] += count
+    metric = max(names, key=lambda name: names[name], default="")
+    sign = 1.0 if lower_is_better(metric, directions) else -1.0
 
     def key(info: RunInfo) -> float:
         return sign * info.best[metric].value if metric in info.best else math.inf

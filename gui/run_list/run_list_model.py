@@ -13,7 +13,7 @@ from PySide6.QtCore import (
 )
 
 from engine.client import RunInfo, UnreadableRun
-from engine.runs.best_metrics import primary_metric
+from engine.spec.metric_direction import primary_metric
 from engine.system import units
 from gui.bridge.liveness import HEARD, Silence
 from gui.run_view.progress_text import silence_text
@@ -136,7 +136,7 @@ def detail(run: ListedRun, silence: Silence = HEARD) -> str:
     if silence.seconds:
         parts.append(silence_text(silence))
     metrics = run.status.metrics
-    if name := primary_metric(metrics):
+    if name := primary_metric(metrics, run.status.metric_directions):
         parts.append(f"{formatting.metric_name(name)} {formatting.metric(name, metrics[name])}")
     if run.state.is_over and run.status.updated:
         # Of another day, the day alone: there is little room, and the tip has the rest.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -10,8 +11,8 @@ from PySide6.QtCore import QObject, Signal
 
 from engine.client import RunInfo
 from engine.messages.events import EpochEnded, Rewound, TrainingStarted
-from engine.runs.best_metrics import less_is_better, primary_metric
 from engine.runs.store_reader import StoredEvent, StoredPoints
+from engine.spec.metric_direction import lower_is_better, primary_metric
 from engine.system import units
 from gui.plots.data.series_style import spoken
 from gui.style import formatting
@@ -50,6 +51,7 @@ class RunFigures(QObject):
         self._steps_per_epoch = 0
         self._loss: list[tuple[Array, Array]] = []
         self._epochs: dict[int, EpochEnded] = {}
+        self._directions: Mapping[str, str] = {}
         self._memory: dict[str, float] = {}
         self._shares: dict[str, float] = {}
         self.metric_named.emit(self.tr("VALIDATION"))
@@ -92,6 +94,7 @@ class RunFigures(QObject):
             match stored.event:
                 case TrainingStarted(steps_per_epoch=steps_per_epoch):
                     self._steps_per_epoch = steps_per_epoch
+                    self._directions = stored.event.metric_directions
                 case EpochEnded(epoch):
                     self._epochs[epoch] = stored.event
                 case Rewound(step):
@@ -165,7 +168,8 @@ class RunFigures(QObject):
 
     def _show_best(self) -> None:
         found = {epoch: end.metrics for epoch, end in self._epochs.items()}
-        name = primary_metric(name for metrics in found.values() for name in metrics)
+        names = (name for metrics in found.values() for name in metrics)
+        name = primary_metric(names, self._directions)
         results = {
             epoch: metrics[name]
             for epoch, metrics in found.items()
@@ -173,7 +177,7 @@ class RunFigures(QObject):
         }
         if not results:
             return
-        pick = min if less_is_better(name) else max
+        pick = min if lower_is_better(name, self._directions) else max
         best = pick(results, key=lambda epoch: results[epoch])
         newest = results[max(results)]
         note = self.tr("★ best {value} @ epoch {epoch}")

@@ -24,7 +24,13 @@ from engine.system.process import created
 BEGIN = 1_760_000_000.0
 
 
-def write_run(state: str, losses: tuple[float, ...] = (), **spec: Any) -> Path:
+def write_run(
+    state: str,
+    losses: tuple[float, ...] = (),
+    *,
+    metric_directions: dict[str, str] | None = None,
+    **spec: Any,
+) -> Path:
     """The folder of a run with a validation loss per epoch of 10 steps; one in the state
     `running` has this process as its supervisor."""
     folder = paths.create_run_folder()
@@ -33,7 +39,10 @@ def write_run(state: str, losses: tuple[float, ...] = (), **spec: Any) -> Path:
     pid = os.getpid()
     store = RunStore(folder)
     store.append(AttemptStarted(1, pid, created(pid)), BEGIN)
-    store.append(TrainingStarted(0, 10, 2, 1, parameters=650), BEGIN)
+    started = TrainingStarted(
+        0, 10, 2, 1, parameters=650, metric_directions=metric_directions or {}
+    )
+    store.append(started, BEGIN)
     for epoch, loss in enumerate(losses, 1):
         now, step = BEGIN + epoch, 10 * epoch
         store.append(Metrics(now, now, [Points("validation/loss", [step], [loss])]), now)

@@ -13,6 +13,7 @@ from engine.messages.commands import Command
 from engine.messages.events import Event, Metrics
 from engine.runs import checkpoint_files
 from engine.runs.checkpoint_files import Position
+from engine.spec.metric_direction import direction_overrides
 from engine.spec.run_spec import RunSpec
 from engine.training.command_mailbox import CommandMailbox
 from engine.training.loop import Loop
@@ -140,12 +141,17 @@ class RecordingSession:
         self.rank = rank
         self.folder = folder
         self.mailbox = CommandMailbox()
+        self.recipe_directions: dict[str, str] = {}
         self.said: list[Event] = []
         self.settled: list[tuple[int, list[int]]] = []
         """Whenever somebody waited for what was said to be on disk: up to which step that was, and
         the steps of the checkpoints that there were."""
 
         self.answers: dict[type[Event], list[Command]] = {}
+
+    @property
+    def metric_directions(self) -> dict[str, str]:
+        return direction_overrides(self.recipe_directions, self.spec.checkpoint_best)
 
     def flush(self) -> None:
         last = max(

@@ -9,6 +9,8 @@ from itertools import pairwise
 import numpy as np
 
 from engine.runs.downsampling import BlockStatistics
+from engine.runs.store_reader import StoredPoints
+from gui.plots.data.best_point import Best, best_of
 from gui.plots.data.growing_pyramid import Array, GrowingArray, Pyramid, highest, lowest, mean
 from gui.plots.data.smoothing import MovingAverage
 from gui.plots.data.x_axis import XKind, XScale
@@ -107,6 +109,11 @@ class Series:
         """Lowest and highest finite value (above 0 if `positive`), or None without any."""
         low = self._low_positive if positive else self._low
         return None if math.isnan(low) else (low, self._high)
+
+    def best(self, sign: int) -> Best | None:
+        """The first point that no other is better than; what `sign` means stands in `best_of`."""
+        points = StoredPoints(self._steps.values, self._times.values, self._raw.values, len(self))
+        return best_of(None, sign, points)
 
     def set_x_scale(self, scale: XScale) -> None:
         """Place the points on another horizontal axis."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from engine.runs.best_metrics import less_is_better
+from engine.spec.metric_direction import NO_OVERRIDES, lower_is_better
 from engine.system.units import GIB
 from gui.style import formatting
 from gui.style.translation import QT_TRANSLATE_NOOP, translate
@@ -150,7 +151,9 @@ def spoken(name: str) -> str:
     return translate("Plots", name)
 
 
-def style_of(series: str) -> SeriesStyle | None:
+def style_of(
+    series: str, metric_directions: Mapping[str, str] = NO_OVERRIDES
+) -> SeriesStyle | None:
     """Where `series` goes; None for names that are not drawn.
 
     Validation happens once an epoch over the whole set: those values are drawn as they are.
@@ -160,7 +163,8 @@ def style_of(series: str) -> SeriesStyle | None:
         case "train" if name == "loss":
             return SeriesStyle(LOSS, _TRAIN, 0, marks_gaps=True)
         case "validation" if name == "loss":
-            return SeriesStyle(LOSS, _VAL, 1, smooth=False, best_sign=-1, marks_gaps=True)
+            sign = _best_sign(series, metric_directions)
+            return SeriesStyle(LOSS, _VAL, 1, smooth=False, best_sign=sign, marks_gaps=True)
         case "train" if series == THROUGHPUT:
             return SeriesStyle(THROUGHPUT_PLOT, _TRAIN, 0)
         case "train" if name == "learning_rate":
@@ -170,7 +174,7 @@ def style_of(series: str) -> SeriesStyle | None:
         case "train" if name:
             return SeriesStyle(_metric(series), _TRAIN, 0, _factor(name))
         case "validation" if name:
-            sign = -1 if less_is_better(name) else 1
+            sign = _best_sign(series, metric_directions)
             return SeriesStyle(
                 _metric(series), _VAL, 1, _factor(name), smooth=False, best_sign=sign
             )
@@ -183,6 +187,10 @@ def style_of(series: str) -> SeriesStyle | None:
             return _of_rank(_RANK_ROUTES.get(figure), rank)
         case _:
             return None
+
+
+def _best_sign(series: str, metric_directions: Mapping[str, str]) -> int:
+    return -1 if lower_is_better(series, metric_directions) else 1
 
 
 def _of_rank(found: SeriesStyle | None, rank: str) -> SeriesStyle | None:

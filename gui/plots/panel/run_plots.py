@@ -8,6 +8,7 @@ from functools import partial
 from PySide6.QtCore import QSettings, Signal
 from PySide6.QtWidgets import QWidget
 
+from engine.messages.events import TrainingStarted
 from engine.runs.store_reader import StoredEvent, StoredPoints
 from gui.plots.data.run_timeline import RunTimeline
 from gui.plots.data.series_style import DEVICE_MEMORY, DEVICE_UTILISATION, LOSS, PlotKind
@@ -70,6 +71,9 @@ class PlotGrid(PlotPanel):
         """Take what happened to the run, oldest first: it decides where points stand in time and
         in epochs, and it is marked."""
         self._timeline.take(events)
+        for stored in events:
+            if isinstance(stored.event, TrainingStarted):
+                self._router.set_metric_directions(stored.event.metric_directions)
         self._place_again()
 
     def clear(self) -> None:

@@ -35,6 +35,17 @@ class SeriesRouter:
         self._headlines = Headlines()
         self._ranks: set[int] = set()
         self._series: dict[tuple[PlotKind, str], str] = {}
+        self._metric_directions: Mapping[str, str] = {}
+
+    def set_metric_directions(self, metric_directions: Mapping[str, str]) -> None:
+        """Take the run's `min` or `max` by metric: its stars move to the best values by these."""
+        if metric_directions == self._metric_directions:
+            return
+        self._metric_directions = metric_directions
+        for (kind, name), series in self._series.items():
+            place = style_of(series, metric_directions)
+            if place is not None and kind in self._plots:
+                self._plots[kind].set_curve(name, best_sign=place.best_sign)
 
     def series(self, kind: PlotKind) -> list[str]:
         """The engine's names of what the plot of `kind` shows, in the order of its curves."""
@@ -47,7 +58,7 @@ class SeriesRouter:
 
     def take(self, series: str, points: StoredPoints, *, replace: bool) -> None:
         """Append points to the curve of the engine's `series`, or `replace` them."""
-        place = style_of(series)
+        place = style_of(series, self._metric_directions)
         if place is None or (series == THROUGHPUT and not self._throughput):
             return
         plot = self._plot(place.plot)

@@ -121,6 +121,12 @@ class Curve:
         else:
             self._dots.clear()
 
+    def set_best_sign(self, best_sign: int) -> None:
+        """Change which value gets the star, also among the points that are there."""
+        if best_sign != self.best_sign:
+            self.best_sign = best_sign
+            self._best = self.series.best(best_sign)
+
     def set_smoothing(self, smoothing: float) -> None:
         """Weight of the past, 0 (none) to 0.999."""
         self._smoothing = smoothing

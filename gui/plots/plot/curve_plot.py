@@ -134,7 +134,7 @@ class CurvePlot(QFrame):
         if marks_gaps is not None:
             curve.marks_gaps = marks_gaps
         if best_sign is not None:
-            curve.best_sign = best_sign
+            curve.set_best_sign(best_sign)
         if colour_index is not None:
             curve.colour_index = colour_index
         if label is not None:

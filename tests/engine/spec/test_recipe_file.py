@@ -247,3 +247,19 @@ def test_defaults_may_be_annotated(tmp_path: Path) -> None:
     recipe = tmp_path / "annotated.py"
     recipe.write_text(MINIMAL + "DEFAULTS: dict[str, int] = {'epochs': 3}\n")
     assert read_recipe(recipe).epochs == 3
+
+
+def test_a_recipe_says_which_way_its_metrics_are_better(tmp_path: Path) -> None:
+    recipe = tmp_path / "directed.py"
+    recipe.write_text(MINIMAL + "METRIC_DIRECTIONS = {'novelty': 'min', 'loss': 'max'}\n")
+    assert read_recipe(recipe).metric_directions == {"novelty": "min", "loss": "max"}
+    recipe.write_text(MINIMAL)
+    assert read_recipe(recipe).metric_directions == {}
+
+
+@pytest.mark.parametrize("written", ["{'mae': 'down'}", "'min'", "dict(mae='min')", "{1: 'min'}"])
+def test_other_directions_are_refused_in_a_sentence(written: str, tmp_path: Path) -> None:
+    recipe = tmp_path / "directed.py"
+    recipe.write_text(f"{MINIMAL}METRIC_DIRECTIONS = {written}\n")
+    assert "METRIC_DIRECTIONS" in read_recipe(recipe).problem
+    assert '"min" or "max"' in read_recipe(recipe).problem

@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 
 from engine.runs.checkpoint_files import Manifest, Position
+from engine.spec.metric_direction import direction_overrides, lower_is_better
 from engine.spec.run_spec import RunSpec
-from engine.training.checkpoint_schedule import CheckpointPlan, lower_is_better
+from engine.training.checkpoint_schedule import CheckpointPlan
+
+RECIPE = {"novelty": "min"}
 
 
 def plan(
@@ -16,7 +19,8 @@ def plan(
 ) -> CheckpointPlan:
     """A plan that begins at second 1000."""
     spec = RunSpec(recipe="r", strategy="torch/single", devices=("cpu:0",), **wishes)
-    return CheckpointPlan(spec, start or Position(), 1000.0, saved)
+    directions = direction_overrides(RECIPE, spec.checkpoint_best)
+    return CheckpointPlan(spec, directions, start or Position(), 1000.0, saved)
 
 
 def at(step: int) -> Position:
@@ -94,3 +98,32 @@ def test_only_checkpoints_that_were_best_count_after_a_resume() -> None:
 )
 def test_which_way_is_better(metric: str, lower: bool) -> None:
     assert lower_is_better(metric) is lower
+
+
+@pytest.mark.parametrize(
+    ("wanted", "values", "best"),
+    [
+        ("mae", [0.5, 0.6, 0.4], [True, False, True]),
+        ("word_errors", [5, 6, 4], [True, False, True]),
+        ("novelty", [0.5, 0.6, 0.4], [True, False, True]),
+        ("mae:max", [0.5, 0.6, 0.4], [True, True, False]),
+        ("novelty:max", [0.5, 0.6, 0.4], [True, True, False]),
+        ("validation/score:min", [0.5, 0.6, 0.4], [True, False, True]),
+    ],
+)
+def test_the_name_the_recipe_or_the_user_says_which_way_is_better(
+    wanted: str, values: list[float], best: list[bool]
+) -> None:
+    by_metric = plan(checkpoint_best=wanted)
+    name = wanted.removeprefix("validation/").partition(":")[0]
+    found = []
+    for epoch, value in enumerate(values, start=1):
+        by_metric.validated(epoch, {f"validation/{name}": value})
+        found.append("best" in by_metric.due(at(epoch), 1000.0))
+    assert found == best
+
+
+def test_a_metric_that_is_missing_is_named_without_its_direction() -> None:
+    notice = plan(checkpoint_best="mea:min").validated(1, {"validation/mae": 0.5})
+    assert "by 'mea'" in notice
+    assert "It has: mae." in notice

@@ -65,13 +65,18 @@ def test_the_clock_counts_between_steps(training: Training) -> None:
         ("top1_error", [0.5, 0.6, math.nan, 0.7], 1),
         ("accuracy", [0.5, 0.4, 0.6, 0.6], 3),
         ("accuracy", [math.nan, 0.4, math.inf, 0.1], 2),
+        ("mae", [0.5, 0.4, 0.6, 0.7], 2),
+        ("rmse", [0.5, 0.4, 0.6, 0.7], 2),
+        ("word_errors", [5.0, 4.0, 6.0, 7.0], 2),
+        ("mae:max", [0.5, 0.4, 0.6, 0.3], 3),
+        ("accuracy:min", [0.5, 0.4, 0.6, 0.7], 2),
     ],
 )
 def test_the_best_by_a_metric_is_kept_and_no_other(
     metric: str, values: list[float], best: int, training: Training
 ) -> None:
     training.wish(checkpoint_best=metric, epochs=4)
-    name = metric.removeprefix("validation/")
+    name = metric.removeprefix("validation/").partition(":")[0]
     training.trainer.validation = lambda epoch: {name: values[epoch]}
     training.run()
     kinds = {best * STEPS: ("best",)} | {4 * STEPS: ("best", "last") if best == 4 else ("last",)}

@@ -65,6 +65,13 @@ def test_the_best_value_of_each_run_has_a_star_in_its_colour(view: View) -> None
     assert plot.curves.stars(DARK)[0].x == 2.0
 
 
+def test_a_run_may_say_that_more_is_better(view: View) -> None:
+    write_run("finished", (0.5, 0.3, 0.4), metric_directions={"loss": "max"})
+    view.compare("1")
+    plot = view.comparison.plots.plot("Validation loss")
+    assert [star[:2] for star in plot.curves.stars(DARK)] == [(10, 0.5)]
+
+
 def test_the_stars_are_painted_and_go_with_their_runs(view: View) -> None:
     for losses in ((0.5, 0.3, 0.4), (0.6, 0.2, 0.25)):
         write_run("finished", losses)

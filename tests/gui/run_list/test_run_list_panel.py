@@ -59,6 +59,14 @@ def test_runs_can_be_sorted_by_what_they_reached(room: Room) -> None:
         assert room.listed() == found, order
 
 
+def test_the_order_by_the_metric_goes_the_way_that_the_runs_say(room: Room) -> None:
+    for losses in ((0.5, 0.2), (0.4, 0.3), (0.6, 0.1)):
+        write_run("finished", losses, metric_directions={"loss": "max"})
+    room.refresh()
+    room.panel.order.setCurrentIndex(room.panel.order.findData(Order.METRIC))
+    assert room.listed() == ["3", "1", "2"]
+
+
 def test_a_click_on_the_box_chooses_and_does_not_open(room: Room, qtbot: QtBot) -> None:
     write_run("finished")
     write_run("finished")

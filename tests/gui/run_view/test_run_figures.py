@@ -150,3 +150,15 @@ def test_another_run_begins_with_unknown_figures(figures: RunFigures) -> None:
     assert {value for value, _, _ in cards.shown.values()} == {"–"}
     figures.add_events([])
     assert cards.shown["metric"][0] == "–"
+
+
+def test_the_run_may_say_which_way_its_metric_is_better(figures: RunFigures) -> None:
+    cards = Cards(figures)
+    figures.take_events(
+        stored(
+            TrainingStarted(0, 10, 2, 1, parameters=5, metric_directions={"score": "min"}),
+            EpochEnded(1, 10, {"validation/score": 0.25}),
+            EpochEnded(2, 20, {"validation/score": 0.5}),
+        )
+    )
+    assert cards.shown["metric"] == ("0.5", "★ best 0.25 @ epoch 1", "best")

@@ -11,6 +11,8 @@ from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
+from engine.messages.events import TrainingStarted
+from engine.runs.store_reader import StoredEvent
 from gui.plots.panel.grid_layout import rows
 from gui.plots.panel.run_plots import PlotGrid
 from gui.style.theme import DARK, LIGHT
@@ -125,6 +127,23 @@ def test_the_best_validation_gets_a_star(grid: PlotGrid) -> None:
     assert star("Top 5") == (3, 0.75)
     assert star("Top 5 error") == (2, 0.25)
     assert grid.plot("Top 5").curves.stars(DARK)[0].colour == DARK.warn
+
+
+def test_the_run_says_which_way_its_metrics_are_better(grid: PlotGrid) -> None:
+    """Its points may come before the event that says so, and after it."""
+    points = points_of(STEPS[:3], np.array([0.5, 0.25, 0.75]))
+    grid.add_points("validation/novelty", points)
+    grid.add_points("validation/loss", points)
+    directions = {"novelty": "min", "loss": "max", "mae": "max"}
+    started = TrainingStarted(0, 1, 3, 1, 1, metric_directions=directions)
+    grid.take_events([StoredEvent(1, 0.0, started)])
+    grid.add_points("validation/mae", points)
+    found = {kind: grid.plot(kind).curves["val"].star() for kind in ("Novelty", "Loss", "Mae")}
+    assert {kind: star and star[0] for kind, star in found.items()} == {
+        "Novelty": 2,
+        "Loss": 3,
+        "Mae": 3,
+    }
 
 
 @pytest.mark.parametrize("values", [[], [math.nan]])
