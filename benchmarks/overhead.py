@@ -38,7 +38,7 @@ def bare_loop() -> None:
     for start in range(0, len(inputs), recipe.BATCH_SIZE):
         chosen = order[start : start + recipe.BATCH_SIZE]
         optimizer.zero_grad(set_to_none=True)
-        recipe.loss(model(inputs[chosen]), targets[chosen]).backward()
+        recipe.loss(model(inputs[chosen]), targets[chosen]).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
 
 

@@ -53,7 +53,7 @@ def ours(steps: Array, values: Array, smoothing: float) -> tuple[CurvePlot, Call
     plot.resize(*SIZE)
     plot.show()
     plot.refresh()
-    plot.sight.set_follow(False)
+    plot.viewport.set_follow(False)
 
     def show(first: float, last: float) -> None:
         plot.canvas.show_x((first, last))

@@ -100,7 +100,7 @@ def clocks() -> Clocks:
     return {"wall": time.perf_counter(), "CPU": time.process_time()}
 
 
-class Watch(keras.callbacks.Callback):
+class Watch(keras.callbacks.Callback):  # type: ignore[misc]
     """What a dashboard would do in a callback: look at the loss of every batch."""
 
     def __init__(self) -> None:
@@ -187,7 +187,7 @@ def main() -> None:
         session.recipe.optimizer(None, session.spec.learning_rate),
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
     )
-    measures = {
+    measures: dict[str, Callable[[], Clocks]] = {
         "ours": lambda: ours(trainer),
         "fit": lambda: fit(model, inputs, targets),
         "bare": Bare(session.recipe),

@@ -34,6 +34,7 @@ from tests.faults.soak_processes import GONE_WITHIN, OVER_WITHIN, open_window, p
 from tests.support.runs import spec
 
 ROOT = Path(__file__).parent.parent.parent
+COMMANDS: tuple[Command, ...] = (SaveCheckpoint(), EmptyCache(), Pause(), Resume(), Resume())
 SETTLED_AFTER = 30.0
 """Seconds after which a process holds what it needs."""
 
@@ -233,7 +234,7 @@ def soak(minutes: float, seed: int) -> Report:
         if now > SETTLED_AFTER:
             report.measure("supervisor", info.status.supervisor_pid, now)
             report.measure("window", window.pid, now)
-        steady.ask(rng.choice([SaveCheckpoint(), EmptyCache(), Pause(), Resume(), Resume()]))
+        steady.ask(rng.choice(COMMANDS))
         if rng.random() < 0.2:
             (info.folder / "burst").touch()
         if info.state is not RunState.STARTING:

@@ -45,7 +45,7 @@ def processes_of(home: str) -> list[psutil.Process]:
 
 def _is_of(process: psutil.Process, home: str) -> bool:
     try:
-        its_home = process.environ().get(paths.HOME_VARIABLE)
-        return its_home == home and process.pid != os.getpid()
+        environment: dict[str, str] = process.environ()
+        return environment.get(paths.HOME_VARIABLE) == home and process.pid != os.getpid()
     except psutil.Error:
         return False  # gone, a zombie, or another user's

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 from torch import nn
-from torch.utils.data import Dataset, TensorDataset
+from torch.utils.data import TensorDataset
 
 from engine.runs import checkpoint_files
 
@@ -26,7 +26,7 @@ def model() -> nn.Module:
     return nn.Linear(4, 1)
 
 
-def datasets() -> tuple[Dataset, Dataset]:
+def datasets() -> tuple[TensorDataset, TensorDataset]:
     """640 samples to train on, 64 to validate with."""
     inputs = torch.randn(704, 4, generator=torch.Generator().manual_seed(0))
     targets = inputs.sum(1, keepdim=True)

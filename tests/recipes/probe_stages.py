@@ -17,7 +17,8 @@ class Residual(nn.Module):
         self.correction = nn.Linear(width, width)
 
     def forward(self, values: torch.Tensor) -> torch.Tensor:
-        return values + self.correction(values).tanh()
+        correction: torch.Tensor = self.correction(values)
+        return values + correction.tanh()
 
 
 class Network(nn.Module):
@@ -30,7 +31,8 @@ class Network(nn.Module):
         self.last = nn.Linear(width, 10)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        return self.last(self.middle(self.first(images.flatten(1)).tanh()))
+        outputs: torch.Tensor = self.last(self.middle(self.first(images.flatten(1)).tanh()))
+        return outputs
 
 
 def model(width: int = 24) -> nn.Module:

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from engine.messages.channel import Alive
 from engine.messages.commands import Command
 from engine.messages.events import Event, Metrics
 from engine.runs import checkpoint_files
@@ -142,6 +143,7 @@ class RecordingSession:
         self.folder = folder
         self.mailbox = CommandMailbox()
         self.recipe_directions: dict[str, str] = {}
+        self.alive = Alive()
         self.said: list[Event] = []
         self.settled: list[tuple[int, list[int]]] = []
         """Whenever somebody waited for what was said to be on disk: up to which step that was, and

@@ -128,6 +128,6 @@ def wait_until_gone(info: RunInfo, seconds: float = 10.0) -> None:
 
 def _lives(process: psutil.Process) -> bool:
     try:
-        return process.status() != psutil.STATUS_ZOMBIE
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 import tempfile
 from collections.abc import Iterator
 from itertools import groupby
@@ -86,4 +85,4 @@ def _redness(colour: QColor) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -210,6 +210,7 @@ def learning_rates(pool: Pool) -> dict[str, Any]:
         optimizer.param_groups[0]["lr"] = rate
         pool.backward(parallel, [4])
         weight = parallel.parameters()[0]
+        assert weight.grad is not None
         expected = weight.detach() - rate * weight.grad
         optimizer.step()
         found[str(rate)] = (weight.detach(), expected)

@@ -8,23 +8,25 @@ from typing import Any
 
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from engine.runs.checkpoint_files import Position
 from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
 from engine.spec.strategy import Strategy
-from engine.tf import devices, trainer
+from engine.tf import devices
 from engine.tf.trainer import TfTrainer
-from engine.tf.trainers import central_storage
+from engine.tf.trainers.central_storage import CentralTrainer
 
 NAMES = devices.configure(("cpu:0", "cpu:1"))
 MIRRORED = tf.distribute.MirroredStrategy(NAMES)
 """TensorFlow allows one such object per process."""
 
 # The devices exist now, and TensorFlow lets nobody change them any more.
-trainer.configure = lambda names, limit=0: NAMES[: len(names)]
-central_storage.configure = trainer.configure
+_PATCHES = pytest.MonkeyPatch()
+for module in ("engine.tf.trainer", "engine.tf.trainers.central_storage"):
+    _PATCHES.setattr(f"{module}.configure", lambda names, limit=0: NAMES[: len(names)])
 
 SAMPLES, BATCH = 97, 32
 
@@ -91,7 +93,7 @@ def made(kind: str, given: SimpleNamespace, **options: Any) -> TfTrainer:
     session: Any = Session(spec, given)
     strategy: Any = Given(catalog.strategy(kind))
     central = kind == "tf/central_storage"
-    return (central_storage.CentralTrainer if central else TfTrainer)(session, strategy)
+    return (CentralTrainer if central else TfTrainer)(session, strategy)
 
 
 def weights(one: TfTrainer) -> list[Any]:
