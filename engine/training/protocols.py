@@ -74,12 +74,13 @@ class Session(Protocol):
     spec: RunSpec
     rank: int
     folder: Path
-    metric_directions: Mapping[str, str]
-    """`min` or `max` by metric, where the recipe or the user overrides the rule."""
-
     mailbox: CommandMailbox
     alive: Alive
     """What the worker is doing now, for the supervisor to see whether it gets on."""
+
+    @property
+    def metric_directions(self) -> Mapping[str, str]:
+        """`min` or `max` by metric, where the recipe or the user overrides the rule."""
 
     def emit(self, event: WorkerEvent) -> None:
         """Send an event to the supervisor; never blocks."""
