@@ -75,12 +75,12 @@ class AlarmBar(QFrame):
         self._fold(False)
         self.hide()
 
-    def take_snapshot(self, snapshot: Snapshot) -> None:
+    def show_snapshot(self, snapshot: Snapshot) -> None:
         """Raise and end alarms by the newest figures of all devices."""
         self._alarms.take(snapshot)
         self._show()
 
-    def take_events(self, events: list[StoredEvent]) -> None:
+    def add_events(self, events: list[StoredEvent]) -> None:
         """Take from the watched run what snapshots do not tell: that its device stands idle."""
         for stored in events:
             match stored.event:

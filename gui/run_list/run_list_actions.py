@@ -15,10 +15,10 @@ from engine.runs.run_notes import RunNotes, write_notes
 from engine.runs.trash import CannotDelete
 from engine.system import paths
 from gui.bridge.background import Background
+from gui.run_list.chosen_runs import ChosenRuns
 from gui.run_list.notes_dialog import NotesDialog
 from gui.run_list.run_list_panel import RunListPanel
 from gui.run_list.run_list_view import RunListView
-from gui.run_list.selection import ChosenRuns
 from gui.style.state_style import state_name
 
 _MOST_OFFERED = 20
@@ -38,10 +38,10 @@ class RunListActions(QObject):
     failed = Signal(str)
     """A sentence about something asked for that did not happen."""
 
-    leaving = Signal(list)
+    deletion_started = Signal(list)
     """Ids of the runs that are about to be deleted: nobody may hold their files open."""
 
-    again_requested = Signal(object)
+    rerun_requested = Signal(object)
     """RunSpec of a run that should be run once more, just so."""
 
     def __init__(
@@ -118,7 +118,7 @@ class RunListActions(QObject):
 
     def _run_again(self) -> None:
         for info in self._history.selected():
-            self.again_requested.emit(info.spec)
+            self.rerun_requested.emit(info.spec)
 
     def _compare(self) -> None:
         self._chosen.choose([info.id for info in self._history.selected()])
@@ -147,7 +147,7 @@ class RunListActions(QObject):
             self.failed.emit(sentence.format(run=active.id, state=state_name(active.state)))
             return
         run_ids = self._history.selected_ids()
-        self.leaving.emit(run_ids)
+        self.deletion_started.emit(run_ids)
         work = partial(_each, trash.delete, run_ids)
         self._background.run(work, self._were_deleted, self._fail)
 

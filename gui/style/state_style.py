@@ -29,7 +29,7 @@ def state_colour(state: RunState, theme: Theme) -> str:
     }[state]
 
 
-def state_words(info: RunInfo) -> str:
+def state_text(info: RunInfo) -> str:
     """The state in a word, or behind whom the run waits, or how often it has begun."""
     if info.state is RunState.QUEUED and info.reason:
         return info.reason[0].lower() + info.reason[1:].rstrip(".")
