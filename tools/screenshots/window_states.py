@@ -6,10 +6,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from gui.devices.device_history import TEN_MINUTES
 from PySide6.QtWidgets import QWidget
 
 from gui.app import AppController
+from gui.devices.device_charts import TEN_MINUTES
 from gui.devices.row_layouts import SHOWN_SECONDS
 from tools.screenshots import fake_machine
 from tools.screenshots.fake_telemetry import Machine

@@ -131,7 +131,7 @@ def test_hidden_it_holds_no_file_open(view: View) -> None:
     for _ in range(2):
         write_run("finished", (0.5,))
     view.compare("1", "2")
-    readers = list(view.comparison._tails.values())
+    readers = list(view.comparison._readers.values())
     view.comparison.hide()
     assert all(tail._reader is None for tail in readers)
     view.comparison.show()
