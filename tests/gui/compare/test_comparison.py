@@ -69,7 +69,7 @@ def test_a_run_may_say_that_more_is_better(view: View) -> None:
     write_run("finished", (0.5, 0.3, 0.4), metric_directions={"loss": "max"})
     view.compare("1")
     plot = view.comparison.plots.plot("Validation loss")
-    assert [star[:2] for star in plot.curves.stars(DARK)] == [(10, 0.5)]
+    assert [star[:2] for star in plot.curves.best_markers(DARK)] == [(10, 0.5)]
 
 
 def test_the_stars_are_painted_and_go_with_their_runs(view: View) -> None:
