@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QObject, QSettings, QTimer
 
-from engine.client import RunInfo
+from engine.runs.run_info import RunInfo
 from engine.system.program import call
 from engine.telemetry.snapshot import Snapshot
 from gui.bridge.background import Background

@@ -6,9 +6,8 @@ from PySide6.QtCore import QObject, Signal
 
 from engine.messages.events import AttemptStarted
 from engine.runs.store_reader import StoredEvent
-from engine.system import paths
 from gui.bridge.background import Background
-from gui.bridge.settings_history import edits
+from gui.bridge.settings_history import run_edits
 from gui.bridge.store_reader import StoreReader
 from gui.bridge.zoom_reader import ZoomReader
 from gui.compare.comparison_plots import ComparisonPlots
@@ -62,5 +61,5 @@ class PlotsController(QObject):
     def _show_events(self, events: list[StoredEvent]) -> None:
         attempts = (each.event for each in events if isinstance(each.event, AttemptStarted))
         if self._run_id is not None and any(each.attempt > 1 for each in attempts):
-            self._plots.set_edits(edits(paths.run_folder(self._run_id)))
+            self._plots.set_edits(run_edits(self._run_id))
         self._plots.add_events(events)

@@ -8,7 +8,7 @@ from functools import partial
 from PySide6.QtCore import QSettings, Signal
 from PySide6.QtWidgets import QWidget
 
-from engine.client import RunInfo
+from engine.runs.run_info import RunInfo
 from engine.runs.store_reader import StoredPoints
 from engine.spec.metric_direction import NO_OVERRIDES
 from gui.compare.curve_reader import NewPoints

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from engine.client import RunInfo
 from engine.runs.best_metrics import BestFigure
+from engine.runs.run_info import RunInfo
 from engine.spec.device_names import all_on_cpu, is_logical_cpu
 from engine.spec.metric_direction import lower_is_better, merged_overrides
 from engine.spec.run_spec import FIELDS

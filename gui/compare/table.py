@@ -8,7 +8,7 @@ from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QAction, QColor, QGuiApplication, QIcon, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QTableWidget, QTableWidgetItem, QWidget
 
-from engine.client import RunInfo
+from engine.runs.run_info import RunInfo
 from gui.compare.differences import ComparisonRow
 from gui.style.state_style import dot_icon
 from gui.style.theme import Theme, icon

@@ -17,8 +17,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine.client import RunInfo
 from engine.messages.events import Alarm, AttemptStarted, RunEnded
+from engine.runs.run_info import RunInfo
 from engine.runs.store_reader import StoredEvent
 from engine.telemetry.alarms import AlarmKind, Alarms, DeviceAlarm
 from engine.telemetry.snapshot import Snapshot

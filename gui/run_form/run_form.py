@@ -16,8 +16,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine.client import RunInfo
 from engine.runs.checkpoint_files import CheckpointInfo
+from engine.runs.run_info import RunInfo
 from engine.spec.run_spec import FIELDS, RunSpec, batch_arithmetic
 from engine.spec.validation import Problem, problems
 from engine.telemetry.snapshot import Snapshot

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 
-from engine.client import RunInfo, UnreadableRun
+from engine.runs.run_info import RunInfo, UnreadableRun
 from engine.spec.metric_direction import lower_is_better, merged_overrides, primary_metric
 from gui.style.translation import translate
 

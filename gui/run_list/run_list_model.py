@@ -12,7 +12,7 @@ from PySide6.QtCore import (
     Qt,
 )
 
-from engine.client import RunInfo, UnreadableRun
+from engine.runs.run_info import RunInfo, UnreadableRun
 from engine.spec.metric_direction import primary_metric
 from engine.system import units
 from gui.bridge.liveness import HEARD, Silence

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine.client import RunInfo, UnreadableRun
+from engine.runs.run_info import RunInfo, UnreadableRun
 from gui.run_list.chosen_runs import MAX_COMPARED, ChosenRuns
 from gui.run_list.filter_sort import (
     SortOrder,

@@ -17,7 +17,7 @@ from PySide6.QtCore import (
 from PySide6.QtGui import QAction, QKeyEvent, QKeySequence, QMouseEvent
 from PySide6.QtWidgets import QAbstractItemView, QListView, QWidget
 
-from engine.client import RunInfo, UnreadableRun
+from engine.runs.run_info import RunInfo, UnreadableRun
 from engine.runs.run_state import RunState
 from gui.bridge.liveness import Silence
 from gui.run_list.run_delegate import ROW_HEIGHT, RunDelegate, box_rect

@@ -15,8 +15,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine.client import RunInfo
 from engine.messages.events import AttemptStarted, Failure, RunEnded
+from engine.runs.run_info import RunInfo
 from engine.runs.run_state import RunState
 from engine.runs.store_reader import StoredEvent
 from gui.bridge.log_tail import as_shown

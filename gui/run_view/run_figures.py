@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from PySide6.QtCore import QObject, Signal
 
-from engine.client import RunInfo
 from engine.messages.events import EpochEnded, Rewound, TrainingStarted
+from engine.runs.run_info import RunInfo
 from engine.runs.store_reader import StoredEvent, StoredPoints
 from engine.spec.metric_direction import lower_is_better, primary_metric
 from engine.system import units
