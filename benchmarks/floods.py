@@ -31,7 +31,7 @@ from engine.runs.store_reader import RunReader
 from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import write_spec
-from engine.supervisor.inbox import Inbox, Left, Received
+from engine.supervisor.inbox import Disconnected, Inbox, MessageReceived
 from engine.system import paths
 from engine.system.process import created
 
@@ -59,9 +59,9 @@ def supervise(folder: Path) -> None:
         due = time.monotonic() + COMMIT_SECONDS
         while (rest := due - time.monotonic()) > 0:
             match inbox.next(rest):
-                case Received(message=message) if isinstance(message, Event):
+                case MessageReceived(message=message) if isinstance(message, Event):
                     store.append(message, time.time())
-                case Left():
+                case Disconnected():
                     left = True
                 case _:
                     pass
@@ -123,7 +123,7 @@ def train(folder: Path, seconds: float, first: int, *, flood: bool) -> dict[str,
     return took
 
 
-class RepaintTimer(NamedTuple):
+class Frames(NamedTuple):
     """What the window's thread did between one frame and the next, in milliseconds."""
 
     wall: list[float]
@@ -143,7 +143,7 @@ def _spread(found: list[float]) -> str:
     )
 
 
-def watch(folder: Path, start: Callable[[], subprocess.Popen[bytes]]) -> tuple[RepaintTimer, float]:
+def watch(folder: Path, start: Callable[[], subprocess.Popen[bytes]]) -> tuple[Frames, float]:
     """Show the run in a window, `start` the worker and go on until that is done; the frames from
     the first point on, and MiB more at the end."""
     from PySide6.QtWidgets import QApplication
@@ -158,7 +158,7 @@ def watch(folder: Path, start: Callable[[], subprocess.Popen[bytes]]) -> tuple[R
     app.window.resize(1600, 1000)
     app.window.show()
     app.open(folder.name)
-    frames = RepaintTimer([], [])
+    frames = Frames([], [])
     for _ in range(60):
         qt_app.processEvents()
     before = psutil.Process().memory_info().rss
@@ -167,7 +167,7 @@ def watch(folder: Path, start: Callable[[], subprocess.Popen[bytes]]) -> tuple[R
     worker = start()
     while worker.poll() is None:
         if not points:
-            frames = RepaintTimer([], [])
+            frames = Frames([], [])
         wall, cpu = time.perf_counter(), time.thread_time()
         qt_app.processEvents()
         frames.wall.append(1000 * (time.perf_counter() - wall))

@@ -1,4 +1,4 @@
-"""What the snapshots of the devices mean for one run: its curves, its alarms, and a lost GPU."""
+"""What the snapshots of the devices mean for one run: its curves, its alarms, its lost devices."""
 
 from __future__ import annotations
 
@@ -24,49 +24,50 @@ from engine.telemetry.alarm_text import why_lost
 from engine.telemetry.alarms import Alarms
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
 
-SURE_AFTER = 2
-"""Consecutive snapshots that must say that a device is lost."""
+CONFIRMING_SNAPSHOTS = 2
+"""Consecutive snapshots that must report a device as lost."""
 
 STEP_PATIENCE = 10.0
-"""Seconds without a step after which a lost device is lost for the run; ten steps if longer."""
+"""Seconds without a step after which a lost device ends the run; ten steps if that is longer."""
 
 OTHER_PATIENCE = 600.0
-"""The same while no step is due: a validation, or the first step, may take long."""
+"""The same while no step is due: a validation or the first step may take long."""
 
 
 @dataclass
-class _Loss:
+class _LostDevice:
     """A device of the run that the driver reports as lost."""
 
     device: DeviceSnapshot
     snapshots: int = 0
-    trains_on: bool = False
-    """Steps came in after that: only the telemetry has lost it, as it happens in containers."""
+    training_continues: bool = False
+    """Steps were done after the loss was confirmed: the device works, and only the telemetry cannot
+    reach it, as it happens in containers."""
 
-    quiet_since: float = 0.0
-    """Since when nothing speaks for the device."""
+    since: float = 0.0
+    """When the loss was confirmed, or the run was resumed after that."""
 
 
 class DeviceWatch:
-    """Takes every snapshot and every event; says what to record, and when the run must end.
+    """Collects the snapshots and events of a run; says what to record, and when the run must end.
 
-    Times are seconds of `clock`, which counts no sleep of the machine: after one, drivers take a
-    while to find their devices again.
+    Times are seconds of `clock`, which does not count a sleep of the machine: after one, drivers
+    need a while to find their devices again.
     """
 
     def __init__(self, devices: Sequence[str], clock: Callable[[], float] | None = None) -> None:
         """`devices` by their names in the spec."""
         self._clock = clock or AwakeClock()
-        self._wanted = run_device_ids(devices)
+        self._run_devices = run_device_ids(devices)
         self._recorder = DeviceRecorder(devices)
         self._alarms = Alarms()
-        self._losses: dict[str, _Loss] = {}
+        self._lost_devices: dict[str, _LostDevice] = {}
         self._steps_per_epoch = self._epochs = self._total_steps = 1
         self._step_is_due = False
         self._step = 0
 
-    def follow(self, event: Event) -> None:
-        """Note how the training goes."""
+    def add_event(self, event: Event) -> None:
+        """Note the progress of the training."""
         match event:
             case TrainingStarted(step, steps_per_epoch, epochs, total_steps=total_steps):
                 self._step, self._epochs, self._total_steps = step, epochs, total_steps
@@ -74,76 +75,78 @@ class DeviceWatch:
                 self._step_is_due = False  # the first step may compile for minutes
             case Progress(step=step) if step > self._step:
                 self._step = step
-                # Else a validation follows. Epochs are counted from the end, where they are alike.
+                # After an epoch's last step a validation follows. Steps are counted from the end of
+                # the training, because after a resume the first epochs may have another length.
                 self._step_is_due = (self._total_steps - step) % self._steps_per_epoch != 0
-                for loss in self._losses.values():
-                    loss.trains_on |= loss.snapshots >= SURE_AFTER
+                for lost in self._lost_devices.values():
+                    lost.training_continues |= lost.snapshots >= CONFIRMING_SNAPSHOTS
             case EpochEnded(epoch):
-                self._step_is_due = epoch < self._epochs  # else the last checkpoint follows
+                self._step_is_due = epoch < self._epochs  # the last checkpoint follows otherwise
             case Resumed():
-                for loss in self._losses.values():
-                    loss.quiet_since = self._clock()
+                for lost in self._lost_devices.values():
+                    lost.since = self._clock()
             case _:
                 pass
 
-    def take(self, snapshot: Snapshot, status: RunStatus) -> list[Event]:
-        """What `snapshot` adds to the run's record."""
+    def add_snapshot(self, snapshot: Snapshot, status: RunStatus) -> list[Event]:
+        """Return the alarms and points of the run that follow from `snapshot`."""
         own = Snapshot(
-            time=snapshot.time, devices=tuple(d for d in snapshot.devices if d.id in self._wanted)
+            time=snapshot.time,
+            devices=tuple(d for d in snapshot.devices if d.id in self._run_devices),
         )
         for device in own.devices:
-            # Where the driver says nothing of any GPU, nothing is known of this one.
+            # A driver that cannot report any GPU says nothing about this one.
             if device.lost is None or device.lost != snapshot.gpu_note:
-                self._count_loss(device)
-        runs = status.state is RunState.RUNNING
-        at_work = self._wanted if runs and self._step_is_due else frozenset()
+                self._note_lost(device)
+        is_running = status.state is RunState.RUNNING
+        busy = self._run_devices if is_running and self._step_is_due else frozenset()
         events: list[Event] = [
             Alarm(alarm.device, alarm.kind.value, text, is_raised)
-            for alarm, is_raised, text in self._alarms.take(own, at_work)
+            for alarm, is_raised, text in self._alarms.take(own, busy)
         ]
-        if runs:
+        if is_running:
             events.append(self._recorder.metrics(own, status.step))
         return events
 
-    def fatal_loss(self, status: RunStatus) -> DeviceSnapshot | None:
-        """The device without which the run cannot go on, if there is one.
+    def fatal_lost_device(self, status: RunStatus) -> DeviceSnapshot | None:
+        """The lost device without which the run cannot go on; None if there is none.
 
-        The driver's word alone is not enough: while steps come in, the device works.
+        The driver's report alone is not enough: as long as steps are done, the device works.
         """
         now = self._clock()
         if status.state is RunState.PAUSED:
-            return None  # a run that waits needs no device
+            return None  # a paused run does not need its devices
         patience = max(STEP_PATIENCE, 10 * status.step_seconds)
         if not self._step_is_due:
             patience = max(patience, OTHER_PATIENCE)
-        for loss in self._losses.values():
-            is_sure = loss.snapshots >= SURE_AFTER and not loss.trains_on
-            if is_sure and now - loss.quiet_since >= patience:
-                return loss.device
+        for lost in self._lost_devices.values():
+            is_confirmed = lost.snapshots >= CONFIRMING_SNAPSHOTS and not lost.training_continues
+            if is_confirmed and now - lost.since >= patience:
+                return lost.device
         return None
 
-    def suspect(self) -> DeviceSnapshot | None:
-        """The device to blame if the run has just failed: lost, and no step came after that."""
-        losses = (loss for loss in self._losses.values() if not loss.trains_on)
-        return next((loss.device for loss in losses), None)
+    def lost_device_to_blame(self) -> DeviceSnapshot | None:
+        """The root cause of a failure just now: a lost device, if no step was done after that."""
+        lost = (lost for lost in self._lost_devices.values() if not lost.training_continues)
+        return next((each.device for each in lost), None)
 
-    def _count_loss(self, device: DeviceSnapshot) -> None:
+    def _note_lost(self, device: DeviceSnapshot) -> None:
         if device.lost is None:
-            self._losses.pop(device.id, None)
+            self._lost_devices.pop(device.id, None)
             return
-        loss = self._losses.setdefault(device.id, _Loss(device))
-        loss.snapshots += 1
-        if loss.snapshots <= SURE_AFTER:
-            loss.quiet_since = self._clock()
+        lost = self._lost_devices.setdefault(device.id, _LostDevice(device))
+        lost.snapshots += 1
+        if lost.snapshots <= CONFIRMING_SNAPSHOTS:
+            lost.since = self._clock()
 
 
-def loss_failure(
+def lost_device_failure(
     device: DeviceSnapshot,
     status: RunStatus,
     plans: Sequence[WorkerPlan],
     logs: Mapping[int, Path],
 ) -> Failure:
-    """The failure of a run that has lost `device`."""
+    """The failure of a run that has lost `device`. `logs` holds the log files by rank."""
     rank = next((plan.rank for plan in plans if device.id in plan.devices), -1)
     saved = (
         f"The last checkpoint is of step {status.checkpoint_step}: resume the run when the GPU is "

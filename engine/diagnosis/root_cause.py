@@ -1,4 +1,4 @@
-"""Finds the first thing that went wrong in a pool, and says it in a sentence."""
+"""Finds the root cause of a failure among the ranks of a pool, and puts it into a sentence."""
 
 from __future__ import annotations
 
@@ -12,52 +12,56 @@ from engine.system.process import signal_name
 TAIL_LINES = 20
 TAIL_BYTES = 65_536
 _LOST_PEER = 3
-"""Least of all guilt."""
 
 
 def find_failure(
-    exits: Mapping[int, int],
-    accounts: Mapping[int, WorkerFailed],
+    exit_codes: Mapping[int, int],
+    reports: Mapping[int, WorkerFailed],
     plans: Sequence[WorkerPlan],
     logs: Mapping[int, Path],
 ) -> Failure:
-    """The failure to show. `exits` holds exit codes by rank in the order in which they came in,
-    without those of workers that we ended; `accounts` what workers said themselves.
+    """The failure to show.
 
-    When one rank dies, the others soon fail too, because they lost it: a signal comes before an
-    exception, an exception before a bad exit code, and a lost peer last. Where all that is known
-    is that peers were lost, those that said nothing at all are to blame: they hang.
+    `exit_codes` holds the exit codes by rank, in the order of the exits, without workers that the
+    supervisor ended; `reports` holds the failure reports and `logs` the log files, by rank.
+
+    When one rank dies, the others soon fail too, because they lost it: so a signal is a likelier
+    root cause than an exception, an exception than a bad exit code, and a lost peer is the least
+    likely one. If some ranks report lost peers only, and others neither exited nor reported, the
+    latter hang and are the root cause.
     """
 
-    def guilt(rank: int) -> int:
-        account = accounts.get(rank)
-        if exits.get(rank, 0) < 0:
+    def priority(rank: int) -> int:
+        """0 for the likeliest root cause."""
+        report = reports.get(rank)
+        if exit_codes.get(rank, 0) < 0:
             return 0
-        if account is None:
+        if report is None:
             return 2
-        return _LOST_PEER if account.lost_peer else 1
+        return _LOST_PEER if report.lost_peer else 1
 
-    suspects = list(dict.fromkeys([*exits, *accounts]))
-    if not suspects:
+    failed = list(dict.fromkeys([*exit_codes, *reports]))
+    if not failed:
         return Failure(-1, "", 0, "", "The workers left without finishing the training.", "", "")
-    rank = min(suspects, key=guilt)
-    silent = [plan.rank for plan in plans if plan.rank not in suspects]
-    if silent and guilt(rank) == _LOST_PEER:
-        return _hanging(rank, [plans[silent_rank] for silent_rank in silent], logs)
-    account = accounts.get(rank)
-    code = exits.get(rank, 1)
+    rank = min(failed, key=priority)
+    silent = [plan for plan in plans if plan.rank not in failed]
+    if silent and priority(rank) == _LOST_PEER:
+        return _hang_failure(rank, silent, logs)
+    report = reports.get(rank)
+    code = exit_codes.get(rank, 1)
     signal = signal_name(code)
     device = ", ".join(plans[rank].devices)
-    who = plans[rank].who
+    label = plans[rank].label
     if signal:
-        message = f"{who} was ended by {signal}{_SIGNAL_HINTS.get(signal, '')}."
-    elif account:
-        message = f"{who} failed: {account.message}"
+        message = f"{label} was ended by {signal}{_SIGNAL_HINTS.get(signal, '')}."
+    elif report:
+        message = f"{label} failed: {report.message}"
     else:
-        message = f"{who} ended with exit code {code} before the training was done."
-    where = account.where if account else ""
-    told = account.traceback if account else ""
-    return Failure(rank, device, code, signal, message, where, tail(logs[rank], without=told))
+        message = f"{label} ended with exit code {code} before the training was done."
+    where = report.where if report else ""
+    traceback = report.traceback if report else ""
+    log_tail = tail(logs[rank], without=traceback)
+    return Failure(rank, device, code, signal, message, where, log_tail)
 
 
 _SIGNAL_HINTS = {
@@ -67,18 +71,18 @@ _SIGNAL_HINTS = {
 }
 
 
-def _hanging(rank: int, silent: Sequence[WorkerPlan], logs: Mapping[int, Path]) -> Failure:
-    """`rank` lost one of these, which run and do not answer."""
-    names = ", ".join(plan.who for plan in silent)
+def _hang_failure(rank: int, silent: Sequence[WorkerPlan], logs: Mapping[int, Path]) -> Failure:
+    """`rank` lost one of the `silent` ranks, which are alive and do not answer."""
+    names = ", ".join(plan.label for plan in silent)
     message = f"{names} stopped answering: rank {rank} waited for it in vain."
     first = silent[0]
     return Failure(first.rank, ", ".join(first.devices), 0, "", message, "", tail(logs[first.rank]))
 
 
 def tail(log: Path, without: str = "") -> str:
-    """The last lines of a log; empty when there is none.
+    """The last lines of a log; empty if the file cannot be read.
 
-    `without` is left out: a traceback through the framework would push out what the recipe said.
+    `without` is removed before: a long traceback would displace what the recipe has printed.
     """
     try:
         with log.open("rb") as file:

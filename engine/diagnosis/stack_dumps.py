@@ -1,4 +1,4 @@
-"""Where a worker is, from the stacks of its threads that it writes when it is asked."""
+"""Where a worker is, from the stacks of its threads, which it writes on request."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ class Frame(NamedTuple):
     function: str
 
 
-class Standstill(NamedTuple):
-    """Where one worker stands."""
+class WorkerLocation(NamedTuple):
+    """Where one worker is."""
 
     plan: WorkerPlan
     text: str
     """A sentence."""
 
     where: str
-    """File and line in the recipe, if it is there; or empty."""
+    """File and line in the recipe; empty if the worker is elsewhere."""
 
 
 def working_threads(stacks: str) -> list[list[Frame]]:
-    """The frames of the main thread, innermost first, and of those that work for it; empty when
-    nothing was written.
+    """The frames of the main thread, innermost first, then those of the threads that work for it.
 
-    The interpreter's threads come newest first, so the main one is the last. It may wait for a
-    thread of the framework's, in which TensorFlow calls what a recipe gave to `py_function`, or for
-    one of ours. What else Python has started minds its own business.
+    Empty if nothing was written. The interpreter writes the newest thread first, so the main thread
+    is the last. It may wait for a thread of the framework, in which TensorFlow calls the recipe's
+    code of a `py_function`, or for a thread of ours. Other threads that Python has started do not
+    work for it.
     """
     *others, main = [
         [Frame(file, int(line), function) for file, line, function in _FRAME.findall(thread)]
@@ -48,10 +48,10 @@ def working_threads(stacks: str) -> list[list[Frame]]:
     ]
     if not main:
         return []
-    return [main, *(frames for frames in others if frames and _works(frames))]
+    return [main, *(frames for frames in others if frames and _works_for_main(frames))]
 
 
-def _works(frames: Sequence[Frame]) -> bool:
+def _works_for_main(frames: Sequence[Frame]) -> bool:
     was_started_by_python = Path(frames[-1].file).name == "threading.py"
     return not was_started_by_python or any(_is_ours(frame) for frame in frames)
 
@@ -60,37 +60,38 @@ def _is_ours(frame: Frame) -> bool:
     return Path(frame.file).is_relative_to(PROJECT / "engine")
 
 
-def standstill(
+def locate_worker(
     plan: WorkerPlan, threads: Sequence[Sequence[Frame]], recipe: RecipeInfo
-) -> Standstill:
-    """Where the worker of `plan` stands: in the recipe, if it is the recipe's doing.
+) -> WorkerLocation:
+    """Where the worker of `plan` is: in the recipe, if one of `threads` is in the recipe's code.
 
-    `threads` are the frames of its main thread and of those that work for it.
+    `threads` are the frames of its main thread and of the threads that work for it.
     """
     if not threads:
-        text = f"{plan.who} does not answer: it is halted, or waits for a device."
-        return Standstill(plan, text, "")
+        text = f"{plan.label} does not answer: it is halted, or waits for a device."
+        return WorkerLocation(plan, text, "")
     folder = Path(recipe.path).parent
-    frames, own = threads[0], None
+    frames, in_recipe = threads[0], None
     for thread in threads:
         found = [f for f in thread if _is_in(f, Path(recipe.path), recipe.builtin, folder)]
         if found:
-            frames, own = thread, found[0]
+            frames, in_recipe = thread, found[0]
             break
-    telling = own or next((f for f in frames if _is_ours(f)), frames[0])
-    text = f"{plan.who} is in {_spoken(telling)}"
-    if telling != frames[0]:
-        text += f", there in {_spoken(frames[0])}"
-    return Standstill(plan, f"{text}.", f"{own.file}:{own.line}" if own else "")
+    shown = in_recipe or next((f for f in frames if _is_ours(f)), frames[0])
+    text = f"{plan.label} is in {_in_words(shown)}"
+    if shown != frames[0]:
+        text += f", there in {_in_words(frames[0])}"
+    where = f"{in_recipe.file}:{in_recipe.line}" if in_recipe else ""
+    return WorkerLocation(plan, f"{text}.", where)
 
 
 def _is_in(frame: Frame, recipe: Path, builtin: bool, folder: Path) -> bool:
     file = Path(frame.file)
     if file == recipe:
         return True
-    # A file that the recipe imports from beside itself is the user's too.
+    # The files beside the user's recipe, which it may import, belong to it.
     return not builtin and file.is_relative_to(folder) and "site-packages" not in file.parts
 
 
-def _spoken(frame: Frame) -> str:
+def _in_words(frame: Frame) -> str:
     return f"{frame.function} ({Path(frame.file).name}:{frame.line})"

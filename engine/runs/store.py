@@ -85,9 +85,13 @@ class RunStore:
         self.commit()
 
     def append(self, event: Event, time: float) -> None:
-        """Record `event`, which came in at `time` (seconds since the epoch), and fold it."""
+        """Record `event`, which arrived at `time` (seconds since the epoch), and fold it."""
+        self.write(event, time, fold(self.status, event, time))
+
+    def write(self, event: Event, time: float, status: RunStatus) -> None:
+        """Record `event`, which arrived at `time`; `status` is that of the run after it."""
         self._begin()
-        self.status = fold(self.status, event, time)
+        self.status = status
         match event:
             case Metrics():
                 for points in event.points:

@@ -27,8 +27,8 @@ class WorkerPlan(msgspec.Struct, frozen=True):
     """What it does, such as `parameter server`; empty where all processes do the same."""
 
     @property
-    def who(self) -> str:
-        """How a sentence calls it, such as `Rank 1 (worker) on cpu:0`."""
+    def label(self) -> str:
+        """Its name in sentences, such as `Rank 1 (worker) on cpu:0`."""
         role = f" ({self.role})" if self.role else ""
         place = f" on {', '.join(self.devices)}" if self.devices else ""
         return f"Rank {self.rank}{role}{place}"

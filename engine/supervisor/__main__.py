@@ -1,4 +1,4 @@
-"""`python -m engine.supervisor RUN_DIR [--resume CHECKPOINT]`: takes a run, or says who has it."""
+"""`python -m engine.supervisor RUN_DIR [--resume CHECKPOINT]` supervises the run in a folder."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from engine.messages.events import AttemptStarted
 from engine.runs.store import RunStore
 from engine.spec.spec_file import read_spec
 from engine.supervisor.buffered_store import BufferedStore
-from engine.supervisor.inbox import Inbox, Interrupted
+from engine.supervisor.inbox import Inbox, SignalReceived
 from engine.supervisor.queue_admission import QueueAdmission
 from engine.supervisor.supervisor import Supervisor
 from engine.system import logs, process
 
 _log = logging.getLogger("engine.supervisor")
 
-LEAVE_SECONDS = 3.0
-"""Time for the supervisor of the attempt before, which may be on its last steps, to be gone."""
+LOCK_SECONDS = 3.0
+"""Time for the previous supervisor of the run, which may be about to exit, to release its lock."""
 
 
 def main(arguments: list[str]) -> int:
-    """Take the run in the folder that the arguments name; the exit code of the process."""
+    """Supervise the run in the folder that the arguments name; return the process's exit code."""
     parser = argparse.ArgumentParser(prog="python -m engine.supervisor")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--resume", default="", metavar="CHECKPOINT")
@@ -41,15 +41,15 @@ def main(arguments: list[str]) -> int:
     _log.info("run %s: supervisor starts %s", folder.name, arguments)
     lock = FileLock(folder / "supervisor.lock", mode=0o600)
     try:
-        lock.acquire(timeout=LEAVE_SECONDS)
+        lock.acquire(timeout=LOCK_SECONDS)
     except Timeout:
         print(f"Run {folder.name} is active already.", file=sys.stderr)
         return 1
     spec = read_spec(folder)
     admission = QueueAdmission(folder, spec)
     try:
-        admission.draw()  # before anybody can know of us: whoever starts two runs, one after the
-        # other, finds them in the queue in that order
+        # Before the client sees this supervisor: runs are queued in the order of their starts.
+        admission.enter_queue()
     except OSError as error:
         print(f"The queue of the devices cannot be written: {error}.", file=sys.stderr)
         return 1
@@ -57,12 +57,12 @@ def main(arguments: list[str]) -> int:
     for name in ("SIGTERM", "SIGINT", "SIGHUP"):
         if hasattr(signal, name):  # Windows has no SIGHUP
             number = signal.Signals[name]
-            signal.signal(number, lambda n, _: inbox.put(Interrupted(signal.Signals(n).name)))
+            signal.signal(number, lambda n, _: inbox.put(SignalReceived(signal.Signals(n).name)))
     pid = os.getpid()
     try:
         store = RunStore(folder)
-        begun = AttemptStarted(store.status.attempt + 1, pid, process.created(pid))
-        store.append(begun, time.time())
+        started = AttemptStarted(store.status.attempt + 1, pid, process.created(pid))
+        store.append(started, time.time())
         store.commit()
         server = Server(folder, inbox.connected)
     except (sqlite3.Error, OSError) as error:
@@ -71,10 +71,10 @@ def main(arguments: list[str]) -> int:
         return 1
     buffer = BufferedStore(folder, store)
     try:
-        ended = admission.wait(buffer, inbox)
+        ended = admission.wait_for_turn(buffer, inbox)
         if ended is None:
             ended = Supervisor(folder, spec, buffer, inbox, admission).run(parsed.resume)
-        with contextlib.suppress(OSError):  # a full disk has no room for it
+        with contextlib.suppress(OSError):  # the log is on a disk that may be full
             print(ended.reason, flush=True)
         _log.info("run %s: %s: %s", folder.name, ended.state, ended.reason)
     finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-import time as clock
+import time
 from collections import deque
 from itertools import islice
 from pathlib import Path
@@ -13,37 +13,43 @@ from typing import NamedTuple
 from engine.messages.events import Event, Metrics, Progress
 from engine.runs.run_state import RunStatus, fold
 from engine.runs.store import FILE_NAME, RunStore
-from engine.supervisor.disk_reserve import Reserve
+from engine.supervisor.disk_reserve import DiskReserve
 
 _log = logging.getLogger(__name__)
 
-LAST_SECONDS = 5.0
-"""Time to write the end of a run to a disk that takes nothing."""
+CLOSE_SECONDS = 5.0
+"""Time to write the end of a run to a disk that does not accept it at first."""
 
 RETRY_SECONDS = 1.0
-"""Time between two attempts to write what waits."""
+"""Time between two attempts to write the waiting entries."""
 
 MOST_POINTS = 2_000_000
-"""Points that may wait, about 200 MB; of more, the oldest are dropped and counted."""
+"""Points that may wait, about 200 MB; beyond it, the oldest points are dropped and counted."""
 
 _BATCH = 500
-"""Events per commit while what waited is written."""
+"""Events per commit while the waiting entries are written."""
 
 
-class Rewind(NamedTuple):
+class _Record(NamedTuple):
+    """An event, and the status of the run after it."""
+
+    event: Event
+    time: float
+    status: RunStatus
+
+
+class _Rewind(NamedTuple):
     """See `RunStore.rewind`."""
 
     step: int
     validates_again: bool
 
 
-class _Entry(NamedTuple):
-    what: Event | Rewind
-    time: float
+_Entry = _Record | _Rewind
 
 
 class BufferedStore:
-    """Keeps every entry until it is committed. Used like `RunStore`; no method raises."""
+    """Keeps every entry until it is committed. A full or read-only disk raises nothing."""
 
     def __init__(self, folder: Path, store: RunStore) -> None:
         self._folder = folder
@@ -53,26 +59,32 @@ class BufferedStore:
         self._dropped = 0
         self._blocked = False
         self._retry = 0.0
-        self._reserve = Reserve(folder)
+        self._reserve = DiskReserve(folder)
         self._identity = _identity(folder)
         self.status: RunStatus = store.status
-        """The newest word on the run, with what waits folded in."""
+        """The run's newest status; the entries that wait are included."""
 
-        self.why_short = self._reserve.make()
-        """Why the run folder takes nothing more, in a few words; empty while all is well."""
+        self.write_problem = self._reserve.make()
+        """Why the run folder cannot be written, in a few words; empty if it can."""
 
-    def append(self, event: Event, time: float) -> None:
-        """Record `event`, which came in at `time` (seconds since the epoch), and fold it."""
-        self._add(_Entry(event, time))
+    def append(self, event: Event) -> None:
+        """Record `event` with the present time, and fold it into the status."""
+        now, before = time.time(), self.status.state
+        self.status = fold(self.status, event, now)
+        if not isinstance(event, Metrics | Progress):
+            _log.debug("event: %s", event)
+        if self.status.state is not before:
+            _log.info("state: %s -> %s", before, self.status.state)
+        self._add(_Record(event, now, self.status))
 
     def rewind(self, step: int, *, validates_again: bool = False) -> None:
-        """Take every point after `step` out of the curves; see `RunStore.rewind`."""
-        self._add(_Entry(Rewind(step, validates_again), clock.time()))
+        """Remove every point after `step` from the curves; see `RunStore.rewind`."""
+        self._add(_Rewind(step, validates_again))
 
     def commit(self) -> None:
-        """Make everything so far visible to readers, if the disk takes it."""
+        """Make everything so far visible to readers, if the disk accepts it."""
         if self._blocked:
-            self._retry_in_time()
+            self._retry_when_due()
         else:
             try:
                 self._store.commit()
@@ -80,30 +92,30 @@ class BufferedStore:
             except sqlite3.Error as error:
                 self._block(error)
                 self._write_waiting()  # the reserve has made room
-        if self.why_short and not self._blocked and clock.monotonic() >= self._retry:
-            self._retry = clock.monotonic() + RETRY_SECONDS
+        if self.write_problem and not self._blocked and time.monotonic() >= self._retry:
+            self._retry = time.monotonic() + RETRY_SECONDS
             if not self._reserve.make():
-                self.why_short = ""
+                self.write_problem = ""
 
     def last_seq(self) -> int:
         """Sequence number of the newest event that is on disk."""
         return self._store.last_seq()
 
-    def close(self, seconds: float = LAST_SECONDS) -> bool:
-        """Write what waits, trying for so long; whether all of it is on disk."""
-        deadline = clock.monotonic() + seconds
+    def close(self) -> bool:
+        """Write the waiting entries, for at most CLOSE_SECONDS; whether all of them are on disk."""
+        deadline = time.monotonic() + CLOSE_SECONDS
         self.commit()
-        while self._blocked and clock.monotonic() < deadline and not self.is_gone():
-            clock.sleep(RETRY_SECONDS / 10)
+        while self._blocked and time.monotonic() < deadline and not self.is_missing():
+            time.sleep(RETRY_SECONDS / 10)
             self.commit()
         self._reserve.give_up()
         return not self._blocked
 
-    def is_gone(self) -> bool:
-        """Whether the store is no longer in its folder: somebody deleted or moved the run."""
+    def is_missing(self) -> bool:
+        """Whether the store is no longer in its folder: the run was deleted or moved."""
         return _identity(self._folder) != self._identity
 
-    def take_dropped(self) -> int:
+    def pop_dropped_count(self) -> int:
         """How many points were dropped since the last call."""
         dropped, self._dropped = self._dropped, 0
         return dropped
@@ -111,13 +123,6 @@ class BufferedStore:
     def _add(self, entry: _Entry) -> None:
         self._waiting.append(entry)
         self._points += _points_in(entry)
-        if not isinstance(entry.what, Rewind):
-            before = self.status.state
-            self.status = fold(self.status, entry.what, entry.time)
-            if not isinstance(entry.what, Metrics | Progress):
-                _log.debug("event: %s", entry.what)
-            if self.status.state is not before:
-                _log.info("state: %s -> %s", before, self.status.state)
         if self._blocked:
             self._drop_oldest()
             return
@@ -127,23 +132,23 @@ class BufferedStore:
             self._block(error)
 
     def _apply(self, entry: _Entry) -> None:
-        if isinstance(entry.what, Rewind):
-            self._store.rewind(entry.what.step, validates_again=entry.what.validates_again)
+        if isinstance(entry, _Rewind):
+            self._store.rewind(entry.step, validates_again=entry.validates_again)
         else:
-            self._store.append(entry.what, entry.time)
+            self._store.write(entry.event, entry.time, entry.status)
 
     def _block(self, error: sqlite3.Error) -> None:
-        """Nothing of what waits is on disk: SQLite undoes a transaction as a whole."""
-        if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE) & 0xFF in _MISTAKES:
+        """Nothing that waits is on disk now: SQLite undoes a transaction as a whole."""
+        if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE) & 0xFF in _PROGRAM_ERRORS:
             raise error
         self._blocked = True
-        self.why_short = _SPOKEN.get(str(error), str(error))
+        self.write_problem = _IN_WORDS.get(str(error), str(error))
         self._reserve.give_up()
         self._retry = 0.0
 
-    def _retry_in_time(self) -> None:
-        if clock.monotonic() >= self._retry:
-            self._retry = clock.monotonic() + RETRY_SECONDS
+    def _retry_when_due(self) -> None:
+        if time.monotonic() >= self._retry:
+            self._retry = time.monotonic() + RETRY_SECONDS
             self._write_waiting()
 
     def _write_waiting(self) -> None:
@@ -156,7 +161,7 @@ class BufferedStore:
                 self._store.commit()
                 self._forget(len(batch))
         except sqlite3.Error:
-            return  # it goes on waiting
+            return  # the entries wait for the next attempt
         self._blocked = False
 
     def _forget(self, count: int) -> None:
@@ -165,22 +170,22 @@ class BufferedStore:
 
     def _drop_oldest(self) -> None:
         while self._points > MOST_POINTS:
-            oldest = next(e for e in self._waiting if isinstance(e.what, Metrics))
+            oldest = next(entry for entry in self._waiting if _points_in(entry))
             self._waiting.remove(oldest)
             self._points -= _points_in(oldest)
             self._dropped += _points_in(oldest)
 
 
-_MISTAKES = (
+_PROGRAM_ERRORS = (
     sqlite3.SQLITE_ERROR,
     sqlite3.SQLITE_CONSTRAINT,
     sqlite3.SQLITE_MISMATCH,
     sqlite3.SQLITE_MISUSE,
     sqlite3.SQLITE_RANGE,
 )
-"""Errors of ours, which no free space would heal."""
+"""Errors of this program, which more free space would not solve."""
 
-_SPOKEN = {
+_IN_WORDS = {
     "database or disk is full": "the disk is full",
     "attempt to write a readonly database": "it is read-only",
     "disk I/O error": "the disk reports an error",
@@ -188,7 +193,7 @@ _SPOKEN = {
 
 
 def _identity(folder: Path) -> tuple[int, int] | None:
-    """Which file the store is; None where there is none."""
+    """Device and inode of the store's file; None if there is no such file."""
     try:
         found = (folder / FILE_NAME).stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -197,6 +202,6 @@ def _identity(folder: Path) -> tuple[int, int] | None:
 
 
 def _points_in(entry: _Entry) -> int:
-    if not isinstance(entry.what, Metrics):
+    if isinstance(entry, _Rewind) or not isinstance(entry.event, Metrics):
         return 0
-    return sum(len(points.steps) for points in entry.what.points)
+    return sum(len(points.steps) for points in entry.event.points)

@@ -1,4 +1,4 @@
-"""Why a command makes no sense now, in a sentence that a person can act on."""
+"""Why a command is refused in the present state of the run, in a sentence for the user."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ def refusal(
     spec: RunSpec,
     strategy: Strategy,
     *,
-    listens: bool,
-    ended: bool,
+    accepts_commands: bool,
+    training_ended: bool,
 ) -> str:
-    """Why `command` is refused; empty when it is not.
+    """Why `command` is refused; empty if it is not.
 
-    `listens`: rank 0 is there to take commands; `ended`: its training is over.
+    `accepts_commands`: rank 0 is connected; `training_ended`: it has left its training loop.
     """
     if isinstance(command, Stop):
         return ""
-    if status.state is RunState.STOPPING or ended:
+    if status.state is RunState.STOPPING or training_ended:
         return "The run is ending: it takes no more commands."
-    if status.state is RunState.STARTING or not listens:
+    if status.state is RunState.STARTING or not accepts_commands:
         return "The run is still starting: try again once it trains."
     if isinstance(command, Pause):
-        return _why_no_pause(command, status, spec, strategy)
+        return _pause_refusal(command, status, spec, strategy)
     if isinstance(command, Resume) and status.state is not RunState.PAUSED:
         return "The run is not paused."
     return ""
 
 
-def _why_no_pause(command: Pause, status: RunStatus, spec: RunSpec, strategy: Strategy) -> str:
+def _pause_refusal(command: Pause, status: RunStatus, spec: RunSpec, strategy: Strategy) -> str:
     if command.free_devices:
         if all_on_cpu(spec.devices):
             return "CPU devices have no memory of their own to free: pause the run without that."
@@ -47,5 +47,5 @@ def _why_no_pause(command: Pause, status: RunStatus, spec: RunSpec, strategy: St
     if status.state is not RunState.PAUSED:
         return ""
     if command.free_devices and not status.freed_devices:
-        return ""  # it holds already, and now its devices are wanted
+        return ""  # a paused run can still free its devices
     return "The run is paused already."

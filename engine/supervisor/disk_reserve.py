@@ -1,4 +1,4 @@
-"""Space that is kept for the last words of a run whose disk becomes full."""
+"""Disk space that is kept free for the final events of a run whose disk becomes full."""
 
 from __future__ import annotations
 
@@ -10,32 +10,35 @@ BYTES = 4 * 2**20
 _FILE = "reserve"
 
 
-class Reserve:
-    """A file in the run folder that is given up when something must be written all the same."""
+class DiskReserve:
+    """A file in the run folder, deleted when something must be written to a full disk."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / _FILE
-        self.is_there = False
+        self._exists = False
 
     def make(self) -> str:
-        """Take the space, unless it is there or would be the last; why not, or empty."""
-        if self.is_there:
+        """Write the file, unless it exists or the disk is almost full.
+
+        Return why it could not be written, in a few words; or empty.
+        """
+        if self._exists:
             return ""
         try:
             if shutil.disk_usage(self._path.parent).free < 2 * BYTES:
                 return "the disk is almost full"
-            # Random, because some file systems give no space to what they can compress.
+            # Random bytes, because some file systems compress others away.
             self._path.write_bytes(os.urandom(BYTES))
         except OSError as error:
             self.give_up()
             return (error.strerror or str(error)).lower()
-        self.is_there = True
+        self._exists = True
         return ""
 
     def give_up(self) -> None:
-        """Make room."""
-        self.is_there = False
+        """Delete the file, so that its space can be used."""
+        self._exists = False
         try:
             self._path.unlink(missing_ok=True)
         except OSError:
-            return  # a folder that takes nothing gives nothing either
+            return  # in a read-only folder the file stays

@@ -1,4 +1,4 @@
-"""Everything that can happen to a supervisor, as one queue of typed news."""
+"""Everything that can happen to a supervisor, as one queue of typed items."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from engine.telemetry.snapshot import Snapshot
 
 
 class Connected(NamedTuple):
-    """Somebody authenticated and said who it is."""
+    """A caller has authenticated and sent its Hello."""
 
     hello: Hello
     channel: Channel
 
 
-class Received(NamedTuple):
+class MessageReceived(NamedTuple):
     """A message from a worker (its rank) or from a window or command line (-1)."""
 
     rank: int
@@ -27,59 +27,60 @@ class Received(NamedTuple):
     message: Message
 
 
-class Left(NamedTuple):
-    """A worker's connection ended, with everything before that received."""
+class Disconnected(NamedTuple):
+    """A connection ended; all messages before that were received."""
 
     rank: int
 
 
 class WorkerExited(NamedTuple):
-    """A worker's process is gone."""
+    """The process of a worker has ended."""
 
     rank: int
     code: int
 
 
-class DeviceNews(NamedTuple):
-    """The telemetry helper's newest picture."""
+class SnapshotReceived(NamedTuple):
+    """The telemetry helper has taken a snapshot of the devices."""
 
     snapshot: Snapshot
 
 
-class Interrupted(NamedTuple):
+class SignalReceived(NamedTuple):
     """The system asks the supervisor itself to end (SIGTERM, SIGINT, SIGHUP)."""
 
     signal: str
 
 
-News = Connected | Received | Left | WorkerExited | DeviceNews | Interrupted
-
+InboxItem = (
+    Connected | MessageReceived | Disconnected | WorkerExited | SnapshotReceived | SignalReceived
+)
 
 MOST_UNREAD = 64
-"""Messages of all connections together that wait for the main thread; more are left unread, and
-then it is the worker that keeps them, and has a limit of its own."""
+"""Messages of all connections together that may wait for the main thread. Beyond it the supervisor
+stops reading, and the workers keep their messages, with a limit of their own."""
 
 
 class Inbox:
     """Filled by a thread per connection and per process, emptied by the main thread."""
 
     def __init__(self) -> None:
-        self._queue: queue.SimpleQueue[News] = queue.SimpleQueue()
-        self._room = threading.Semaphore(MOST_UNREAD)
+        self._queue: queue.SimpleQueue[InboxItem] = queue.SimpleQueue()
+        self._free_places = threading.Semaphore(MOST_UNREAD)
         self.put = self._queue.put
 
-    def next(self, seconds: float) -> News | None:
-        """The oldest news, waited for up to `seconds`; None when there is none."""
+    def next(self, seconds: float) -> InboxItem | None:
+        """Wait up to `seconds` for the oldest item; None if there is none."""
         try:
-            news = self._queue.get(timeout=max(0.0, seconds))
+            item = self._queue.get(timeout=max(0.0, seconds))
         except queue.Empty:
             return None
-        if isinstance(news, Received):
-            self._room.release()
-        return news
+        if isinstance(item, MessageReceived):
+            self._free_places.release()
+        return item
 
     def connected(self, hello: Hello, channel: Channel) -> None:
-        """Announce a connection and go on reading from it until it ends."""
+        """Announce a connection, and read from it in a thread until it ends."""
         self.put(Connected(hello, channel))
         threading.Thread(
             target=self._read, args=(hello.rank, channel), daemon=True, name=f"read-{hello.rank}"
@@ -92,7 +93,7 @@ class Inbox:
             except msgspec.DecodeError:
                 continue
             except CLOSED:
-                self.put(Left(rank))
+                self.put(Disconnected(rank))
                 return
-            self._room.acquire()
-            self.put(Received(rank, channel, message))
+            self._free_places.acquire()
+            self.put(MessageReceived(rank, channel, message))

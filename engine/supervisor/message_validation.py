@@ -1,4 +1,4 @@
-"""What a worker may say: a recipe can write to all that its process has open."""
+"""Which messages of a worker are recorded: a recipe can write to every open file of its process."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from engine.messages.channel import Alive, Flush, Message
 from engine.messages.events import Metrics, Points, WorkerEvent
 
 _LARGEST = 2**63 - 1
-"""Of the numbers that the store can hold."""
+"""The largest integer that SQLite can store."""
 
 
 def is_valid(message: Message, rank: int, ranks: int) -> bool:
-    """Whether rank `rank` of `ranks` may say `message`, and it makes enough sense to be kept."""
+    """Whether rank `rank` of `ranks` may send `message`, and its values can be stored."""
     if not 0 <= rank < ranks or not isinstance(message, Alive | Flush | WorkerEvent):
         return False
     if isinstance(message, Metrics):
-        times = math.isfinite(message.begin) and math.isfinite(message.end)
-        return times and all(map(_is_whole, message.points))
+        are_times_finite = math.isfinite(message.begin) and math.isfinite(message.end)
+        return are_times_finite and all(map(_are_valid, message.points))
     if getattr(message, "rank", rank) != rank:
         return False
     values = (getattr(message, name) for name in message.__struct_fields__)
-    return all(value >= 0 for value in values if isinstance(value, int))  # all of them count
+    return all(value >= 0 for value in values if isinstance(value, int))
 
 
-def _is_whole(points: Points) -> bool:
+def _are_valid(points: Points) -> bool:
     steps = points.steps
     if len(steps) != len(points.values):
         return False

@@ -1,4 +1,8 @@
-"""A run's place in the queue, as its supervisor sees it: waiting, inside, aside, gone."""
+"""A run's place in the queue for the devices, as its supervisor sees it.
+
+The supervisor enters the queue, waits for its turn, releases the devices during a pause without
+them, reacquires them, and leaves the queue.
+"""
 
 from __future__ import annotations
 
@@ -18,83 +22,86 @@ from engine.runs.run_state import RunStatus
 from engine.spec.device_names import all_on_cpu
 from engine.spec.run_spec import RunSpec
 from engine.supervisor.buffered_store import BufferedStore
-from engine.supervisor.inbox import Inbox, Interrupted, Received
+from engine.supervisor.inbox import Inbox, MessageReceived, SignalReceived
 from engine.system import process
 from engine.telemetry.probe import snapshot_once
 
 _log = logging.getLogger(__name__)
 
-LOOK_SECONDS = 0.25
-"""Time between two looks at the queue."""
+POLL_SECONDS = 0.25
+"""Time between two reads of the queue."""
 
 STOPPED = RunEnded("stopped", "Stopped in the queue, before it began.")
 
 
 class QueueAdmission:
-    """Lets a run through when the devices that it wants alone are free."""
+    """Admits a run once no run before it uses the devices that it wants exclusively."""
 
     def __init__(self, folder: Path, spec: RunSpec) -> None:
-        pid, alone = os.getpid(), device_queue.wanted_alone(spec)
-        self._ticket = Ticket(folder.name, pid, process.created(pid), spec.devices, alone)
+        pid, exclusive = os.getpid(), device_queue.wanted_alone(spec)
+        self._ticket = Ticket(folder.name, pid, process.created(pid), spec.devices, exclusive)
         self._ahead: list[Ticket] = []
-        self._is_aside = False
-        self._were_freed = False
+        self._is_released = False
+        self._devices_were_freed = False
 
-    def draw(self) -> None:
-        """Take a place in the queue. Raises OSError."""
+    def enter_queue(self) -> None:
+        """Take a ticket. Raises OSError."""
         self._ahead = device_queue.enter(self._ticket)
 
-    def wait(self, buffer: BufferedStore, inbox: Inbox) -> RunEnded | None:
-        """Wait in line, and answer whoever asks; None when the turn has come.
+    def wait_for_turn(self, buffer: BufferedStore, inbox: Inbox) -> RunEnded | None:
+        """Wait until no run is ahead, and answer requests meanwhile; None when the turn has come.
 
-        Otherwise the terminal event of a run that was stopped before it began, already recorded.
+        Otherwise return the terminal event of a run that was stopped in the queue; it is recorded.
         """
         if not self._ahead:
             _log.info("queue: no run is ahead on %s", self._ticket.wants_alone)
             return None
-        ended = self._wait_in(buffer, inbox)
+        ended = self._wait(buffer, inbox)
         _record(buffer, ended or Queued((), ""))
         if ended:
             buffer.close()
         return ended
 
-    def _wait_in(self, buffer: BufferedStore, inbox: Inbox) -> RunEnded | None:
-        said = ""
+    def _wait(self, buffer: BufferedStore, inbox: Inbox) -> RunEnded | None:
+        recorded = ""
         names = _device_names(self._ticket)
         while self._ahead:
             reason = device_queue.describe(self._ticket, self._ahead, names)
-            if reason != said:
-                said = reason
+            if reason != recorded:
+                recorded = reason
                 _log.info("queue: %s", reason)
-                _record(buffer, Queued(tuple(each.run for each in self._ahead), reason))
-            if _is_called_off(buffer, inbox) or buffer.is_gone():
+                _record(buffer, Queued(tuple(ticket.run for ticket in self._ahead), reason))
+            if _stop_requested(buffer, inbox) or buffer.is_missing():
                 return STOPPED
-            with contextlib.suppress(OSError):  # the disk is full, or the lock taken: it may pass
+            with contextlib.suppress(OSError):  # a full disk or a locked file: try again next time
                 self._ahead = device_queue.enter(self._ticket)
         return None
 
-    def follow(self, status: RunStatus) -> None:
-        """Let others in while the run is paused with its devices freed."""
-        if status.freed_devices == self._were_freed:
+    def update(self, status: RunStatus) -> None:
+        """Release the devices for other runs when a pause has freed them."""
+        if status.freed_devices == self._devices_were_freed:
             return
-        with contextlib.suppress(OSError):  # then at the next turn
+        with contextlib.suppress(OSError):  # then the next call tries again
             if status.freed_devices:
                 device_queue.release(self._ticket)
-                self._is_aside = True
+                self._is_released = True
                 _log.info("queue: released the devices of a paused run")
-            self._were_freed = status.freed_devices
+            self._devices_were_freed = status.freed_devices
 
     def reacquire(self) -> str:
-        """Take freed devices again, so that the run can go on; or the sentence why not yet."""
-        if not self._is_aside:
+        """Take released devices again, so that the run can be resumed.
+
+        Return a sentence that says why this is not possible yet, or an empty string.
+        """
+        if not self._is_released:
             return ""
         try:
             others = device_queue.reacquire(self._ticket)
         except OSError as error:
             return f"The queue of the devices cannot be read: {error}."
         if not others:
-            self._is_aside = False
-            _log.info("queue: took the devices again")
+            self._is_released = False
+            _log.info("queue: reacquired the devices")
             return ""
         shared = set(self._ticket.wants_alone).intersection(others[0].devices)
         names = _device_names(self._ticket)
@@ -105,20 +112,20 @@ class QueueAdmission:
         )
 
     def leave(self) -> None:
-        """Give the place up. If that cannot be written, it counts no more once we are gone."""
+        """Return the ticket. If the disk refuses, the ticket expires with this process."""
         with contextlib.suppress(OSError):
             device_queue.leave(self._ticket)
 
 
-def _is_called_off(buffer: BufferedStore, inbox: Inbox) -> bool:
-    """Listen until the next look at the queue; whether the run is to end."""
-    due = time.monotonic() + LOOK_SECONDS
-    while (left := due - time.monotonic()) > 0:
-        match inbox.next(left):
-            case Received(channel=channel, message=message) if isinstance(message, Command):
+def _stop_requested(buffer: BufferedStore, inbox: Inbox) -> bool:
+    """Answer requests for POLL_SECONDS; whether the run is to be stopped."""
+    due = time.monotonic() + POLL_SECONDS
+    while (remaining := due - time.monotonic()) > 0:
+        match inbox.next(remaining):
+            case MessageReceived(channel=channel, message=message) if isinstance(message, Command):
                 if _answer(buffer, channel, message):
                     return True
-            case Interrupted(signal):
+            case SignalReceived(signal):
                 _record(buffer, Notice(f"The supervisor got {signal}: the run is stopped."))
                 return True
             case _:
@@ -127,7 +134,7 @@ def _is_called_off(buffer: BufferedStore, inbox: Inbox) -> bool:
 
 
 def _answer(buffer: BufferedStore, channel: Channel, command: Command) -> bool:
-    """Take or refuse `command`; whether it ends the run."""
+    """Accept or refuse `command`; whether it stops the run."""
     name, stops = type(command).__name__, isinstance(command, Stop)
     answer: Message
     if stops:
@@ -136,18 +143,18 @@ def _answer(buffer: BufferedStore, channel: Channel, command: Command) -> bool:
     else:
         answer = CommandRefused(name, "The run waits in the queue: it can be stopped or moved.")
         _record(buffer, answer)
-    with contextlib.suppress(*CLOSED):  # it asked and left; the command stands all the same
+    with contextlib.suppress(*CLOSED):  # without its sender, the command is still carried out
         channel.send(answer)
     return stops
 
 
 def _device_names(ticket: Ticket) -> Mapping[str, str]:
-    """What people call the GPUs of `ticket`; asks the driver, which may take seconds."""
+    """Short names of the GPUs of `ticket`; asks the driver, which may take seconds."""
     if all_on_cpu(ticket.wants_alone):
         return {}
     return snapshot_once().spoken_names()
 
 
 def _record(buffer: BufferedStore, event: Event) -> None:
-    buffer.append(event, time.time())
+    buffer.append(event)
     buffer.commit()

@@ -1,4 +1,4 @@
-"""Whether an attempt that failed is followed by another one, and from where."""
+"""Whether a failed attempt is followed by another one, and from which checkpoint."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from engine.runs import checkpoint_files
 _log = logging.getLogger(__name__)
 
 
-class Setback(NamedTuple):
-    """How far an attempt came before it failed."""
+class FailurePoint(NamedTuple):
+    """Where an attempt failed, and with which message."""
 
     message: str
     """What failed, in a sentence."""
 
-    step: int
+    reported: int
     """The last step that was reported."""
 
-    reach: int
-    """The last step that may have been done by then: workers report chunks of steps."""
+    possible: int
+    """The last step that may have been done: workers report chunks of steps."""
 
-    def is_like(self, other: Setback) -> bool:
-        """Whether the same happened at the same step, as far as can be told."""
-        first, last = max(self.step, other.step), min(self.reach, other.reach)
+    def matches(self, other: FailurePoint) -> bool:
+        """Whether both may be the same failure: same message, and maybe the same step."""
+        first, last = max(self.reported, other.reported), min(self.possible, other.possible)
         return self.message == other.message and first <= last
 
 
@@ -37,21 +37,21 @@ class Restarts:
         self.most = most
         self.done = 0
         self.refusal = ""
-        """Why the last failure was not followed by a restart, where that needs saying."""
+        """Why the last failure was not followed by a restart: a sentence for the user, or empty."""
 
-        self._before: Setback | None = None
+        self._previous: FailurePoint | None = None
 
-    def grant(self, setback: Setback) -> bool:
-        """Whether to begin again after `setback`; a restart that is granted is counted."""
+    def grant(self, failed_at: FailurePoint) -> bool:
+        """Whether to restart after a failure; a restart that is granted is counted."""
         if not self.most:
             return False
-        if self._before and setback.is_like(self._before):
-            step = max(setback.step, self._before.step)
+        if self._previous and failed_at.matches(self._previous):
+            step = max(failed_at.reported, self._previous.reported)
             self.refusal = (
                 f"It fails every time after step {step}, so it was not restarted once more."
             )
             return False
-        self._before = setback
+        self._previous = failed_at
         if self.done == self.most:
             times = "once" if self.most == 1 else f"{self.most} times"
             self.refusal = f"It was restarted {times} already."
@@ -60,37 +60,40 @@ class Restarts:
         return True
 
 
-class Reach:
-    """Follows the reports of steps, to tell how far an attempt may be beyond the last one."""
+class StepBounds:
+    """Between which two steps an attempt is: workers report their steps in chunks."""
 
     def __init__(self, step: int) -> None:
-        self.step = step
+        self.reported = step
+        """The last step that was reported."""
+
         self._chunk = 1
 
-    def reported(self, step: int) -> None:
-        """Rank 0 has done all steps up to `step`."""
-        if step > self.step:
-            self._chunk, self.step = step - self.step, step
+    def report(self, step: int) -> None:
+        """Note that rank 0 has done all steps up to `step`."""
+        if step > self.reported:
+            self._chunk, self.reported = step - self.reported, step
 
     @property
-    def furthest(self) -> int:
-        """A chunk is at most twice as long as the one before it: see `engine.training.pace`."""
-        return self.step + 2 * self._chunk
+    def possible(self) -> int:
+        """The last step that may be done: a chunk is at most twice as long as the one before it,
+        see `engine.training.pace`."""
+        return self.reported + 2 * self._chunk
 
 
-class Search(threading.Thread):
-    """Looks for the newest checkpoint whose files are all what was saved; that may take minutes."""
+class CheckpointSearch(threading.Thread):
+    """Finds the newest checkpoint whose checksums hold, in a thread: that may take minutes."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(daemon=True, name="search")
+        super().__init__(daemon=True, name="checkpoint-search")
         self.found = ""
-        """Name of the checkpoint, once the thread is done; empty: there is none."""
+        """Name of the checkpoint once the thread has ended; empty if there is none."""
 
         self._folder = folder
         self.start()
 
     def run(self) -> None:
-        """Compare checksums, newest first."""
+        """Verify the checkpoints, newest first."""
         for folder in reversed(checkpoint_files.folders(self._folder).values()):
             try:
                 checkpoint_files.verify(folder)

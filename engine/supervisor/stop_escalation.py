@@ -1,4 +1,4 @@
-"""How a pool is ended: ask, terminate, kill; each rung with its time."""
+"""How a pool of workers is stopped: ask, terminate, kill; each stage has its time."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from engine.diagnosis.deadlines import AwakeClock
 _log = logging.getLogger(__name__)
 
 ASK_SECONDS = 30.0
-"""Time to finish the step and to save, at the least; ten steps if they take longer."""
+"""Least time to finish the step and to save; slow runs get the time of ten steps."""
 
 TERMINATE_SECONDS = 3.0
 STAGES = ("ask", "terminate", "kill")
 
 
 class StopEscalation:
-    """Climbs from rung to rung as time passes. `act(stage)` does what the rung says."""
+    """Enters the next stage when the time of one is over. `act(stage)` does the stage's work."""
 
     def __init__(
         self, act: Callable[[str], None], clock: Callable[[], float] | None = None
@@ -29,26 +29,26 @@ class StopEscalation:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether the pool is being ended."""
+        """Whether the first stage was entered."""
         return self._stage >= 0
 
     @property
     def used_force(self) -> bool:
-        """Whether workers were ended without their consent."""
+        """Whether the workers were terminated or killed."""
         return self._stage >= STAGES.index("terminate")
 
     def escalate_to(self, stage: str, step_seconds: float = 0.0) -> None:
-        """Go to `stage` now, unless it was reached already."""
+        """Enter `stage` now, unless it or a later one was entered already."""
         target = STAGES.index(stage)
         if target <= self._stage:
             return
         self._stage = target
         _log.info("stop escalation: %s", stage)
-        waits = {"ask": max(ASK_SECONDS, 10 * step_seconds), "terminate": TERMINATE_SECONDS}
-        self._deadline = self._clock() + waits.get(stage, float("inf"))
+        times = {"ask": max(ASK_SECONDS, 10 * step_seconds), "terminate": TERMINATE_SECONDS}
+        self._deadline = self._clock() + times.get(stage, float("inf"))
         self._act(stage)
 
     def tick(self) -> None:
-        """Climb when the time of this rung is over."""
+        """Enter the next stage if the time of the present one is over."""
         if self.is_stopping and self._clock() > self._deadline:
             self.escalate_to(STAGES[self._stage + 1])

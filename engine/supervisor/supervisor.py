@@ -1,7 +1,7 @@
-"""One run's supervisor: it owns the workers and the store, and outlives every window.
+"""One run's supervisor: it owns the workers and the store, and runs on when the window closes.
 
-It appends what the workers say to the store before anything else, passes commands to rank 0, and
-sees to it that the run ends with exactly one terminal event and no process left.
+It appends what the workers report to the store before anything else, passes commands to rank 0, and
+ensures that the run ends with exactly one terminal event and without a process left behind.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import assert_never
 
 import msgspec
 
-from engine.diagnosis.deadlines import START_SECONDS, AwakeClock
+from engine.diagnosis.deadlines import AwakeClock
 from engine.diagnosis.device_watch import DeviceWatch
 from engine.messages.channel import CLOSED, Channel, CommandAccepted, Flush, Flushed, Message
 from engine.messages.commands import Command, EmptyCache, Pause, Resume, SaveCheckpoint, Stop
@@ -23,7 +23,6 @@ from engine.messages.events import (
     AttemptStarted,
     CommandReceived,
     CommandRefused,
-    Event,
     Notice,
     Restarting,
     RunEnded,
@@ -33,22 +32,22 @@ from engine.messages.heartbeat import Heartbeat
 from engine.runs.run_state import RunState
 from engine.spec import catalog, spec_file
 from engine.spec.run_spec import RunSpec
-from engine.supervisor.attempt import Attempt, Work
+from engine.supervisor.attempt import Attempt, RunPlan
 from engine.supervisor.buffered_store import BufferedStore
 from engine.supervisor.command_policy import refusal
 from engine.supervisor.inbox import (
     Connected,
-    DeviceNews,
+    Disconnected,
     Inbox,
-    Interrupted,
-    Left,
-    News,
-    Received,
+    InboxItem,
+    MessageReceived,
+    SignalReceived,
+    SnapshotReceived,
     WorkerExited,
 )
 from engine.supervisor.message_validation import is_valid
 from engine.supervisor.queue_admission import QueueAdmission
-from engine.supervisor.restart_policy import Restarts, Search
+from engine.supervisor.restart_policy import CheckpointSearch, Restarts
 from engine.system import process
 from engine.system.keep_awake import Wakefulness
 from engine.telemetry.stream import TelemetryStream
@@ -57,12 +56,12 @@ _log = logging.getLogger(__name__)
 
 COMMIT_SECONDS = 0.1
 
-GONE_SECONDS = 5.0
-"""Time for the processes of a pool that was killed to be gone."""
+EXIT_SECONDS = 5.0
+"""Time for the killed processes of a pool to exit."""
 
 
 class Supervisor:
-    """The main loop. All state is touched by the main thread only."""
+    """The main loop. All state is used by the main thread only."""
 
     def __init__(
         self,
@@ -71,7 +70,6 @@ class Supervisor:
         buffer: BufferedStore,
         inbox: Inbox,
         admission: QueueAdmission,
-        start_seconds: float = START_SECONDS,
     ) -> None:
         self._folder = folder
         self._spec = spec
@@ -80,142 +78,138 @@ class Supervisor:
         self._admission = admission
         self._wakefulness = Wakefulness(f"run {folder.name} trains")
         recipe = catalog.recipe(spec.recipe)
-        self._strategy = catalog.strategy(spec.strategy, recipe)
-        plans = self._strategy.pool(spec.slots)
-        self._work = Work(folder, spec, recipe, self._strategy, plans, start_seconds)
+        strategy = catalog.strategy(spec.strategy, recipe)
+        self._plan = RunPlan(folder, spec, recipe, strategy, strategy.pool(spec.slots))
         self._watch = DeviceWatch(spec.devices)
         self._restarts = Restarts(spec.max_restarts)
-        self._disk_is_told = self._disk_is_heeded = False
+        self._disk_trouble_reported = self._disk_trouble_handled = False
         self._heartbeat = Heartbeat(folder)
         self._attempt = self._new_attempt()
 
     def run(self, resume_from: str = "") -> RunEnded:
-        """Train to the end, whatever that is; the terminal event, already recorded.
+        """Train until the run ends; return the terminal event, which is recorded already.
 
-        `resume_from` names a checkpoint of this run to go on from.
+        `resume_from` names the checkpoint of this run to continue from; empty: none.
         """
-        telemetry = TelemetryStream(lambda snapshot: self._inbox.put(DeviceNews(snapshot)))
+        telemetry = TelemetryStream(lambda snapshot: self._inbox.put(SnapshotReceived(snapshot)))
         try:
             self._attempt.start(resume_from)
-            ended = self._see_through()
+            ended = self._follow_attempt()
             while ended.failure and self._may_restart(ended):
-                self._record(Restarting(ended.failure, self._restarts.done, self._restarts.most))
-                self._begin_again()
-                ended = self._see_through()
+                done, most = self._restarts.done, self._restarts.most
+                self._buffer.append(Restarting(ended.failure, done, most))
+                self._restart()
+                ended = self._follow_attempt()
         finally:
             self._attempt.kill()
             telemetry.close()
             self._wakefulness.keep(False)
             self._heartbeat.end()
-        if more := self._restarts.refusal or self._take_settings_back(ended):
+        if more := self._restarts.refusal or self._restore_settings(ended):
             ended = RunEnded(ended.state, f"{ended.reason} {more}", ended.failure)
-        self._record(ended)
+        self._buffer.append(ended)
         self._buffer.close()
         return ended
 
-    def _take_settings_back(self, ended: RunEnded) -> str:
-        """Where settings were changed with which not one step was done, undo that; else whoever
-        resumes the run would fail again. What is to be said of it, or empty."""
+    def _restore_settings(self, ended: RunEnded) -> str:
+        """Undo a change of settings with which the run failed before its first step.
+
+        Otherwise it would fail in the same way when it is resumed. Return a sentence for the user;
+        empty: nothing was undone.
+        """
         if ended.failure is None or self._attempt.has_stepped or self._restarts.done:
             return ""
-        with contextlib.suppress(OSError):  # what cannot be written now can be changed later
+        with contextlib.suppress(OSError):  # the user can still change the settings back
             if spec_file.take_back(self._folder, self._buffer.status.attempt):
-                return "Its settings are those of before again."
+                return "Its previous settings were restored."
         return ""
 
-    def _see_through(self) -> RunEnded:
-        """Follow the attempt to its end, and end what is left of it; how it ended."""
+    def _follow_attempt(self) -> RunEnded:
+        """Loop until the attempt is over, end its processes, and return the verdict."""
         while not self._attempt.is_over:
-            self._turn()
+            self._process_inbox()
+            self._attempt.tick()
+            self._check_disk()
+            status = self._buffer.status
+            self._admission.update(status)
+            is_paused = status.state is RunState.PAUSED
+            self._wakefulness.keep(self._spec.keep_awake and not is_paused)
         ended = self._attempt.verdict()
         self._attempt.kill()
         clock = AwakeClock()
-        while not self._attempt.is_gone and clock() < GONE_SECONDS:
-            self._listen()
+        while not self._attempt.is_gone and clock() < EXIT_SECONDS:
+            self._process_inbox()
         return ended
 
     def _may_restart(self, ended: RunEnded) -> bool:
         attempt = self._attempt
-        if attempt.is_stopped or self._watch.suspect() or self._buffer.is_gone():
+        if attempt.is_stopping or self._watch.lost_device_to_blame() or self._buffer.is_missing():
             return False
         if not attempt.has_stepped and not self._restarts.done:
-            return False  # it would not start the next time either
+            return False  # what fails before the first step would fail there again
         # A process that cannot be killed may still hold its device.
         if ended.failure is None or not attempt.is_gone:
             return False
-        return self._restarts.grant(attempt.setback(ended.failure))
+        return self._restarts.grant(attempt.failure_point(ended.failure))
 
-    def _begin_again(self) -> None:
-        """Start the next attempt from the newest intact checkpoint, unless stopped before."""
+    def _restart(self) -> None:
+        """Start the next attempt from the newest intact checkpoint, unless the run is stopped."""
         pid = os.getpid()
         number = self._buffer.status.attempt + 1
-        self._record(AttemptStarted(number, pid, process.created(pid)))
-        self._attempt = self._new_attempt()
-        search = Search(self._folder)
-        while search.is_alive() and not self._attempt.is_stopped:
-            self._listen()
-        if not self._attempt.is_stopped:
-            self._attempt = self._new_attempt()  # its time to start begins now
-            self._attempt.start(search.found, anew=True)
+        self._buffer.append(AttemptStarted(number, pid, process.created(pid)))
+        self._attempt = self._new_attempt()  # a Stop during the search is noted here
+        search = CheckpointSearch(self._folder)
+        while search.is_alive() and not self._attempt.is_stopping:
+            self._process_inbox()
+        if not self._attempt.is_stopping:
+            self._attempt = self._new_attempt()  # the search must not count as start-up time
+            self._attempt.start(search.found, is_restart=True)
 
     def _new_attempt(self) -> Attempt:
-        return Attempt(self._work, self._buffer, self._watch, self._inbox, self._record)
+        return Attempt(self._plan, self._buffer, self._watch, self._inbox)
 
-    def _turn(self) -> None:
-        """Take what happened, and look after everything that takes its time."""
-        self._listen()
-        self._attempt.tick()
-        self._check_disk()
-        status = self._buffer.status
-        self._admission.follow(status)
-        paused = status.state is RunState.PAUSED
-        self._wakefulness.keep(self._spec.keep_awake and not paused)
-
-    def _listen(self) -> None:
-        """Take everything that happens until the next commit is due."""
+    def _process_inbox(self) -> None:
+        """Handle what comes in until the next commit is due, then commit."""
         self._heartbeat.beat()
         due = time.monotonic() + COMMIT_SECONDS
-        while (left := due - time.monotonic()) > 0:
-            news = self._inbox.next(left)
-            if news is not None:
-                self._take(news)
+        while (remaining := due - time.monotonic()) > 0:
+            item = self._inbox.next(remaining)
+            if item is not None:
+                self._handle(item)
         self._buffer.commit()
 
-    def _take(self, news: News) -> None:
+    def _handle(self, item: InboxItem) -> None:
         attempt = self._attempt
-        match news:
+        match item:
             case Connected(hello, channel):
                 attempt.connected(hello.rank, channel)
-            case Received(rank, channel, message):
+            case MessageReceived(rank, channel, message):
                 if rank < 0:
-                    self._take_request(channel, message)
-                elif is_valid(message, rank, len(self._work.plans)):
-                    attempt.heard(rank, message)
-                    self._take_word(channel, message)
-            case Left(rank):
-                attempt.left(rank)
+                    self._handle_request(channel, message)
+                elif is_valid(message, rank, len(self._plan.workers)):
+                    attempt.received(rank, message)
+                    if isinstance(message, Flush):
+                        self._flush(channel, message)
+            case Disconnected(rank):
+                attempt.disconnected(rank)
             case WorkerExited(rank, code):
                 attempt.exited(rank, code)
-            case DeviceNews(snapshot):
-                for event in self._watch.take(snapshot, self._buffer.status):
-                    self._record(event)
-            case Interrupted(signal):
-                self._record(Notice(f"The supervisor got {signal}: the run is stopped."))
+            case SnapshotReceived(snapshot):
+                for event in self._watch.add_snapshot(snapshot, self._buffer.status):
+                    self._buffer.append(event)
+            case SignalReceived(signal):
+                self._buffer.append(Notice(f"The supervisor got {signal}: the run is stopped."))
                 attempt.stop(Stop())
             case _:
-                assert_never(news)
+                assert_never(item)
 
-    def _take_word(self, channel: Channel, message: Message) -> None:
-        """Take what a worker says."""
-        if not isinstance(message, Flush):
-            self._attempt.take(message)
-            return
+    def _flush(self, channel: Channel, message: Flush) -> None:
         self._buffer.commit()
-        if not self._buffer.why_short:
-            with contextlib.suppress(*CLOSED):  # its end is on the way to the inbox
+        if not self._buffer.write_problem:
+            with contextlib.suppress(*CLOSED):  # the inbox will report that the connection ended
                 channel.send(Flushed(message.number))
 
-    def _take_request(self, channel: Channel, message: Message) -> None:
+    def _handle_request(self, channel: Channel, message: Message) -> None:
         if not isinstance(message, Command):
             return
         name = type(message).__name__
@@ -223,37 +217,35 @@ class Supervisor:
         if reason := self._refusal(message):
             answer = CommandRefused(name, reason)
             _log.info("refuses %s: %s", message, reason)
-            self._record(answer)
+            self._buffer.append(answer)
         else:
-            self._record(CommandReceived(name))
+            self._buffer.append(CommandReceived(name))
             answer = CommandAccepted(self._buffer.last_seq())
             _log.info("command %d: accepts %s", answer.seq, message)
-            self._carry_out(msgspec.structs.replace(message, number=answer.seq))
+            self._execute(msgspec.structs.replace(message, number=answer.seq))
         self._buffer.commit()
-        try:
+        with contextlib.suppress(*CLOSED):  # without its sender, the command is still carried out
             channel.send(answer)
-        except CLOSED:
-            return  # it asked and left; the command stands all the same
 
     def _refusal(self, command: Command) -> str:
         reason = refusal(
             command,
             self._buffer.status,
             self._spec,
-            self._strategy,
-            listens=self._attempt.listens,
-            ended=self._attempt.ended is not None,
+            self._plan.strategy,
+            accepts_commands=self._attempt.accepts_commands,
+            training_ended=self._attempt.training_ended is not None,
         )
         if reason or not isinstance(command, Resume):
             return reason
-        if self._buffer.why_short:
+        if self._buffer.write_problem:
             return (
                 f"The run folder {self._folder} cannot be written yet "
-                f"({self._buffer.why_short}): make room, then resume."
+                f"({self._buffer.write_problem}): make room, then resume."
             )
         return self._admission.reacquire()
 
-    def _carry_out(self, command: Command) -> None:
+    def _execute(self, command: Command) -> None:
         match command:
             case Stop():
                 self._attempt.stop(command)
@@ -263,38 +255,34 @@ class Supervisor:
                 assert_never(command)
 
     def _check_disk(self) -> None:
-        if self._buffer.is_gone():
+        if self._buffer.is_missing():
             self._attempt.fail(
                 f"The run folder {self._folder} was deleted or moved: nothing more can be kept of "
                 "the run, so it was ended."
             )
-        why = self._buffer.why_short
-        if bool(why) != self._disk_is_told:
-            self._disk_is_told = bool(why)
-            self._record(Trouble("disk", self._disk_text(why), raised=bool(why)))
-        if not why:
-            self._disk_is_heeded = False
-        elif not self._disk_is_heeded and self._buffer.status.state is RunState.RUNNING:
-            self._disk_is_heeded = True
+        problem = self._buffer.write_problem
+        if bool(problem) != self._disk_trouble_reported:
+            self._disk_trouble_reported = bool(problem)
+            self._buffer.append(Trouble("disk", self._disk_text(problem), raised=bool(problem)))
+        if not problem:
+            self._disk_trouble_handled = False
+        elif not self._disk_trouble_handled and self._buffer.status.state is RunState.RUNNING:
+            self._disk_trouble_handled = True
             if self._spec.on_disk_full == "pause":
                 self._attempt.send(0, Pause())
             else:
-                self._attempt.why_stopped = f"The run folder could not be written: {why}. "
+                self._attempt.stop_reason = f"The run folder could not be written: {problem}. "
                 self._attempt.stop(Stop())
 
-    def _disk_text(self, why: str) -> str:
-        if why:
-            then = "is paused: make room, then resume it"
+    def _disk_text(self, problem: str) -> str:
+        if problem:
+            consequence = "is paused: make room, then resume it"
             if self._spec.on_disk_full == "stop":
-                then = "is stopped"
+                consequence = "is stopped"
             return (
-                f"The run folder {self._folder} cannot be written: {why}. The training {then}. "
-                "What is new meanwhile is kept in memory."
+                f"The run folder {self._folder} cannot be written: {problem}. The training "
+                f"{consequence}. New events and points are kept in memory meanwhile."
             )
-        dropped = self._buffer.take_dropped()
+        dropped = self._buffer.pop_dropped_count()
         lost = f"{dropped} points did not fit into memory" if dropped else "nothing was lost"
         return f"The run folder {self._folder} can be written again: {lost}."
-
-    def _record(self, event: Event) -> None:
-        self._watch.follow(event)
-        self._buffer.append(event, time.time())

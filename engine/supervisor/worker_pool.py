@@ -1,4 +1,4 @@
-"""Starts a strategy's pool of worker processes on this machine, and ends it."""
+"""Starts the worker processes of a run on this machine, and ends them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from engine.spec.strategy import WorkerPlan
 from engine.system.process import end_group, start_module
 
 
-class Pool:
-    """The worker processes of one attempt. Each leads a process group of its own."""
+class WorkerPool:
+    """The worker processes of one attempt; each is the leader of its own process group."""
 
     def __init__(self, folder: Path, on_exit: Callable[[int, int], None]) -> None:
-        """`on_exit(rank, exit_code)` is called from a thread, once per worker."""
+        """`on_exit(rank, exit_code)` is called once per worker, from a thread."""
         self._folder = folder
         self._on_exit = on_exit
         self.processes: list[subprocess.Popen[bytes]] = []
@@ -33,15 +33,18 @@ class Pool:
         plans: Sequence[WorkerPlan],
         extra: dict[str, str],
     ) -> None:
-        """Start one process per plan. Raises OSError; those that started then still run."""
-        where = self._folder if recipe.builtin else Path(recipe.path).parent
+        """Start one process per plan, with `extra` in its environment.
+
+        Raises OSError; the processes that were started before it still run.
+        """
+        working_folder = self._folder if recipe.builtin else Path(recipe.path).parent
         for plan in plans:
             process = start_module(
                 "engine.worker",
                 str(self._folder),
                 log=self.log(plan.rank),
                 environment=_environment(spec, plan.rank, len(plans)) | extra,
-                cwd=where,
+                cwd=working_folder,
             )
             self.processes.append(process)
             threading.Thread(
@@ -49,11 +52,11 @@ class Pool:
             ).start()
 
     def log(self, rank: int) -> Path:
-        """Where stdout and stderr of a rank go."""
+        """The file with stdout and stderr of `rank`."""
         return self._folder / "logs" / f"rank{rank}.log"
 
     def end(self, *, kill: bool) -> None:
-        """Ask every worker and its children to end, or kill them; also what dead workers left."""
+        """Terminate or kill every worker and its children, also the children of dead workers."""
         for process in self.processes:
             end_group(process, kill=kill)
 
@@ -62,10 +65,10 @@ class Pool:
 
 
 def _environment(spec: RunSpec, rank: int, world_size: int) -> dict[str, str]:
-    """The environment of one worker; everything a framework reads when it is imported."""
+    """The environment variables of one worker, which its framework reads when it is imported."""
     gpus = [device for device in spec.devices if not is_logical_cpu(device)]
     threads = max(1, (psutil.cpu_count(logical=False) or 1) // world_size)
-    # A cluster of somebody else's is not ours to join.
+    # TF_CONFIG would make TensorFlow join the cluster that the variable describes.
     inherited = {name: value for name, value in os.environ.items() if name != "TF_CONFIG"}
     return inherited | {
         "RANK": str(rank),
@@ -85,7 +88,7 @@ def _environment(spec: RunSpec, rank: int, world_size: int) -> dict[str, str]:
 
 
 def _loopback() -> str:
-    """The network interface that reaches only this machine."""
+    """Name of the loopback interface; empty if there is none."""
     for name, addresses in psutil.net_if_addrs().items():
         if any(address.address == "127.0.0.1" for address in addresses):
             return str(name)

@@ -14,8 +14,8 @@ import msgspec
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine import client
+from engine.client import NoSuchRun, RunInfo
 from engine.runs.downsampling import FACTOR
-from engine.runs.run_info import NoSuchRun, RunInfo
 from engine.runs.run_state import RunStatus
 from engine.runs.store import FILE_NAME
 from engine.runs.store_reader import RunReader, StoredEvent

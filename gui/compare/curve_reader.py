@@ -13,11 +13,11 @@ from engine.system import paths
 from gui.plots.data.run_timeline import RunTimeline
 from gui.style.translation import translate
 
-MAX_NEW_POINTS = 8000
+LONGEST_ADDITION = 8000
 """More new points than this are read as a curve of blocks instead, point by point no more."""
 
 
-class NewPoints(NamedTuple):
+class News(NamedTuple):
     """New points of a curve."""
 
     series: str
@@ -29,7 +29,7 @@ class NewPoints(NamedTuple):
     """`min` or `max` by metric, where the run overrides the rule."""
 
 
-class CurveReader:
+class CurveTail:
     """Reads what is new in the store of a run, of the series that can be compared."""
 
     def __init__(self, run_id: str) -> None:
@@ -48,7 +48,7 @@ class CurveReader:
         self._counts: dict[str, int] = {}
         self._seq = 0
 
-    def poll(self) -> list[NewPoints]:
+    def poll(self) -> list[News]:
         """What came since the last time."""
         folder = paths.run_folder(self._run_id)
         if self.trouble or (self._reader is None and not (folder / FILE_NAME).exists()):
@@ -69,27 +69,26 @@ class CurveReader:
 
     def _give_up(self, error: sqlite3.Error) -> None:
         self.close()
-        text = translate("CurveReader", "The curves of run {run} cannot be read: {error}.")
+        text = translate("CurveTail", "The curves of run {run} cannot be read: {error}.")
         self.trouble = text.format(run=self._run_id, error=error)
 
-    def _read(self, reader: RunReader) -> list[NewPoints]:
+    def _read(self, reader: RunReader) -> list[News]:
         generation = reader.generation()
         rewound = generation != self._generation
         self._generation = generation
         events = reader.events_after(self._seq)
         if events:
             self._seq = events[-1].seq
-            self.timeline.add_events(events)
+            self.timeline.take(events)
         found = []
         for series, count in reader.counts().items():
             known = self._counts.get(series, 0)
             if not is_compared(series) or (count == known and not rewound):
                 continue
-            whole = rewound or not known or count - known > MAX_NEW_POINTS
+            whole = rewound or not known or count - known > LONGEST_ADDITION
             points = reader.history(series) if whole else reader.points_after(series, known)
             self._counts[series] = points.count
-            directions = reader.status().metric_directions
-            found.append(NewPoints(series, points, whole, directions))
+            found.append(News(series, points, whole, reader.status().metric_directions))
         if any(news.series.startswith("validation/") for news in found):
             self.best = best_figures(reader)
         return found

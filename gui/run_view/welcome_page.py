@@ -16,7 +16,6 @@ from PySide6.QtWidgets import (
 from engine.cli.options import RECIPES_OWN
 from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
-from gui.bridge.recipes import read_recipe
 
 RECIPE = "digits"
 _CARD_WIDTH = 520
@@ -145,7 +144,7 @@ class WelcomePage(QWidget):
 
 def first_spec(device: str) -> RunSpec:
     """The run that the button starts: the digits, as their recipe wants them, on one device."""
-    recipe = read_recipe(RECIPE)
+    recipe = catalog.recipe(RECIPE)
     return RunSpec(
         recipe=recipe.reference,
         strategy=catalog.strategy("single", recipe).name,

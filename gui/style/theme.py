@@ -225,7 +225,7 @@ class ThemeController(QObject):
         self.current = self._wanted()
         """The theme on the screen."""
 
-        self._apply_style()
+        self._dress()
         app.styleHints().colorSchemeChanged.connect(self._update)
 
     def set_choice(self, choice: Choice) -> None:
@@ -246,10 +246,10 @@ class ThemeController(QObject):
         theme = self._wanted()
         if theme is not self.current:
             self.current = theme
-            self._apply_style()
+            self._dress()
             self.changed.emit(theme)
 
-    def _apply_style(self) -> None:
+    def _dress(self) -> None:
         theme = self.current
         self._app.setPalette(palette(theme))
         self._app.setStyleSheet(style_sheet(theme))

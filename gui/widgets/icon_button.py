@@ -21,13 +21,13 @@ class IconButton(QToolButton):
         self.setToolTip(tip)
         self.setIconSize(_SIZE)
         self._picture = picture
-        self._apply_style()
+        self._dress()
 
     def changeEvent(self, event: QEvent) -> None:
         """Follow the theme."""
         super().changeEvent(event)
         if event.type() is QEvent.Type.PaletteChange:
-            self._apply_style()
+            self._dress()
 
-    def _apply_style(self) -> None:
+    def _dress(self) -> None:
         self.setIcon(icon(self._picture, theme_of(self.palette()).muted))

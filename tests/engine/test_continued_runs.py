@@ -99,7 +99,7 @@ def test_settings_that_make_another_model_are_refused_in_words() -> None:
     assert failed.state is RunState.FAILED
     assert "holds a model of" in failed.reason
     assert "resume with the recipe and settings" in failed.reason
-    assert failed.reason.endswith("Its settings are those of before again.")
+    assert failed.reason.endswith("Its previous settings were restored.")
     assert failed.spec == info.spec
     assert not list(info.folder.glob("spec.before-*"))
     back = continued(failed, epochs=2)

@@ -30,7 +30,7 @@ from engine.runs.store import RunStore
 from engine.runs.store_reader import RunReader, StoredEvent
 from engine.spec import catalog
 from engine.spec.spec_file import write_spec
-from engine.supervisor.inbox import MOST_UNREAD, Inbox, Received
+from engine.supervisor.inbox import MOST_UNREAD, Inbox, MessageReceived
 from engine.system import paths
 from engine.system.process import created
 from engine.worker import outbox as outbox_module
@@ -183,7 +183,7 @@ def test_a_supervisor_reads_no_faster_than_it_writes_and_loses_nothing() -> None
         while len(received) < len(sent):
             news = inbox.next(SECONDS)
             assert news is not None
-            if isinstance(news, Received):
+            if isinstance(news, MessageReceived):
                 received.append(news.message)
         thread.join(SECONDS)
     assert received == sent

@@ -21,7 +21,7 @@ from engine.messages.events import AttemptStarted, Queued, RunEnded
 from engine.runs import device_queue
 from engine.runs.run_state import RunState
 from engine.runs.store_reader import RunReader
-from engine.supervisor.queue_admission import LOOK_SECONDS
+from engine.supervisor.queue_admission import POLL_SECONDS
 from engine.system import paths
 from engine.system.process import PROJECT
 from tests.support.runs import events, is_training, spec, wait_for, wait_for_end, wait_until_gone
@@ -42,10 +42,10 @@ spec = RunSpec(recipe="digits", strategy="torch/single", devices=devices, queue=
 admission = QueueAdmission(folder, spec)
 print("ready", flush=True)
 sys.stdin.readline()
-admission.draw()
+admission.enter_queue()
 print("drawn", flush=True)
 sys.stdin.readline()
-admission.wait(BufferedStore(folder, store), Inbox())
+admission.wait_for_turn(BufferedStore(folder, store), Inbox())
 print(time.monotonic(), flush=True)
 time.sleep(0.03)  # its work
 print(time.monotonic(), flush=True)
@@ -142,7 +142,7 @@ def test_runs_on_one_device_wait_for_one_another_and_outlive_the_dead() -> None:
     wait_for(holder, is_training)
     psutil.Process(client.get_run(holder).status.supervisor_pid).send_signal(signal.SIGKILL)
     seconds = until(lambda: client.get_run(moved).state is not RunState.QUEUED, "nobody goes on")
-    assert seconds < 20 * LOOK_SECONDS
+    assert seconds < 20 * POLL_SECONDS
     print(f"the next run left the queue {seconds:.2f} s after the one before was killed")
 
     ends = [wait_for_end(run) for run in (moved, first)]

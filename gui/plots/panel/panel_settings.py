@@ -1,31 +1,31 @@
-"""The part of the window's settings that belongs to one panel of plots."""
+"""What one panel of plots keeps in the settings of the window, apart from the other panels."""
 
 from __future__ import annotations
 
 from PySide6.QtCore import QSettings
 
 
-class PanelSettings:
-    """Values by name; without a QSettings nothing is stored."""
+class Kept:
+    """Choices by their names; without settings nothing is kept."""
 
-    def __init__(self, settings: QSettings | None, prefix: str) -> None:
-        """The keys of this panel begin with `prefix`."""
+    def __init__(self, settings: QSettings | None, room: str) -> None:
+        """`room` is what the keys of this panel begin with."""
         self._settings = settings
-        self._prefix = prefix
+        self._room = room
 
     def value(self, name: str) -> object:
-        """Return the stored value as the settings file returns it; None if there is none."""
+        """What was kept, as the file gives it back; None: nothing."""
         return self._settings.value(self._key(name)) if self._settings is not None else None
 
-    def set_value(self, name: str, value: object) -> None:
-        """Store a value for the next start of the window."""
+    def keep(self, name: str, value: object) -> None:
+        """Remember a choice for the next window."""
         if self._settings is not None:
             self._settings.setValue(self._key(name), value)
 
-    def remove(self, name: str) -> None:
-        """Delete the stored value."""
+    def forget(self, name: str) -> None:
+        """Remember it no more."""
         if self._settings is not None:
             self._settings.remove(self._key(name))
 
     def _key(self, name: str) -> str:
-        return f"{self._prefix}/{name}"
+        return f"{self._room}/{name}"

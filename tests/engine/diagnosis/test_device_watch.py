@@ -13,7 +13,7 @@ from engine.diagnosis.device_watch import (
     OTHER_PATIENCE,
     STEP_PATIENCE,
     DeviceWatch,
-    loss_failure,
+    lost_device_failure,
 )
 from engine.messages.events import (
     Alarm,
@@ -47,7 +47,7 @@ class Run:
 
     def happen(self, *events: Event) -> None:
         for event in events:
-            self.watch.follow(event)
+            self.watch.add_event(event)
             self.status = fold(self.status, event, self.now)
 
     def train(self, step: int = 3, step_seconds: float = 0.01) -> None:
@@ -59,7 +59,7 @@ class Run:
         ours = DeviceSnapshot(id=GPU, kind="gpu", label="3", name="G", **known)
         other = DeviceSnapshot(id=OTHER, kind="gpu", label="4", name="G", lost=LOST)
         snapshot = Snapshot(time=1e9 + self.now, devices=(ours, other))
-        return self.watch.take(snapshot, self.status)
+        return self.watch.add_snapshot(snapshot, self.status)
 
     def lose(self) -> None:
         for _ in range(2):
@@ -69,7 +69,7 @@ class Run:
         """Whether the run must end, `after` seconds from now."""
         now = self.now
         self.now += after
-        loss = self.watch.fatal_loss(self.status)
+        loss = self.watch.fatal_lost_device(self.status)
         self.now = now
         return loss is not None
 
@@ -165,7 +165,7 @@ def test_a_run_that_trains_on_has_lost_nothing_but_the_telemetry(run: Run) -> No
     run.lose()
     run.happen(progress(4))
     assert not run.is_fatal(10_000.0)
-    assert run.watch.suspect() is None, "whatever ends it later has another reason"
+    assert run.watch.lost_device_to_blame() is None, "whatever ends it later has another reason"
     assert alarms(run.see(lost=LOST)) == []
 
 
@@ -191,7 +191,9 @@ def test_a_gpu_that_answers_again_is_not_lost(run: Run) -> None:
 def test_a_picture_without_the_gpu_proves_nothing(run: Run) -> None:
     run.train()
     for _ in range(5):
-        run.watch.take(Snapshot(time=run.now, devices=(), gpu_note="No driver."), run.status)
+        run.watch.add_snapshot(
+            Snapshot(time=run.now, devices=(), gpu_note="No driver."), run.status
+        )
     assert not run.is_fatal(10_000.0)
 
 
@@ -201,9 +203,9 @@ def test_a_driver_that_says_nothing_of_any_gpu_is_no_lost_gpu(run: Run) -> None:
     ours = DeviceSnapshot(id=GPU, kind="gpu", label="3", name="G", lost=note)
     for second in range(5):
         snapshot = Snapshot(time=1e9 + second, devices=(ours,), gpu_note=note)
-        run.watch.take(snapshot, run.status)
+        run.watch.add_snapshot(snapshot, run.status)
     assert not run.is_fatal(10_000.0)
-    assert run.watch.suspect() is None
+    assert run.watch.lost_device_to_blame() is None
 
 
 def test_a_validation_may_take_long_but_not_for_ever(run: Run) -> None:
@@ -231,10 +233,10 @@ def test_a_sleep_of_the_machine_is_no_silence() -> None:
     run.train()
     run.lose()
     run.now += 8 * 3600.0
-    assert run.watch.fatal_loss(run.status) is None
+    assert run.watch.fatal_lost_device(run.status) is None
     for _ in range(int(STEP_PATIENCE)):
         run.now += 1.0
-        lost = run.watch.fatal_loss(run.status)
+        lost = run.watch.fatal_lost_device(run.status)
     assert lost is not None
 
 
@@ -243,11 +245,11 @@ def test_the_failure_names_the_gpu_and_the_checkpoint(tmp_path: Path) -> None:
     log.write_text("a last word\n")
     device = DeviceSnapshot(id=GPU, kind="gpu", label="3", name="G", lost=LOST)
     plans = (WorkerPlan(0, (OTHER,)), WorkerPlan(1, (GPU,)))
-    failure = loss_failure(device, RunStatus(checkpoint_step=40), plans, {1: log})
+    failure = lost_device_failure(device, RunStatus(checkpoint_step=40), plans, {1: log})
     assert (failure.rank, failure.device, failure.log_tail) == (1, GPU, "a last word")
     assert failure.message == (
         "GPU 3 (GPU-1111) stopped answering, so the run was ended. The GPU fell off the bus. The "
         "last checkpoint is of step 40: resume the run when the GPU is back, or go on from there "
         "on other devices."
     )
-    assert "no checkpoint yet" in loss_failure(device, RunStatus(), plans, {1: log}).message
+    assert "no checkpoint yet" in lost_device_failure(device, RunStatus(), plans, {1: log}).message

@@ -9,7 +9,7 @@ import pytest
 
 from engine.diagnosis import hang_watch
 from engine.diagnosis.hang_watch import HangWatch
-from engine.diagnosis.stack_dumps import Frame, standstill, working_threads
+from engine.diagnosis.stack_dumps import Frame, locate_worker, working_threads
 from engine.messages.channel import Alive
 from engine.messages.events import Metrics, Progress, Resumed, TrainingStarted, Trouble
 from engine.runs.run_state import RunState, RunStatus
@@ -64,7 +64,7 @@ class Case:
         return told
 
     def step(self, step: int = 7) -> None:
-        self.watch.heard(0, Progress(1, step, 64.0, self.step_seconds, 9.0))
+        self.watch.received(0, Progress(1, step, 64.0, self.step_seconds, 9.0))
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Case:
 
 
 def test_after_the_limit_all_ranks_are_asked_and_it_is_told_once(case: Case) -> None:
-    case.watch.heard(0, STARTED)
+    case.watch.received(0, STARTED)
     case.step()
     assert case.wait(60) == []
     assert case.asked == []
@@ -113,15 +113,15 @@ def test_when_it_goes_on_that_is_told_and_it_may_hang_again(case: Case) -> None:
 @pytest.mark.parametrize("sign", [Alive("validation", 3), Alive("checkpoint", 7)])
 def test_what_is_no_step_may_take_ten_times_as_long(case: Case, sign: Alive) -> None:
     case.step()
-    case.watch.heard(0, sign)
+    case.watch.received(0, sign)
     for _ in range(590):
-        case.watch.heard(0, sign)  # it says so every second
+        case.watch.received(0, sign)  # it says so every second
         assert case.wait(1) == []
     assert case.wait(20)
 
 
 def test_a_first_step_may_compile_for_long(case: Case) -> None:
-    case.watch.heard(0, STARTED)
+    case.watch.received(0, STARTED)
     assert case.wait(590) == []
     assert case.wait(20)
 
@@ -129,7 +129,7 @@ def test_a_first_step_may_compile_for_long(case: Case) -> None:
 def test_a_validation_that_gets_on_is_no_hang(case: Case) -> None:
     case.step()
     for batch in range(2000):
-        case.watch.heard(0, Alive("validation", batch))
+        case.watch.received(0, Alive("validation", batch))
         assert case.wait(1) == []
 
 
@@ -143,9 +143,9 @@ def test_slow_steps_have_ten_of_their_own_time(case: Case) -> None:
 def test_a_sign_of_life_alone_is_no_progress(case: Case) -> None:
     case.step()
     for _ in range(59):
-        case.watch.heard(0, Alive("training", 7))
-        case.watch.heard(1, Alive("training", 7))
-        case.watch.heard(1, Metrics(1.0, 2.0, []))
+        case.watch.received(0, Alive("training", 7))
+        case.watch.received(1, Alive("training", 7))
+        case.watch.received(1, Metrics(1.0, 2.0, []))
         assert case.wait(1) == []
     assert case.wait(5)
 
@@ -155,7 +155,7 @@ def test_a_pause_is_no_hang_and_the_clock_starts_anew_after_it(case: Case) -> No
     case.state = RunState.PAUSED
     assert case.wait(1000) == []
     case.state = RunState.RUNNING
-    case.watch.heard(0, Resumed(7))
+    case.watch.received(0, Resumed(7))
     assert case.wait(59) == []
 
 
@@ -214,7 +214,7 @@ Current thread 0x00007f0000000002 (most recent call first):
 def test_a_thread_of_the_framework_calls_the_recipe_for_the_main_one() -> None:
     """As in a `py_function`. What the recipe does beside the training is not what hangs."""
     threads = working_threads(OTHER_THREADS.format(project=PROJECT))
-    found = standstill(PLANS[0], threads, RECIPE)
+    found = locate_worker(PLANS[0], threads, RECIPE)
     assert found.text == "Rank 0 on cpu:0 is in augment (mine.py:30)."
     assert found.where == "/home/ben/mine.py:30"
 
@@ -226,7 +226,7 @@ def test_a_thread_of_ours_works_for_the_main_one() -> None:
         '"{project}/engine/tf/fit_epoch.py", line 83',
     )
     threads = working_threads(ours.format(project=PROJECT))
-    found = standstill(PLANS[0], threads, RECIPE)
+    found = locate_worker(PLANS[0], threads, RECIPE)
     assert found.text == "Rank 0 on cpu:0 is in prefetch (mine.py:90)."
 
 
@@ -235,9 +235,9 @@ def test_outside_of_the_recipe_the_framework_room_is_named() -> None:
         Frame("/site-packages/torch/distributed.py", 3000, "all_reduce"),
         Frame(str(PROJECT / "engine/pytorch/process_group.py"), 88, "agree"),
     ]
-    found = standstill(PLANS[0], [frames], RECIPE)
+    found = locate_worker(PLANS[0], [frames], RECIPE)
     assert found.text == (
-        "Rank 0 on cpu:0 is in agree (process_group.py:88), "
-        "there in all_reduce (distributed.py:3000)."
+        "Rank 0 on cpu:0 is in agree (process_group.py:88), there in all_reduce "
+        "(distributed.py:3000)."
     )
     assert found.where == ""

@@ -44,32 +44,32 @@ def losses_in(folder: Path) -> list[float]:
 def test_what_a_read_only_disk_refuses_is_written_later(
     buffer: BufferedStore, store: RunStore, tmp_path: Path
 ) -> None:
-    buffer.append(losses([1.0, 2.0]), 1.0)
+    buffer.append(losses([1.0, 2.0]))
     buffer.commit()
     read_only(store, True)
-    buffer.append(losses([3.0], first_step=3), 2.0)
-    buffer.append(Paused(3), 2.0)
+    buffer.append(losses([3.0], first_step=3))
+    buffer.append(Paused(3))
     buffer.commit()
-    assert buffer.why_short == "it is read-only"
+    assert buffer.write_problem == "it is read-only"
     assert buffer.status.state is RunState.PAUSED, "known here, if nowhere else"
     assert losses_in(tmp_path) == [1.0, 2.0]
     read_only(store, False)
-    buffer.append(losses([4.0], first_step=4), 3.0)
+    buffer.append(losses([4.0], first_step=4))
     buffer.commit()
-    assert buffer.why_short == ""
+    assert buffer.write_problem == ""
     assert losses_in(tmp_path) == [1.0, 2.0, 3.0, 4.0]
     assert store.status == buffer.status
-    assert buffer.close(0.0)
+    assert buffer.close()
 
 
 def test_a_rewind_waits_like_everything_else(
     buffer: BufferedStore, store: RunStore, tmp_path: Path
 ) -> None:
-    buffer.append(losses([1.0, 2.0, 3.0]), 1.0)
+    buffer.append(losses([1.0, 2.0, 3.0]))
     buffer.commit()
     read_only(store, True)
     buffer.rewind(1)
-    buffer.append(losses([7.0], first_step=2), 2.0)
+    buffer.append(losses([7.0], first_step=2))
     buffer.commit()
     assert losses_in(tmp_path) == [1.0, 2.0, 3.0]
     read_only(store, False)
@@ -94,19 +94,19 @@ def test_a_file_that_may_not_grow_loses_no_point(buffer: BufferedStore, tmp_path
     wal = tmp_path / f"{FILE_NAME}-wal"
     written = 0
     with no_file_grows_beyond(wal.stat().st_size + 100_000):
-        while not buffer.why_short:
-            buffer.append(losses([float(written)] * 500, first_step=written + 1), 1.0)
+        while not buffer.write_problem:
+            buffer.append(losses([float(written)] * 500, first_step=written + 1))
             buffer.commit()
             written += 500
             assert written < 1_000_000
-        buffer.append(losses([-1.0], first_step=written + 1), 2.0)
+        buffer.append(losses([-1.0], first_step=written + 1))
         buffer.commit()
         on_disk = len(losses_in(tmp_path))
         assert on_disk < written + 1
         assert not (tmp_path / "reserve").exists(), "it was given up"
     buffer.commit()
     assert len(losses_in(tmp_path)) == written + 1
-    assert buffer.why_short == ""
+    assert buffer.write_problem == ""
 
 
 def test_the_oldest_points_go_when_there_are_too_many(
@@ -115,34 +115,34 @@ def test_the_oldest_points_go_when_there_are_too_many(
     monkeypatch.setattr(buffered_store, "MOST_POINTS", 4)
     read_only(store, True)
     for step in range(1, 4):
-        buffer.append(losses([float(step)] * 2, first_step=2 * step - 1), 1.0)
-    buffer.append(Progress(1, 6, 1.0, 1.0, 1.0), 1.0)
+        buffer.append(losses([float(step)] * 2, first_step=2 * step - 1))
+    buffer.append(Progress(1, 6, 1.0, 1.0, 1.0))
     read_only(store, False)
     buffer.commit()
     buffer.commit()
     assert losses_in(tmp_path) == [2.0, 2.0, 3.0, 3.0]
-    assert (buffer.take_dropped(), buffer.take_dropped()) == (2, 0)
+    assert (buffer.pop_dropped_count(), buffer.pop_dropped_count()) == (2, 0)
 
 
 def test_a_mistake_of_ours_is_not_a_full_disk(buffer: BufferedStore, store: RunStore) -> None:
     store._connection.execute("DROP TABLE point")
     with pytest.raises(sqlite3.Error, match="no such table"):
-        buffer.append(losses([1.0]), 1.0)
+        buffer.append(losses([1.0]))
 
 
 @pytest.mark.skipif(os.name != "posix", reason="elsewhere a file that is in use stays")
 def test_a_store_that_was_deleted_or_replaced_is_gone(
     buffer: BufferedStore, tmp_path: Path
 ) -> None:
-    assert not buffer.is_gone()
+    assert not buffer.is_missing()
     (tmp_path / FILE_NAME).rename(tmp_path / "aside")
-    assert buffer.is_gone()
+    assert buffer.is_missing()
     (tmp_path / FILE_NAME).touch()
-    assert buffer.is_gone()
+    assert buffer.is_missing()
 
 
 def test_a_disk_that_is_almost_full_is_told_at_once(
     store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(disk_reserve, "BYTES", 2**62)
-    assert BufferedStore(tmp_path, store).why_short == "the disk is almost full"
+    assert BufferedStore(tmp_path, store).write_problem == "the disk is almost full"

@@ -1,4 +1,4 @@
-"""Which commands are refused when, and in which words."""
+"""Which commands are refused in which state, and with which sentence."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ def refused(
     strategy: str = "torch/single",
     devices: tuple[str, ...] = ("cpu:0",),
     freed: bool = False,
-    listens: bool = True,
-    ended: bool = False,
+    accepts_commands: bool = True,
+    training_ended: bool = False,
 ) -> str:
     return refusal(
         command,
         RunStatus(state=state, freed_devices=freed),
         RunSpec(recipe="digits", strategy=strategy, devices=devices),
         catalog.strategy(strategy),
-        listens=listens,
-        ended=ended,
+        accepts_commands=accepts_commands,
+        training_ended=training_ended,
     )
 
 
@@ -38,14 +38,14 @@ def refused(
 def test_a_run_that_trains_takes_commands(command: Command) -> None:
     assert refused(command) == ""
     assert "still starting" in refused(command, RunState.STARTING)
-    assert "still starting" in refused(command, listens=False)
+    assert "still starting" in refused(command, accepts_commands=False)
     assert "is ending" in refused(command, RunState.STOPPING)
-    assert "is ending" in refused(command, ended=True)
+    assert "is ending" in refused(command, training_ended=True)
 
 
 @pytest.mark.parametrize("state", [RunState.STARTING, RunState.PAUSED, RunState.STOPPING])
 def test_stop_is_never_refused(state: RunState) -> None:
-    assert refused(Stop(), state, ended=True) == ""
+    assert refused(Stop(), state, training_ended=True) == ""
 
 
 def test_pausing_and_resuming_alternate() -> None:

@@ -7,7 +7,9 @@ import time
 from pathlib import Path
 
 import psutil
+import pytest
 
+from engine.diagnosis import deadlines
 from engine.messages.channel import Server
 from engine.messages.events import AttemptStarted
 from engine.runs.store import RunStore
@@ -31,7 +33,10 @@ def datasets(): ...
 """
 
 
-def test_workers_that_never_get_ready_are_named_and_ended(tmp_path: Path) -> None:
+def test_workers_that_never_get_ready_are_named_and_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deadlines, "START_SECONDS", 2.0)
     path = tmp_path / "deaf.py"
     path.write_text(DEAF)
     wanted = spec(str(path), "torch/ddp", 2)
@@ -43,9 +48,7 @@ def test_workers_that_never_get_ready_are_named_and_ended(tmp_path: Path) -> Non
     server = Server(folder, inbox.connected)
     admission = QueueAdmission(folder, wanted)
     try:
-        ended = Supervisor(
-            folder, wanted, BufferedStore(folder, store), inbox, admission, start_seconds=2.0
-        ).run()
+        ended = Supervisor(folder, wanted, BufferedStore(folder, store), inbox, admission).run()
         workers = store.status.worker_pids
     finally:
         server.close()

@@ -8,7 +8,7 @@ from multiprocessing.connection import Pipe
 from engine.messages.channel import Channel, Hello
 from engine.messages.commands import Pause
 from engine.messages.events import Notice
-from engine.supervisor.inbox import Connected, Inbox, Interrupted, Left, Received
+from engine.supervisor.inbox import Connected, Disconnected, Inbox, MessageReceived, SignalReceived
 
 SECONDS = 60.0
 """Longest wait; only a test that fails gets there."""
@@ -16,7 +16,7 @@ SECONDS = 60.0
 
 def test_news_come_out_in_the_order_in_which_they_came_in() -> None:
     inbox = Inbox()
-    news = [Interrupted("SIGTERM"), Left(1), Left(0)]
+    news = [SignalReceived("SIGTERM"), Disconnected(1), Disconnected(0)]
     for item in news:
         inbox.put(item)
     assert [inbox.next(SECONDS) for _ in news] == news
@@ -37,9 +37,9 @@ def test_a_connection_is_announced_read_and_its_end_told_last() -> None:
             theirs.send(Notice("one"))
             theirs.send(Notice("two"))
         assert [inbox.next(SECONDS) for _ in range(3)] == [
-            Received(2, ours, Notice("one")),
-            Received(2, ours, Notice("two")),
-            Left(2),
+            MessageReceived(2, ours, Notice("one")),
+            MessageReceived(2, ours, Notice("two")),
+            Disconnected(2),
         ]
 
 
@@ -53,5 +53,5 @@ def test_a_frame_that_is_no_message_does_not_end_the_reading() -> None:
         theirs.send_bytes(b"garbage")
         with closing(Channel(theirs)) as caller:
             caller.send(Pause())
-            assert inbox.next(SECONDS) == Received(-1, channel, Pause())
-        assert inbox.next(SECONDS) == Left(-1)
+            assert inbox.next(SECONDS) == MessageReceived(-1, channel, Pause())
+        assert inbox.next(SECONDS) == Disconnected(-1)

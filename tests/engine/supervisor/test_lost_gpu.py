@@ -27,7 +27,7 @@ from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import write_spec
 from engine.supervisor.buffered_store import BufferedStore
-from engine.supervisor.inbox import DeviceNews, Inbox, Received
+from engine.supervisor.inbox import Inbox, MessageReceived, SnapshotReceived
 from engine.supervisor.queue_admission import QueueAdmission
 from engine.supervisor.supervisor import Supervisor
 from engine.system import paths, process
@@ -63,17 +63,17 @@ class Attempt:
 
     def hear(self, *messages: Any) -> None:
         for message in messages:
-            self.inbox.put(Received(0, cast(Channel, None), message))
+            self.inbox.put(MessageReceived(0, cast(Channel, None), message))
 
     def see(self, lost: str | None) -> None:
         device = DeviceSnapshot(id=GPU, kind="gpu", label="3", name="G", lost=lost)
-        self.inbox.put(DeviceNews(Snapshot(time=time.time(), devices=(device,))))
+        self.inbox.put(SnapshotReceived(Snapshot(time=time.time(), devices=(device,))))
 
 
 @pytest.fixture
 def attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Attempt]:
     """The run trains on GPU."""
-    monkeypatch.setattr(deadlines, "MOURNING_SECONDS", 0.0)
+    monkeypatch.setattr(deadlines, "FAILURE_GRACE_SECONDS", 0.0)
     recipe = tmp_path / "hangs.py"
     recipe.write_text(HANGS)
     made = Attempt(spec(str(recipe), "torch/single", (GPU,)))

@@ -25,7 +25,7 @@ from engine.runs.store_reader import RunReader
 from engine.spec.run_spec import RunSpec
 from engine.supervisor import buffered_store, queue_admission
 from engine.supervisor.buffered_store import BufferedStore
-from engine.supervisor.inbox import Inbox, Interrupted
+from engine.supervisor.inbox import Inbox, SignalReceived
 from engine.supervisor.queue_admission import QueueAdmission
 from engine.system import paths, process
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
@@ -67,8 +67,8 @@ def places() -> list[tuple[str, str]]:
 
 def test_a_free_device_lets_a_run_through_without_a_word(folder: Path, store: RunStore) -> None:
     admission = QueueAdmission(folder, SPEC)
-    admission.draw()
-    assert admission.wait(BufferedStore(folder, store), Inbox()) is None
+    admission.enter_queue()
+    assert admission.wait_for_turn(BufferedStore(folder, store), Inbox()) is None
     assert queued_events(folder) == []
     assert places() == [("1", "inside")]
     admission.leave()
@@ -79,7 +79,7 @@ def test_it_answers_while_it_waits_and_a_stop_ends_it(folder: Path, store: RunSt
     device_queue.enter(OTHER)
     inbox = Inbox()
     admission = QueueAdmission(folder, SPEC)
-    admission.draw()
+    admission.enter_queue()
     answers: list[object] = []
 
     def ask() -> None:
@@ -92,7 +92,7 @@ def test_it_answers_while_it_waits_and_a_stop_ends_it(folder: Path, store: RunSt
     with closing(Server(folder, inbox.connected)):
         asker = threading.Thread(target=ask)
         asker.start()
-        ended = admission.wait(BufferedStore(folder, store), inbox)
+        ended = admission.wait_for_turn(BufferedStore(folder, store), inbox)
         asker.join()
     assert ended is not None
     assert (ended.state, ended.failure) == ("stopped", None)
@@ -107,10 +107,10 @@ def test_it_answers_while_it_waits_and_a_stop_ends_it(folder: Path, store: RunSt
 def test_the_end_of_the_session_ends_it(folder: Path, store: RunStore) -> None:
     device_queue.enter(OTHER)
     inbox = Inbox()
-    inbox.put(Interrupted("SIGTERM"))
+    inbox.put(SignalReceived("SIGTERM"))
     admission = QueueAdmission(folder, SPEC)
-    admission.draw()
-    ended = admission.wait(BufferedStore(folder, store), inbox)
+    admission.enter_queue()
+    ended = admission.wait_for_turn(BufferedStore(folder, store), inbox)
     assert ended is not None
     assert ended.state == "stopped"
 
@@ -123,11 +123,11 @@ def test_a_disk_that_takes_nothing_while_it_waits_loses_no_word(
     device_queue.enter(OTHER)
     buffer = BufferedStore(folder, store)
     admission = QueueAdmission(folder, SPEC)
-    admission.draw()
+    admission.enter_queue()
     store._connection.execute("PRAGMA query_only = 1")
     device_queue.leave(OTHER)
-    assert admission.wait(buffer, Inbox()) is None
-    assert buffer.why_short == "it is read-only", "whoever is next is told by the same ledger"
+    assert admission.wait_for_turn(buffer, Inbox()) is None
+    assert buffer.write_problem == "it is read-only", "whoever is next is told by the same ledger"
     assert queued_events(folder) == []
     store._connection.execute("PRAGMA query_only = 0")
     buffer.commit()
@@ -138,10 +138,10 @@ def test_a_pause_without_the_devices_lets_others_in_and_the_way_back_is_said(
     folder: Path, store: RunStore
 ) -> None:
     admission = QueueAdmission(folder, SPEC)
-    admission.draw()
-    admission.follow(RunStatus())
+    admission.enter_queue()
+    admission.update(RunStatus())
     assert admission.reacquire() == ""
-    admission.follow(FREED)
+    admission.update(FREED)
     assert places() == [("1", "aside")]
     assert device_queue.enter(OTHER) == []
     assert admission.reacquire() == (
@@ -150,10 +150,10 @@ def test_a_pause_without_the_devices_lets_others_in_and_the_way_back_is_said(
     )
     device_queue.leave(OTHER)
     assert admission.reacquire() == ""
-    admission.follow(FREED)  # the workers have not said yet that they go on
+    admission.update(FREED)  # the workers have not said yet that they go on
     assert places() == [("1", "inside")]
-    admission.follow(RunStatus())
-    admission.follow(FREED)
+    admission.update(RunStatus())
+    admission.update(FREED)
     assert places() == [("1", "aside")]
 
 
@@ -162,6 +162,6 @@ def test_a_ticket_of_a_run_that_never_queues_is_in_the_way_of_others(
 ) -> None:
     device_queue.enter(OTHER)
     admission = QueueAdmission(folder, msgspec.structs.replace(SPEC, queue="never"))
-    admission.draw()
-    assert admission.wait(BufferedStore(folder, store), Inbox()) is None
+    admission.enter_queue()
+    assert admission.wait_for_turn(BufferedStore(folder, store), Inbox()) is None
     assert places() == [("99", "inside"), ("1", "inside")]
