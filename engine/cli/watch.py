@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -13,6 +14,7 @@ from engine.cli.output import NoAnswer
 from engine.messages.events import AttemptStarted, CommandRefused, Event
 from engine.runs import run_info
 from engine.runs.run_state import RunState, RunStatus
+from engine.runs.store_follower import StoreFollower
 from engine.runs.store_reader import RunReader, StoredEvent
 from engine.system import paths
 
@@ -44,12 +46,10 @@ def updates(run_id: str, *, after: int, attempt: int) -> Iterator[Update]:
     Begins with the events after number `after`, and waits for attempt number `attempt` to begin.
     Raises NoAnswer if it does not.
     """
-    with _open(run_id) as reader:
+    with closing(_open(run_id, after)) as follower:
         deadline = time.monotonic() + LONGEST_BEGINNING
         while True:
-            update = _look(reader, after)
-            if update.events:
-                after = update.events[-1].seq
+            update = _look(follower)
             if update.status.attempt >= attempt:
                 yield update
                 if update.state.is_over:
@@ -106,24 +106,24 @@ def newest_attempt(folder: Path) -> tuple[int, int]:
     return begun[-1]
 
 
-def _open(run_id: str) -> RunReader:
+def _open(run_id: str, after: int) -> StoreFollower:
     """Open the store, which the supervisor may be about to create."""
+    follower = StoreFollower(paths.run_folder(run_id), after=after)
     deadline = time.monotonic() + LONGEST_BEGINNING
     while True:
-        try:
-            return RunReader(paths.run_folder(run_id))
-        except sqlite3.OperationalError:
-            if time.monotonic() > deadline:
-                raise NoAnswer(f"Run {run_id} has no store: its supervisor wrote none.") from None
-            time.sleep(PERIOD)
+        with suppress(sqlite3.OperationalError):  # it has no tables yet
+            if follower.open():
+                return follower
+        if time.monotonic() > deadline:
+            raise NoAnswer(f"Run {run_id} has no store: its supervisor wrote none.")
+        time.sleep(PERIOD)
 
 
-def _look(reader: RunReader, after: int) -> Update:
-    status = reader.status()
+def _look(follower: StoreFollower) -> Update:
+    status = follower.status()
     state = run_info.state_of(status)
     if state is RunState.INTERRUPTED:
-        # The supervisor may have written its last word between the two lines above.
-        status = reader.status()
+        # The supervisor may have written its last event between the two lines above.
+        status = follower.status()
         state = run_info.state_of(status)
-    # Read after the status: an end that the status tells of is among them.
-    return Update(status, state, reader.events_after(after))
+    return Update(status, state, follower.new_events())

@@ -15,10 +15,9 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine import client
 from engine.client import NoSuchRun, RunInfo
-from engine.runs.downsampling import FACTOR
 from engine.runs.run_state import RunStatus
-from engine.runs.store import FILE_NAME
-from engine.runs.store_reader import RunReader, StoredEvent
+from engine.runs.store_follower import StoreFollower
+from engine.runs.store_reader import StoredEvent
 from engine.system import paths
 from gui.bridge.log_tail import LogTail
 
@@ -27,22 +26,6 @@ _log = logging.getLogger(__name__)
 LIVE_MS = 100
 OVER_MS = 1000
 """A run that is over may be resumed from elsewhere, so it is still looked at, seldom."""
-
-MOST_AT_ONCE = 2000
-"""New points of all series together that are read one by one; more are read as blocks, so that a
-frame of the window does not wait for them."""
-
-SERIES_AT_ONCE = 4
-"""Series that are read at a look while so many points come in: each has its turn. The first look at
-a run reads all of them: half a run is no picture of it."""
-
-LONGEST_ADDITION = 50_000
-"""With more new points than this, the whole curve is read anew as one of coarser blocks."""
-
-MOST_SHOWN = 50_000
-"""Points of a series that were added one by one; then it is read as a curve of blocks once more, so
-that a window that watches for days holds no more than that of each: some 2 to 4 MiB. One series at
-a look, because reading takes milliseconds."""
 
 ALIVE_EVERY = 1.0
 """Seconds between two questions to the operating system whether the supervisor lives."""
@@ -88,7 +71,7 @@ class StoreReader(QObject):
         super().__init__(parent)
         self._timer = QTimer(self)
         self._timer.timeout.connect(self.poll)
-        self._reader: RunReader | None = None
+        self._follower: StoreFollower | None = None
         self.watch(None)
 
     def watch(self, run_id: str | None) -> None:
@@ -99,15 +82,13 @@ class StoreReader(QObject):
         self._info: RunInfo | None = None
         self._status: RunStatus | None = None
         self._looked = 0.0
-        self._seq = 0
-        self._generation = -1
-        self._counts: dict[str, int] = {}
-        self._shown: dict[str, int] = {}
         self._tails: dict[int, LogTail] = {}
         self._said = ""
         if run_id is None:
+            self._follower = None
             self._timer.stop()
         else:
+            self._follower = StoreFollower(paths.run_folder(run_id))
             self._timer.start(LIVE_MS)
             self.poll()
 
@@ -117,14 +98,15 @@ class StoreReader(QObject):
 
     def poll(self) -> None:
         """Read what is new now; the timer calls this."""
-        if self._run_id is None:
+        follower = self._follower
+        if self._run_id is None or follower is None:
             return
         folder, changed = paths.run_folder(self._run_id), False
         events: list[StoredEvent] = []
         try:
-            # The state is read first and said last: who hears that a run is over has heard all.
-            changed = self._poll_store(self._run_id, folder)
-            events = self._new_events()
+            # The state is read first and emitted last: then all that led to it has been emitted.
+            changed = self._poll_store(self._run_id, follower)
+            events = follower.new_events()
         except (sqlite3.Error, msgspec.DecodeError, msgspec.ValidationError) as error:
             self._close()
             _log.info("run %s: its store cannot be read: %s", self._run_id, error)
@@ -142,19 +124,15 @@ class StoreReader(QObject):
         if self._run_id is not None and self._timer.interval() != interval:
             self._timer.start(interval)
 
-    def _poll_store(self, run_id: str, folder: Path) -> bool:
-        """Read the curves; whether something changed about the run."""
-        if self._reader is None and (folder / FILE_NAME).exists():
-            self._reader = RunReader(folder)
-        changed = self._look(run_id, self._reader.status() if self._reader else None)
-        if self._reader is not None:
-            self._read_curves(self._reader)
+    def _poll_store(self, run_id: str, follower: StoreFollower) -> bool:
+        """Read status and curves; return whether something changed about the run."""
+        follower.open()
+        changed = self._look(run_id, follower.status())
+        # The state `finished` is emitted only after every point of the run.
+        is_over = self._info is not None and self._info.state.is_over
+        for series, points, replaces in follower.new_curves(to_the_end=is_over):
+            (self.curve if replaces else self.points).emit(series, points)
         return changed
-
-    def _new_events(self) -> list[StoredEvent]:
-        events = self._reader.events_after(self._seq) if self._reader else []
-        self._seq = events[-1].seq if events else self._seq
-        return events
 
     def _tell(self, events: list[StoredEvent], output: list[_Output]) -> None:
         """Tell both in their order, as far as it is known: lines have no times, but none of a file
@@ -172,46 +150,13 @@ class StoreReader(QObject):
         if events[told:]:
             self.events.emit(events[told:])
 
-    def _read_curves(self, reader: RunReader) -> None:
-        generation = reader.generation()
-        if generation != self._generation:
-            self._counts.clear()
-        self._generation = generation
-        counts = reader.counts()
-        unread = sum(counts.values()) - sum(self._counts.values())
-        # Who hears that a run is over has seen every point of it.
-        over = self._info is not None and self._info.state.is_over
-        floods, shortened = unread > MOST_AT_ONCE and not over, False
-        turns = SERIES_AT_ONCE if floods and self._counts else len(counts)
-        for series in [*(name for name in counts if name not in self._counts), *self._counts]:
-            if not turns:
-                break
-            known = self._counts.get(series, 0)
-            new, shown = counts.get(series, 0) - known, self._shown.get(series, 0)
-            is_new = series not in self._counts or new > LONGEST_ADDITION
-            if is_new or (new and shown + new > MOST_SHOWN and not shortened):
-                shortened = shortened or not is_new
-                curve, shown = reader.history(series), 0
-                self.curve.emit(series, curve)
-            elif new:
-                hurries = floods and new > FACTOR
-                read = reader.overview_after if hurries else reader.points_after
-                curve = read(series, known)
-                self.points.emit(series, curve)
-            else:
-                continue
-            turns -= 1
-            self._counts.pop(series, None)
-            self._counts[series] = curve.count
-            self._shown[series] = shown + len(curve.step)
-
-    def _look(self, run_id: str, status: RunStatus | None) -> bool:
+    def _look(self, run_id: str, status: RunStatus) -> bool:
         """Look at the run again if its status changed or it may have died; whether it changed."""
         now, before = time.monotonic(), self._info
         if before is not None and now - self._looked < ALIVE_EVERY:
             if status == self._status:
                 return False
-            if status is not None and _goes_on(before, status):
+            if _goes_on(before, status):
                 # Its spec is the same and need not be read ten times a second.
                 self._status = status
                 self._info = before._replace(status=status)
@@ -246,9 +191,8 @@ class StoreReader(QObject):
             self.trouble.emit(sentence)
 
     def _close(self) -> None:
-        if self._reader is not None:
-            self._reader.close()
-            self._reader = None
+        if self._follower is not None:
+            self._follower.close()
 
 
 def _goes_on(info: RunInfo, status: RunStatus) -> bool:

@@ -87,8 +87,8 @@ class Comparison(QWidget):
     def poll(self) -> None:
         """Read what is new now; the timer calls this."""
         for run_id, tail in self._tails.items():
-            for news in tail.poll():
-                self.plots.take(run_id, news)
+            for update in tail.poll():
+                self.plots.take(run_id, update, tail.metric_directions)
             if tail.trouble:
                 self._say(run_id, tail.trouble)
         self._place_curves()

@@ -9,9 +9,10 @@ from PySide6.QtCore import QSettings, Signal
 from PySide6.QtWidgets import QWidget
 
 from engine.client import RunInfo
+from engine.runs.store_follower import CurveUpdate
 from engine.runs.store_reader import StoredPoints
+from engine.spec.metric_direction import NO_OVERRIDES
 from gui.compare.comparison_kinds import place
-from gui.compare.curve_reader import News
 from gui.plots.data.series_style import PlotKind
 from gui.plots.data.x_axis import XScale
 from gui.plots.panel.panel_settings import Kept
@@ -54,19 +55,24 @@ class ComparisonPlots(PlotPanel):
             for run_id in plot.curve_names():
                 self._dress(plot, run_id)
 
-    def take(self, run_id: str, news: News) -> None:
-        """Take new points of a run."""
-        where = place(news.series, news.metric_directions)
+    def take(
+        self,
+        run_id: str,
+        update: CurveUpdate,
+        metric_directions: Mapping[str, str] = NO_OVERRIDES,
+    ) -> None:
+        """Take new points of a run, whose stars go by its `metric_directions`."""
+        where = place(update.series, metric_directions)
         if where is None or run_id not in self._colours:
             return
-        self._series[where.plot] = news.series
+        self._series[where.plot] = update.series
         plot = self.plot_of(where.plot)
         if run_id not in plot.curve_names():
             plot.set_curve(run_id, smooth=where.smooth, best_sign=where.best_sign)
             self._dress(plot, run_id)
             self._set_scales(plot)
-        take = plot.set_points if news.replaces else plot.add_points
-        take(run_id, news.points.scaled(where.factor))
+        take = plot.set_points if update.replaces else plot.add_points
+        take(run_id, update.points.scaled(where.factor))
         plot.set_headline(" ")
 
     def set_finer(self, run_id: str, series: str, points: StoredPoints) -> None:

@@ -4,29 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from engine.runs.best_metrics import BestFigure, best_figures
-from engine.runs.store import FILE_NAME
-from engine.runs.store_reader import RunReader, StoredPoints
+from engine.runs.store_follower import CurveUpdate, StoreFollower
+from engine.spec.metric_direction import NO_OVERRIDES
 from engine.system import paths
 from gui.plots.data.run_timeline import RunTimeline
 from gui.style.translation import translate
-
-LONGEST_ADDITION = 8000
-"""More new points than this are read as a curve of blocks instead, point by point no more."""
-
-
-class News(NamedTuple):
-    """New points of a curve."""
-
-    series: str
-    points: StoredPoints
-    replaces: bool
-    """Whether they stand for all that there was."""
-
-    metric_directions: Mapping[str, str]
-    """`min` or `max` by metric, where the run overrides the rule."""
 
 
 class CurveTail:
@@ -36,6 +20,9 @@ class CurveTail:
         self.best: dict[str, BestFigure] = {}
         """By validation metric."""
 
+        self.metric_directions: Mapping[str, str] = NO_OVERRIDES
+        """`min` or `max` by metric, where the run overrides the rule."""
+
         self.timeline = RunTimeline()
         """When the run trained: what its horizontal axis needs."""
 
@@ -43,54 +30,30 @@ class CurveTail:
         """A sentence: why the run cannot be read any more."""
 
         self._run_id = run_id
-        self._reader: RunReader | None = None
-        self._generation = -1
-        self._counts: dict[str, int] = {}
-        self._seq = 0
+        self._follower = StoreFollower(paths.run_folder(run_id))
 
-    def poll(self) -> list[News]:
+    def poll(self) -> list[CurveUpdate]:
         """What came since the last time."""
-        folder = paths.run_folder(self._run_id)
-        if self.trouble or (self._reader is None and not (folder / FILE_NAME).exists()):
-            return []
         try:
-            if self._reader is None:
-                self._reader = RunReader(folder)
-            return self._read(self._reader)
+            return [] if self.trouble or not self._follower.open() else self._read()
         except sqlite3.Error as error:
-            self._give_up(error)
+            self.close()
+            text = translate("CurveTail", "The curves of run {run} cannot be read: {error}.")
+            self.trouble = text.format(run=self._run_id, error=error)
             return []
 
     def close(self) -> None:
         """Let go of the file."""
-        if self._reader is not None:
-            self._reader.close()
-            self._reader = None
+        self._follower.close()
 
-    def _give_up(self, error: sqlite3.Error) -> None:
-        self.close()
-        text = translate("CurveTail", "The curves of run {run} cannot be read: {error}.")
-        self.trouble = text.format(run=self._run_id, error=error)
-
-    def _read(self, reader: RunReader) -> list[News]:
-        generation = reader.generation()
-        rewound = generation != self._generation
-        self._generation = generation
-        events = reader.events_after(self._seq)
-        if events:
-            self._seq = events[-1].seq
+    def _read(self) -> list[CurveUpdate]:
+        if events := self._follower.new_events():
             self.timeline.take(events)
-        found = []
-        for series, count in reader.counts().items():
-            known = self._counts.get(series, 0)
-            if not is_compared(series) or (count == known and not rewound):
-                continue
-            whole = rewound or not known or count - known > LONGEST_ADDITION
-            points = reader.history(series) if whole else reader.points_after(series, known)
-            self._counts[series] = points.count
-            found.append(News(series, points, whole, reader.status().metric_directions))
-        if any(news.series.startswith("validation/") for news in found):
-            self.best = best_figures(reader)
+        found = list(self._follower.new_curves(is_compared, to_the_end=True))
+        if any(update.series.startswith("validation/") for update in found):
+            assert self._follower.reader is not None
+            self.metric_directions = self._follower.reader.status().metric_directions
+            self.best = best_figures(self._follower.reader)
         return found
 
 

@@ -27,6 +27,7 @@ from engine.messages.events import (
     TrainingStarted,
 )
 from engine.runs.store import RunStore
+from engine.runs.store_follower import MOST_SHOWN
 from engine.runs.store_reader import RunReader, StoredEvent
 from engine.spec import catalog
 from engine.spec.spec_file import write_spec
@@ -36,7 +37,7 @@ from engine.system.process import created
 from engine.worker import outbox as outbox_module
 from engine.worker.outbox import Outbox
 from gui.bridge.log_tail import LONGEST_LINE, MOST_BYTES, LogTail
-from gui.bridge.store_reader import MOST_SHOWN, StoreReader
+from gui.bridge.store_reader import StoreReader
 from gui.log.event_model import MOST_ROWS, EventModel
 from gui.log.log_view import MOST_LINES, LogView
 from gui.run_view.run_figures import MOST_LOSSES, RunFigures

@@ -71,7 +71,7 @@ def test_two_windows_and_a_command_line_on_one_run(
     qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The command line holds up both windows for seconds: they would show blocks of what came.
-    monkeypatch.setattr("gui.bridge.store_reader.MOST_AT_ONCE", 10_000_000)
+    monkeypatch.setattr("engine.runs.store_follower.MOST_AT_ONCE", 10_000_000)
     run_id = client.start(spec("probe_torch", "torch/single", epochs=100_000))
     windows = [Window(run_id), Window(run_id)]
     one, other = windows

@@ -10,9 +10,9 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from engine.messages.events import EpochEnded, RunEnded
+from engine.runs import store_follower
 from engine.runs.run_state import RunState
 from engine.runs.store_reader import RunReader
-from gui.bridge import store_reader
 from gui.bridge.store_reader import LIVE_MS, OVER_MS, StoreReader
 
 
@@ -117,7 +117,7 @@ def test_who_hears_that_a_run_is_over_has_heard_everything_else(
 def test_a_flood_of_points_is_read_as_one_curve_of_blocks(
     reader: StoreReader, record: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gui.bridge.store_reader.LONGEST_ADDITION", 3)
+    monkeypatch.setattr("engine.runs.store_follower.LONGEST_ADDITION", 3)
     screen = Screen(reader)
     run = record()
     run.begin()
@@ -134,8 +134,8 @@ def test_a_flood_of_points_is_read_as_one_curve_of_blocks(
 def test_in_a_flood_every_series_has_its_turn_and_the_end_brings_all(
     reader: StoreReader, record: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gui.bridge.store_reader.MOST_AT_ONCE", 10)
-    monkeypatch.setattr("gui.bridge.store_reader.SERIES_AT_ONCE", 2)
+    monkeypatch.setattr("engine.runs.store_follower.MOST_AT_ONCE", 10)
+    monkeypatch.setattr("engine.runs.store_follower.SERIES_AT_ONCE", 2)
     screen = Screen(reader)
     run = record()
     run.begin()
@@ -231,7 +231,7 @@ def test_output_stands_before_what_happened_after_it_was_printed(
 def test_long_curves_are_shortened_one_at_a_look(
     reader: StoreReader, record: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_reader, "MOST_SHOWN", 5)
+    monkeypatch.setattr(store_follower, "MOST_SHOWN", 5)
     run = record()
     run.begin()
     for series in ("train/loss", "train/other"):

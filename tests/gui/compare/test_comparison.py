@@ -133,7 +133,7 @@ def test_hidden_it_holds_no_file_open(view: View) -> None:
     view.compare("1", "2")
     tails = list(view.comparison._tails.values())
     view.comparison.hide()
-    assert all(tail._reader is None for tail in tails)
+    assert all(tail._follower.reader is None for tail in tails)
     view.comparison.show()
     assert set(curves(view, "Validation loss")) == {"1", "2"}
 

@@ -13,11 +13,11 @@ from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
+from engine.runs.store_follower import CurveUpdate
 from engine.runs.store_reader import StoredPoints
 from gui.bridge.background import Background
 from gui.bridge.store_reader import StoreReader
 from gui.compare.comparison_plots import ComparisonPlots
-from gui.compare.curve_reader import News
 from gui.plots.export.exporter import PlotExport
 from gui.plots.panel.run_plots import PlotGrid
 from gui.plots.plot.curve_plot import CurvePlot
@@ -161,7 +161,7 @@ def test_every_entry_of_a_menu_in_the_comparison_exports_all_its_runs(qtbot: QtB
     compared.show_runs([], {"7": 0, "8": 1}, None)
     points = StoredPoints(np.arange(3.0), np.arange(3.0), np.arange(3.0), 3)
     for run_id in ("7", "8"):
-        compared.take(run_id, News("validation/loss", points, True))
+        compared.take(run_id, CurveUpdate("validation/loss", points, True))
     plot = compared.plot("Validation loss")
     for action in (action for action in PlotAction if action.is_export):
         with qtbot.waitSignal(compared.export_wanted) as asked:
