@@ -1,4 +1,4 @@
-"""What the processes of a run say to each other: commands, events, and the channel between them.
+"""The messages between the processes of a run: commands, events, and the channel for them.
 
 Imports `system` only.
 """

@@ -1,4 +1,4 @@
-"""Authenticated connections on this machine that carry typed messages; nothing is pickled."""
+"""Authenticated connections on this machine that carry typed messages, without pickle."""
 
 from __future__ import annotations
 
@@ -31,46 +31,46 @@ _log = logging.getLogger(__name__)
 
 CONTROL_FILE = "control.json"
 LONGEST_HANDSHAKE = 10.0
-"""Seconds that a new connection has to say who it is."""
+"""Seconds within which a new caller must authenticate and send its Hello."""
 
 LONGEST_SEND = 2.0
-"""Seconds for which whoever is called waits for a caller that reads nothing."""
+"""Seconds after which a server hangs up on a caller that does not read."""
 
 LARGEST_FRAME = 64 * 2**20
-"""Bytes of a message; the largest ones of ours, with a thousand points of some series, have few."""
+"""Bytes of a message; our largest, with a thousand points of some series, are far smaller."""
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello"):
-    """The first message on a connection: who is calling."""
+    """The first message on a connection: it identifies the caller."""
 
     rank: int
     """The worker's rank; -1: a window or a command line."""
 
 
 class CommandAccepted(msgspec.Struct, frozen=True, tag="command_accepted"):
-    """The supervisor has taken the command; its answer is an event after number `seq`."""
+    """The supervisor accepted the command; its answer will be an event after number `seq`."""
 
     seq: int
 
 
 class Alive(msgspec.Struct, frozen=True, tag="alive"):
-    """A worker that has nothing else to say still answers."""
+    """A sign of life, which a worker sends when it has no other message."""
 
     doing: str = ""
-    """`training`, `validation` or `checkpoint`; empty: it has yet to begin."""
+    """`training`, `validation` or `checkpoint`; empty before the training begins."""
 
     place: int = 0
-    """How far that is. As long as this and `doing` change, the worker gets on."""
+    """A position in that work. While this or `doing` changes, the worker makes progress."""
 
 
 class Flush(msgspec.Struct, frozen=True, tag="settle"):
-    """A worker wants all that it has said before to be on disk; answered by `Flushed`."""
+    """A worker asks for all its earlier messages to be written to disk; answered by `Flushed`."""
 
     number: int
 
 
 class Flushed(msgspec.Struct, frozen=True, tag="settled"):
-    """It is. A supervisor whose disk is full does not answer."""
+    """The messages before `Flush` with this number are on disk. Not sent while the disk is full."""
 
     number: int
 
@@ -85,15 +85,17 @@ CLOSED = (EOFError, OSError)
 
 
 class Channel:
-    """One connection. `send` may be called from any thread, `receive` from one."""
+    """One connection. `send` may be called from any thread, `receive` from one thread only."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._sending = threading.Lock()
 
     def send(self, message: Message) -> None:
-        """Send; blocks while the other side does not read: a caller does so for ever, others hang
-        up on it after LONGEST_SEND. Raises one of CLOSED."""
+        """Send `message`; blocks while the other side does not read.
+
+        On a server, it hangs up after LONGEST_SEND; a caller waits for ever. Raises one of CLOSED.
+        """
         with self._sending:
             try:
                 self._connection.send_bytes(_encode(message))
@@ -102,39 +104,45 @@ class Channel:
                 raise
 
     def receive(self, timeout: float | None = None) -> Message:
-        """The next message. Raises one of CLOSED (also for one that is too large to be one),
-        TimeoutError, or msgspec.DecodeError."""
+        """Wait for the next message.
+
+        Raises one of CLOSED (also after a frame that is too large), TimeoutError, or
+        msgspec.DecodeError.
+        """
         if timeout is not None and not self._connection.poll(timeout):
             raise TimeoutError
         frame = self._connection.recv_bytes(LARGEST_FRAME)
         try:
             return _decoder.decode(frame)
         except (RecursionError, UnicodeDecodeError) as error:
-            raise msgspec.DecodeError("nested too deeply, or a text that is none") from error
+            raise msgspec.DecodeError("nested too deeply, or not valid UTF-8") from error
 
     def finish(self) -> None:
-        """Tell the other side that nothing more comes. The end of a process does not, as long as
-        one that it forked, such as a data loader's, still holds the connection too."""
+        """Tell the other side that no more messages will come.
+
+        The end of the process is not enough: its forked children, such as those of a data loader,
+        may still hold the connection open.
+        """
         if os.name == "posix":
             with _as_socket(self._connection) as end, contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
-        """Close this side."""
+        """Close this end."""
         self._connection.close()
 
 
 class Server:
-    """Accepts connections for one run and hands each to `on_connection` once it said Hello.
+    """Accepts connections for one run, and passes each to `on_connection` after its Hello.
 
-    Every handshake has a thread of its own: one wedged caller holds nobody up.
+    Each handshake has its own thread, so that a caller that hangs does not delay the others.
     """
 
     def __init__(self, folder: Path, on_connection: Callable[[Hello, Channel], None]) -> None:
-        """Listen, and write address and key to the run folder (0600). Raises OSError."""
+        """Listen, and write address and key to the run folder (mode 0600). Raises OSError."""
         self._key = secrets.token_bytes(32)
-        # The default address is a socket in a fresh 0700 folder (a named pipe on Windows): paths of
-        # run folders can be longer than a socket's name may be.
+        # The default address is a socket in a new folder with mode 0700 (a named pipe on Windows).
+        # The path of a run folder may be too long for a socket.
         self._listener = Listener(backlog=64)
         self._on_connection = on_connection
         self._control_file = folder / CONTROL_FILE
@@ -145,12 +153,12 @@ class Server:
         self._acceptor.start()
 
     def close(self) -> None:
-        """Stop listening; connections that exist stay."""
+        """Stop listening; existing connections stay open."""
         self._closing.set()
-        with contextlib.suppress(OSError):  # a folder that became read-only keeps it
+        with contextlib.suppress(OSError):  # the folder may be read-only by now
             self._control_file.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
-            Client(self._listener.address).close()  # wakes the thread that waits for a caller
+            Client(self._listener.address).close()  # wakes the thread that waits in `accept`
         self._listener.close()
         self._acceptor.join(LONGEST_HANDSHAKE)
 
@@ -162,7 +170,7 @@ class Server:
         while not self._closing.is_set():
             try:
                 connection = self._listener.accept()
-            except OSError:  # a caller that was gone at once, or too many open files
+            except OSError:  # the caller has gone already, or too many files are open
                 self._closing.wait(0.1)
                 continue
             threading.Thread(target=self._greet, args=(connection,), daemon=True).start()
@@ -175,7 +183,7 @@ class Server:
             channel = Channel(connection)
             hello = channel.receive(LONGEST_HANDSHAKE)
         except (*CLOSED, AuthenticationError, TimeoutError, msgspec.DecodeError) as error:
-            _log.debug("a caller did not say who it is: %r", error)
+            _log.debug("a handshake failed: %r", error)
             connection.close()
             return
         _log.debug("connected: %s", hello)
@@ -186,7 +194,7 @@ class Server:
 
 
 def _limit_sends(connection: Connection) -> None:
-    """Let no `send` block for longer than LONGEST_SEND, where the system can."""
+    """Let no `send` block for longer than LONGEST_SEND, where the system supports it."""
     if os.name == "posix":
         with _as_socket(connection) as end:
             whole, part = divmod(LONGEST_SEND, 1)
@@ -195,7 +203,7 @@ def _limit_sends(connection: Connection) -> None:
 
 
 def _hang_up(connection: Connection) -> None:
-    """End it for both sides; it must not be closed while a thread reads from it."""
+    """Shut both directions down, without `close`: another thread may be reading."""
     with _as_socket(connection) as end, contextlib.suppress(OSError):
         end.shutdown(socket.SHUT_RDWR)
 
@@ -205,7 +213,7 @@ def _as_socket(connection: Connection) -> socket.socket:
 
 
 def connect(folder: Path, hello: Hello) -> Channel:
-    """Call the supervisor of the run in `folder`. Raises OSError when none listens."""
+    """Connect to the supervisor of the run in `folder`. Raises OSError if none listens."""
     try:
         control = json.loads((folder / CONTROL_FILE).read_text())
         connection = Client(control["address"], authkey=bytes.fromhex(control["key"]))
@@ -217,7 +225,7 @@ def connect(folder: Path, hello: Hello) -> Channel:
 
 
 def supervisor_pid(folder: Path) -> int:
-    """The process that listens for the run in `folder`; 0 where none does."""
+    """The pid of the supervisor that listens for the run in `folder`; 0 if there is none."""
     try:
         return int(json.loads((folder / CONTROL_FILE).read_text())["pid"])
     except (OSError, ValueError, KeyError, TypeError):

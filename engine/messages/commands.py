@@ -1,4 +1,4 @@
-"""What a person can ask of a run: one closed union of commands, sent over the control channel."""
+"""What a user can ask of a run: one closed union of commands, sent over the control channel."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import msgspec
 
 class _Numbered(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     number: int = 0
-    """Number of the `CommandReceived` event that a person's command has in the store, for the logs;
-    set by the supervisor."""
+    """Sequence number of the command's `CommandReceived` event, for the logs; the supervisor sets
+    it."""
 
 
 class SaveCheckpoint(_Numbered, frozen=True, tag="save_checkpoint"):
@@ -16,22 +16,22 @@ class SaveCheckpoint(_Numbered, frozen=True, tag="save_checkpoint"):
 
 
 class EmptyCache(_Numbered, frozen=True, tag="empty_cache"):
-    """Give unused memory back, in every worker. Answered by one `CacheEmptied` per device."""
+    """Release unused memory in every worker. Answered by one `CacheEmptied` per device."""
 
 
 class Pause(_Numbered, frozen=True, tag="pause"):
-    """Hold at the next step boundary; the processes stay. Answered by `Paused`."""
+    """Pause at the next step boundary; the processes stay. Answered by `Paused`."""
 
     free_devices: bool = False
-    """Move model and optimizer to the host's memory meanwhile, so that the GPUs are free."""
+    """Move model and optimizer to the host's memory until the run resumes, to free the GPUs."""
 
 
 class Resume(_Numbered, frozen=True, tag="resume"):
-    """Go on after a pause. Answered by `Resumed`."""
+    """Continue after a pause. Answered by `Resumed`."""
 
 
 class Stop(_Numbered, frozen=True, tag="stop"):
-    """End the run: save at the next step boundary and leave; `now` ends the workers at once.
+    """End the run: save at the next step boundary and exit; `now` ends the workers at once.
 
     Answered by `StopStage` events and, last, by `RunEnded`.
     """
@@ -40,4 +40,4 @@ class Stop(_Numbered, frozen=True, tag="stop"):
 
 
 Command = SaveCheckpoint | EmptyCache | Pause | Resume | Stop
-"""Every command there is; `match` on it ends in `assert_never`."""
+"""All commands; a `match` on it ends in `assert_never`."""

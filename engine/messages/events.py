@@ -6,13 +6,13 @@ import msgspec
 
 
 class Points(msgspec.Struct, frozen=True):
-    """New points of one series. `steps` ascend; NaN and infinities are values like others."""
+    """New points of one series. `steps` ascend; NaN and infinities are allowed as values."""
 
     series: str
     """Such as `train/loss`, `validation/accuracy`, `device/<id>/memory` (bytes)."""
 
     steps: list[int]
-    """Optimizer steps done when the value was taken, counted from the start of training."""
+    """Optimizer steps done when each value was taken, counted from the start of training."""
 
     values: list[float]
 
@@ -23,11 +23,11 @@ class WorkerReady(msgspec.Struct, frozen=True, tag="worker_ready"):
     rank: int
     devices: tuple[str, ...]
     versions: dict[str, str]
-    """Version of each package that decides what is computed, such as {"torch": "2.13.0"}."""
+    """Version of each package that affects the results, such as {"torch": "2.13.0"}."""
 
 
 class TrainingStarted(msgspec.Struct, frozen=True, tag="training_started"):
-    """Rank 0 begins with step `step` (0, or the step of the checkpoint it resumed from)."""
+    """Rank 0 begins after `step` steps: 0, or those of the checkpoint that it resumed from."""
 
     step: int
     steps_per_epoch: int
@@ -37,7 +37,7 @@ class TrainingStarted(msgspec.Struct, frozen=True, tag="training_started"):
     """Trainable parameters of the model."""
 
     total_steps: int = 0
-    """Steps of the whole run, those before `step` with it; 0 in an older store."""
+    """Steps of the whole run, with those before `step`; 0 in an older store."""
 
     metric_directions: dict[str, str] = {}
     """`min` or `max` by metric, where the recipe or the user overrides the rule of
@@ -53,7 +53,7 @@ class Metrics(msgspec.Struct, frozen=True, tag="metrics"):
 
 
 class Progress(msgspec.Struct, frozen=True, tag="progress"):
-    """Where rank 0 stands; only the newest one matters, so it is folded and not kept."""
+    """How far rank 0 is. Only the newest matters, so it changes the status and is not stored."""
 
     epoch: int
     """The epoch being trained, from 1."""
@@ -62,7 +62,7 @@ class Progress(msgspec.Struct, frozen=True, tag="progress"):
     samples_per_second: float
     step_seconds: float
     seconds_left: float
-    """At the speed so far, without pauses and checkpoints."""
+    """At the present speed, without pauses and checkpoints."""
 
 
 class EpochEnded(msgspec.Struct, frozen=True, tag="epoch_ended"):
@@ -85,15 +85,15 @@ class CheckpointSaved(msgspec.Struct, frozen=True, tag="checkpoint_saved"):
 
 
 class CheckpointFailed(msgspec.Struct, frozen=True, tag="checkpoint_failed"):
-    """A checkpoint could not be written, and nothing is left of it; the training need not end."""
+    """A checkpoint could not be written, and was removed; the training can go on."""
 
     step: int
     text: str
-    """A sentence: which checkpoint, why not, what to do."""
+    """A sentence: which checkpoint, why it failed, what to do."""
 
 
 class CacheEmptied(msgspec.Struct, frozen=True, tag="cache_emptied"):
-    """A worker gave unused memory of one device back."""
+    """A worker released unused memory of one device."""
 
     rank: int
     device: str
@@ -101,37 +101,37 @@ class CacheEmptied(msgspec.Struct, frozen=True, tag="cache_emptied"):
 
 
 class Paused(msgspec.Struct, frozen=True, tag="paused"):
-    """All ranks hold after step `step`."""
+    """All ranks are paused after step `step`."""
 
     step: int
     freed_devices: bool = False
-    """Model and optimizer lie in the host's memory until the run goes on."""
+    """Model and optimizer are in the host's memory until the run resumes."""
 
 
 class Resumed(msgspec.Struct, frozen=True, tag="resumed"):
-    """All ranks go on after step `step`."""
+    """All ranks continue after step `step`."""
 
     step: int
 
 
 class TrainingEnded(msgspec.Struct, frozen=True, tag="training_ended"):
-    """Rank 0 left its loop in good order; the processes are about to exit."""
+    """Rank 0 left its training loop without an error; the processes are about to exit."""
 
     step: int
     completed: bool
-    """All epochs are done (else: stopped by command)."""
+    """True: all epochs are done. False: stopped by command."""
 
 
 class Notice(msgspec.Struct, frozen=True, tag="notice"):
-    """Something a person should know, in one sentence, that changes no state."""
+    """One sentence that the user should know; it does not change the state of the run."""
 
     text: str
     rank: int = -1
-    """-1: said by the supervisor."""
+    """The rank that reports it; -1: the supervisor."""
 
 
 class Alarm(msgspec.Struct, frozen=True, tag="alarm"):
-    """Something is wrong with a device of the run, or is not any more; it changes no state."""
+    """An alarm of a device of the run begins or ends; it does not change the run's state."""
 
     device: str
     """`cpu`, or a GPU's full UUID."""
@@ -147,10 +147,10 @@ class Alarm(msgspec.Struct, frozen=True, tag="alarm"):
 
 
 class Trouble(msgspec.Struct, frozen=True, tag="trouble"):
-    """Somebody should look after the run, or need not any more; it changes no state by itself."""
+    """A trouble that needs the user begins or ends; it does not change the run's state."""
 
     kind: str
-    """`hang`: no step comes. `disk`: the run folder cannot be written."""
+    """`hang`: no steps are done. `disk`: the run folder cannot be written."""
 
     text: str
     """Sentences: what, where, what to do."""
@@ -160,7 +160,7 @@ class Trouble(msgspec.Struct, frozen=True, tag="trouble"):
 
 
 class WorkerFailed(msgspec.Struct, frozen=True, tag="worker_failed"):
-    """A worker's own account of the exception that ends it."""
+    """A worker's failure report: the exception that ends it."""
 
     rank: int
     message: str
@@ -171,30 +171,30 @@ class WorkerFailed(msgspec.Struct, frozen=True, tag="worker_failed"):
 
     traceback: str
     lost_peer: bool
-    """The exception only says that another rank went away."""
+    """The exception only says that the connection to another rank was lost."""
 
 
 class AttemptStarted(msgspec.Struct, frozen=True, tag="attempt_started"):
-    """A supervisor has taken the run: the first event of every attempt."""
+    """A supervisor begins an attempt: the first event of every attempt."""
 
     attempt: int
     supervisor_pid: int
     supervisor_created: float
-    """As `engine.system.process.created` tells it: pid and this name the process."""
+    """From `engine.system.process.created`; together with the pid it identifies the process."""
 
 
 class Queued(msgspec.Struct, frozen=True, tag="queued"):
-    """The run waits until no other run uses its devices; said again whenever its place changes."""
+    """The run waits until no other run uses its devices; sent again when its place changes."""
 
     ahead: tuple[str, ...]
-    """Ids of the runs that it waits for; none: its turn has come."""
+    """Ids of the runs that it waits for; empty: its turn has come."""
 
     reason: str
     """A sentence: behind which run, on which devices, at which place in line."""
 
 
 class WorkerStarted(msgspec.Struct, frozen=True, tag="worker_started"):
-    """The process of a rank exists; it has yet to import its framework."""
+    """The process of a rank was started; it has not imported its framework yet."""
 
     rank: int
     pid: int
@@ -202,42 +202,42 @@ class WorkerStarted(msgspec.Struct, frozen=True, tag="worker_started"):
 
 
 class CommandReceived(msgspec.Struct, frozen=True, tag="command_received"):
-    """The supervisor took a command."""
+    """The supervisor accepted a command."""
 
     command: str
 
 
 class CommandRefused(msgspec.Struct, frozen=True, tag="command_refused"):
-    """A command that could not be carried out, and why."""
+    """The supervisor refused a command, and why."""
 
     command: str
     reason: str
 
 
 class StopStage(msgspec.Struct, frozen=True, tag="stop_stage"):
-    """A rung of the ladder by which a pool is ended: `ask`, `terminate`, `kill`."""
+    """The supervisor enters a stage of the stop escalation: `ask`, `terminate` or `kill`."""
 
     stage: str
 
 
 class Rewound(msgspec.Struct, frozen=True, tag="rewound"):
-    """The run continues from a checkpoint: every point after `step` was taken out of the curves."""
+    """The run continues from a checkpoint: all points after `step` were removed from the curves."""
 
     step: int
     checkpoint: str
-    """Name of its folder; empty: there is none, and the run begins anew."""
+    """Name of its folder; empty: there is none, and the training starts at step 0."""
 
     epoch: int = 0
-    """Epochs done there. An older store knows neither these nor `metrics`."""
+    """Epochs done at the checkpoint. Missing in an older store, as are the `metrics`."""
 
     metrics: dict[str, float] = {}
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """The first thing that went wrong, for a person."""
+    """The root cause of a failure, for the user."""
 
     rank: int
-    """-1: no worker is to blame."""
+    """-1: the cause is no worker."""
 
     device: str
     exit_code: int
@@ -251,17 +251,17 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class Restarting(msgspec.Struct, frozen=True, tag="restarting"):
-    """An attempt failed, and its supervisor begins the next one by itself."""
+    """An attempt failed, and the supervisor starts the next one automatically."""
 
     failure: Failure
     number: int
-    """Which automatic restart this is, from 1, of at most `most`."""
+    """Number of this automatic restart, from 1 to at most `most`."""
 
     most: int
 
 
 class RunEnded(msgspec.Struct, frozen=True, tag="run_ended"):
-    """The terminal event, one per supervisor, after the last worker. `reason` is a sentence."""
+    """The terminal event, one per supervisor, after the workers ended. `reason` is a sentence."""
 
     state: str
     """`finished`, `stopped` or `failed`."""
@@ -285,7 +285,7 @@ WorkerEvent = (
     | Notice
     | WorkerFailed
 )
-"""What workers say; the rest is for the supervisor alone to say."""
+"""The events that workers may send; only the supervisor makes the others."""
 
 Event = (
     WorkerEvent
@@ -301,4 +301,4 @@ Event = (
     | Restarting
     | RunEnded
 )
-"""Every event there is; `match` on it ends in `assert_never`."""
+"""All events; a `match` on it ends in `assert_never`."""

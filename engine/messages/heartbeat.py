@@ -1,4 +1,4 @@
-"""The sign of life of a run's supervisor: a file whose time says when its loop last turned."""
+"""The sign of life of a run's supervisor: a file whose mtime says when its loop last ran."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from pathlib import Path
 
 FILE_NAME = "heartbeat"
 BEAT_SECONDS = 1.0
-"""Least time between two signs."""
+"""Least time between two beats."""
 
 
 class Heartbeat:
-    """Belongs to the loop that it speaks for, not to a thread: a loop that hangs falls silent."""
+    """Called from the loop itself, not from a thread, so that a loop that hangs is noticed."""
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / FILE_NAME
         self._due = 0.0
 
     def beat(self) -> None:
-        """Give a sign if one is due. On a disk that takes none, the silence shows instead."""
+        """Touch the file if that is due. Errors of the disk are ignored: the file only gets old."""
         now = time.monotonic()
         if now < self._due:
             return
@@ -28,17 +28,17 @@ class Heartbeat:
         with contextlib.suppress(OSError):
             self._file.touch(mode=0o600)
             seconds = time.time()
-            os.utime(self._file, (seconds, seconds))  # this clock, not that of a file server
+            os.utime(self._file, (seconds, seconds))  # this machine's clock, not a file server's
 
     def end(self) -> None:
-        """There will be no more."""
+        """Delete the file."""
         with contextlib.suppress(OSError):
             self._file.unlink(missing_ok=True)
 
 
 def last_beat(folder: Path) -> float:
-    """When the supervisor of the run in `folder` gave its last sign (seconds since the epoch); 0
-    when it gave none."""
+    """When the supervisor of the run in `folder` was last alive (seconds since the epoch); 0 if
+    there is no heartbeat file."""
     try:
         return (folder / FILE_NAME).stat().st_mtime
     except OSError:
