@@ -123,7 +123,7 @@ def train(folder: Path, seconds: float, first: int, *, flood: bool) -> dict[str,
     return took
 
 
-class Frames(NamedTuple):
+class RepaintTimer(NamedTuple):
     """What the window's thread did between one frame and the next, in milliseconds."""
 
     wall: list[float]
@@ -143,7 +143,7 @@ def _spread(found: list[float]) -> str:
     )
 
 
-def watch(folder: Path, start: Callable[[], subprocess.Popen[bytes]]) -> tuple[Frames, float]:
+def watch(folder: Path, start: Callable[[], subprocess.Popen[bytes]]) -> tuple[RepaintTimer, float]:
     """Show the run in a window, `start` the worker and go on until that is done; the frames from
     the first point on, and MiB more at the end."""
     from PySide6.QtWidgets import QApplication
@@ -158,7 +158,7 @@ def watch(folder: Path, start: Callable[[], subprocess.Popen[bytes]]) -> tuple[F
     app.window.resize(1600, 1000)
     app.window.show()
     app.open(folder.name)
-    frames = Frames([], [])
+    frames = RepaintTimer([], [])
     for _ in range(60):
         qt_app.processEvents()
     before = psutil.Process().memory_info().rss
@@ -167,7 +167,7 @@ def watch(folder: Path, start: Callable[[], subprocess.Popen[bytes]]) -> tuple[F
     worker = start()
     while worker.poll() is None:
         if not points:
-            frames = Frames([], [])
+            frames = RepaintTimer([], [])
         wall, cpu = time.perf_counter(), time.thread_time()
         qt_app.processEvents()
         frames.wall.append(1000 * (time.perf_counter() - wall))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QObject, QSettings, QTimer
 
-from engine.client import RunInfo
+from engine.runs.run_info import RunInfo
 from engine.system.program import call
 from engine.telemetry.snapshot import Snapshot
 from gui.bridge.background import Background
@@ -27,19 +27,20 @@ from gui.log.event_table import EventTable
 from gui.log.log_bar import LogBar
 from gui.log.log_controller import LogController
 from gui.log.log_view import LogView
-from gui.plots.panel.repaint_timer import Frames
-from gui.plots.panel.run_plots import PlotGrid
+from gui.plots.panel.repaint_timer import RepaintTimer
+from gui.plots.panel.run_plots import RunPlots
 from gui.plots_controller import PlotsController
 from gui.run_form.run_form import RunForm
+from gui.run_list.chosen_runs import ChosenRuns
 from gui.run_list.resume_controller import ResumeController
 from gui.run_list.run_list_panel import RunListPanel
 from gui.run_list.run_list_view import RunListView
-from gui.run_list.selection import ChosenRuns
 from gui.run_list_controller import RunListController
 from gui.run_view.failure_banner import FailureBanner
 from gui.run_view.run_controls import RunControls
 from gui.run_view.run_figures import RunFigures
 from gui.run_view.welcome_page import WelcomePage
+from gui.style.device_labels import device_labels
 from gui.style.state_style import state_sentence
 from gui.style.theme import Theme, ThemeController, icon
 from gui.widgets.figure_card import FigureRow
@@ -92,7 +93,7 @@ class AppController(QObject):
         self._connect_run_list()
         self._connect_telemetry()
         self._connect_window()
-        self._frames = Frames(self._draw, self)
+        self._frames = RepaintTimer(self._draw, self)
         self._frames.start()
         self._refresh = QTimer(self)
         self._refresh.timeout.connect(self.run_controller.refresh_changed_runs)
@@ -144,7 +145,7 @@ class AppController(QObject):
         self.run_list_panel = RunListPanel(self.run_list, self.chosen, theme)
         self.banner = FailureBanner()
         self.figure_row = FigureRow()
-        self.plots = PlotGrid(theme, settings)
+        self.plots = RunPlots(theme, settings)
         self.comparison = Comparison(self.chosen, self.background, theme, settings)
         self.welcome_page = WelcomePage()
         self.log = LogView(theme)
@@ -204,7 +205,7 @@ class AppController(QObject):
         reader.events.connect(self.log_controller.add_events)
         reader.events.connect(self.figures.add_events)
         reader.events.connect(self.banner.add_events)
-        reader.events.connect(self.alarms.take_events)
+        reader.events.connect(self.alarms.add_events)
         reader.points.connect(self.figures.add_points)
         reader.curve.connect(self.figures.set_points)
         reader.lines_skipped.connect(self.log.note_skipped_lines)
@@ -264,7 +265,7 @@ class AppController(QObject):
         self.devices.detail_wanted.connect(self.telemetry.set_detail)
         self.window.visibility_changed.connect(self.telemetry.set_watching)
         snapshot.connect(self.devices.show_snapshot)
-        snapshot.connect(self.alarms.take_snapshot)
+        snapshot.connect(self.alarms.show_snapshot)
         snapshot.connect(self.form.show_snapshot)
         snapshot.connect(self.first_run_controller.show_snapshot)
         snapshot.connect(self._label_devices)
@@ -308,16 +309,13 @@ class AppController(QObject):
         self.window.status.setText(text)
 
     def _label_devices(self, snapshot: Snapshot) -> None:
-        gpu = self.tr("GPU {label}")
-        labels = {
-            each.id: gpu.format(label=each.label) if each.kind == "gpu" else each.label
-            for each in snapshot.devices
-        }
+        labels = device_labels(snapshot)
+        names = {id: label.name for id, label in labels.items()}
         self.plots.set_device_labels(labels)
-        self.figures.set_device_labels(labels)
-        self.banner.set_device_labels(labels)
-        self.log_controller.set_device_labels(labels)
-        self.comparison.set_device_labels(labels)
+        self.figures.set_device_names(names)
+        self.banner.set_device_names(names)
+        self.log_controller.set_device_names(names)
+        self.comparison.set_device_names(names)
 
     def _show_message(self, sentence: str) -> None:
         self.window.statusBar().showMessage(sentence, MESSAGE_MS)

@@ -6,15 +6,14 @@ from PySide6.QtCore import QObject, Signal
 
 from engine.messages.events import AttemptStarted
 from engine.runs.store_reader import StoredEvent
-from engine.system import paths
 from gui.bridge.background import Background
-from gui.bridge.settings_history import edits
+from gui.bridge.settings_history import run_edits
 from gui.bridge.store_reader import StoreReader
 from gui.bridge.zoom_reader import ZoomReader
 from gui.compare.comparison_plots import ComparisonPlots
 from gui.plots.export.exporter import PlotExport
 from gui.plots.panel.keyboard import PlotKeys
-from gui.plots.panel.run_plots import PlotGrid
+from gui.plots.panel.run_plots import RunPlots
 
 
 class PlotsController(QObject):
@@ -25,7 +24,7 @@ class PlotsController(QObject):
 
     def __init__(
         self,
-        plots: PlotGrid,
+        plots: RunPlots,
         compared: ComparisonPlots,
         reader: StoreReader,
         background: Background,
@@ -41,10 +40,10 @@ class PlotsController(QObject):
         reader.points.connect(plots.add_points)
         reader.curve.connect(plots.set_points)
         reader.events.connect(self._show_events)
-        plots.finer_wanted.connect(self.finer.request)
+        plots.zoom_points_wanted.connect(self.finer.request)
         plots.export_wanted.connect(self.export.export)
         compared.export_wanted.connect(self.export.export_runs)
-        self.finer.finer.connect(plots.set_finer)
+        self.finer.finer.connect(plots.set_zoom_points)
         self.finer.trouble.connect(self.message)
         self.export.message.connect(self.message)
 
@@ -62,5 +61,5 @@ class PlotsController(QObject):
     def _show_events(self, events: list[StoredEvent]) -> None:
         attempts = (each.event for each in events if isinstance(each.event, AttemptStarted))
         if self._run_id is not None and any(each.attempt > 1 for each in attempts):
-            self._plots.set_edits(edits(paths.run_folder(self._run_id)))
-        self._plots.take_events(events)
+            self._plots.set_edits(run_edits(self._run_id))
+        self._plots.add_events(events)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from PySide6.QtCore import QObject, Signal
 
-from engine.client import RunInfo
+from engine.runs.run_info import RunInfo
 from engine.spec.run_spec import RunSpec
 from gui.bridge.background import Background
 from gui.bridge.run_controller import RunController
 from gui.compare.comparison import Comparison
 from gui.run_form.run_form import RunForm
-from gui.run_list.filter_sort import to_open
+from gui.run_list.chosen_runs import ChosenRuns
+from gui.run_list.filter_sort import run_to_open
 from gui.run_list.run_list_actions import RunListActions
 from gui.run_list.run_list_panel import RunListPanel
 from gui.run_list.run_list_view import RunListView
-from gui.run_list.selection import ChosenRuns
 from gui.window.main_window import MainWindow
 
 
@@ -48,8 +48,8 @@ class RunListController(QObject):
         self.actions = RunListActions(run_list, panel, chosen, background, window)
         self.actions.changed.connect(controller.refresh_runs)
         self.actions.failed.connect(self.message)
-        self.actions.leaving.connect(self._leave)
-        self.actions.again_requested.connect(self._run_again)
+        self.actions.deletion_started.connect(self._leave)
+        self.actions.rerun_requested.connect(self._run_again)
         chosen.refused.connect(self.message)
         comparison.trouble.connect(self.message)
         comparison.closed.connect(self.close_comparison)
@@ -71,7 +71,7 @@ class RunListController(QObject):
         if watched is None and not infos:
             return
         if watched is None or not self._controller.exists(watched):
-            self.open_requested.emit(to_open(infos))
+            self.open_requested.emit(run_to_open(infos))
 
     def _leave(self, run_ids: list[str]) -> None:
         self._chosen.keep([each for each in self._chosen.ids() if each not in run_ids])

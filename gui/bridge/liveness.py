@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from engine.client import RunInfo
 from engine.messages.heartbeat import last_beat
+from engine.runs.run_info import RunInfo
 from engine.runs.run_state import RunState, RunStatus
 
 STALE_SECONDS = 3.0

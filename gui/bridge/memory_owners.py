@@ -6,7 +6,7 @@ from functools import partial
 
 from PySide6.QtCore import QObject, Signal
 
-from engine.client import RunInfo
+from engine.runs.run_info import RunInfo
 from engine.runs.run_workers import RunWorkers
 from engine.telemetry.memory_attribution import Worker, memory_uses
 from engine.telemetry.snapshot import Snapshot

@@ -1,4 +1,4 @@
-"""What was changed in the settings of a run before it went on."""
+"""How the settings of a run differ between its attempts."""
 
 from __future__ import annotations
 
@@ -10,12 +10,18 @@ import msgspec
 from engine.spec import presets, spec_file
 from engine.spec.presets import UnreadablePreset
 from engine.spec.run_spec import FIELDS, RunSpec
+from engine.system import paths
 from gui.style.translation import translate
 
 
+def run_edits(run_id: str) -> dict[int, str]:
+    """Return the `edits` of a run."""
+    return edits(paths.run_folder(run_id))
+
+
 def edits(folder: Path) -> dict[int, str]:
-    """By the number of the attempt that began with them: the changes in words, such as `strategy
-    torch/single → torch/ddp`. Files that cannot be read say nothing."""
+    """Return the changes in words, such as `strategy torch/single → torch/ddp`, by the number of
+    the attempt that began with them. Files that cannot be read are left out."""
     older = spec_file.older_specs(folder)
     specs = [_read(path) for path in [*older.values(), folder / spec_file.FILE_NAME]]
     return {
@@ -26,10 +32,10 @@ def edits(folder: Path) -> dict[int, str]:
 
 
 def changes(before: RunSpec, after: RunSpec) -> str:
-    """The differences in words; empty for equal ones."""
+    """Return the differences in words; empty if there are none."""
     old, new = _flat(before), _flat(after)
     return ", ".join(
-        f"{_title(name)} {_said(old.get(name))} → {_said(new.get(name))}"
+        f"{_title(name)} {_text(old.get(name))} → {_text(new.get(name))}"
         for name in {**old, **new}
         if old.get(name) != new.get(name)
     )
@@ -54,7 +60,7 @@ def _title(name: str) -> str:
     return FIELDS[name].title.lower() if name in FIELDS else name.replace("_", " ")
 
 
-def _said(value: object) -> str:
+def _text(value: object) -> str:
     match value:
         case None:
             return "–"

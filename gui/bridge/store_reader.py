@@ -14,7 +14,7 @@ import msgspec
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine import client
-from engine.client import NoSuchRun, RunInfo
+from engine.runs.run_info import NoSuchRun, RunInfo
 from engine.runs.run_state import RunStatus
 from engine.runs.store_follower import StoreFollower
 from engine.runs.store_reader import StoredEvent

@@ -9,17 +9,17 @@ from PySide6.QtCore import QByteArray, QSettings, Qt, QTimer, Signal
 from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSplitter, QVBoxLayout, QWidget
 
-from engine.client import RunInfo
+from engine.runs.run_info import RunInfo
 from gui.bridge.background import Background
 from gui.bridge.zoom_reader import ZoomReader
 from gui.compare.comparison_plots import ComparisonPlots
-from gui.compare.curve_reader import CurveTail
+from gui.compare.curve_reader import CurveReader
 from gui.compare.differences import figure_rows, setting_rows
 from gui.compare.run_chips import RunChips
 from gui.compare.table import ComparisonTable
-from gui.plots.panel.panel_settings import Kept
-from gui.plots.panel.repaint_timer import Frames
-from gui.run_list.selection import ChosenRuns
+from gui.plots.panel.panel_settings import PanelSettings
+from gui.plots.panel.repaint_timer import RepaintTimer
+from gui.run_list.chosen_runs import ChosenRuns
 from gui.style.theme import Theme
 
 LIVE_MS = 500
@@ -52,13 +52,13 @@ class Comparison(QWidget):
         self._chosen = chosen
         self._theme = theme
         self._known: dict[str, RunInfo] = {}
-        self._tails: dict[str, CurveTail] = {}
-        self._finer: dict[str, ZoomReader] = {}
-        self._device_labels: dict[str, str] = {}
+        self._readers: dict[str, CurveReader] = {}
+        self._zoom_readers: dict[str, ZoomReader] = {}
+        self._device_names: dict[str, str] = {}
         self._background = background
         self._said: set[str] = set()
         self.chips = RunChips(theme)
-        self._kept = Kept(settings, "compare")
+        self._settings = PanelSettings(settings, "compare")
         self.plots = ComparisonPlots(theme, settings)
         self.table = ComparisonTable(theme)
         self._splitter = QSplitter(Qt.Orientation.Vertical)
@@ -66,17 +66,17 @@ class Comparison(QWidget):
         self._timer.setInterval(LIVE_MS)
         self._timer.timeout.connect(self.poll)
         self._lay_out()
-        self._frames = Frames(self.plots.tick, self)
-        self.plots.bar.x_chosen.connect(self._place_curves)
-        self.plots.finer_wanted.connect(self._read_finer)
+        self._frames = RepaintTimer(self.plots.tick, self)
+        self.plots.toolbar.x_chosen.connect(self._place_curves)
+        self.plots.zoom_points_wanted.connect(self._read_zoom_points)
         self.chips.pin_clicked.connect(chosen.pin)
         self.chips.remove_clicked.connect(chosen.toggle)
         self.chips.close_clicked.connect(self.closed)
         chosen.changed.connect(self._choice_changed)
 
-    def set_device_labels(self, labels: Mapping[str, str]) -> None:
+    def set_device_names(self, labels: Mapping[str, str]) -> None:
         """Call the devices of this machine so from now on."""
-        self._device_labels = dict(labels)
+        self._device_names = dict(labels)
 
     def show_runs(self, infos: list[RunInfo]) -> None:
         """Take the newest state of every run."""
@@ -86,11 +86,11 @@ class Comparison(QWidget):
 
     def poll(self) -> None:
         """Read what is new now; the timer calls this."""
-        for run_id, tail in self._tails.items():
-            for update in tail.poll():
-                self.plots.take(run_id, update, tail.metric_directions)
-            if tail.trouble:
-                self._say(run_id, tail.trouble)
+        for run_id, reader in self._readers.items():
+            for update in reader.poll():
+                self.plots.add_points(run_id, update, reader.metric_directions)
+            if reader.trouble:
+                self._say(run_id, reader.trouble)
         self._place_curves()
         self._show_table()
 
@@ -106,15 +106,15 @@ class Comparison(QWidget):
         """Arrange plots, bar and table as they were at first."""
         self.plots.reset_layout()
         self._splitter.setSizes(_FIRST_SIZES)
-        self._kept.forget(_SPLITTER)
+        self._settings.remove(_SPLITTER)
 
     def showEvent(self, event: QShowEvent) -> None:
         """Begin, or go on, to follow the chosen runs."""
         super().showEvent(event)
         self._timer.start()
         self._frames.start()
-        for run_id in [run_id for run_id, tail in self._tails.items() if tail.trouble]:
-            self._take_out(run_id)  # perhaps it can be read now
+        for run_id in [run_id for run_id, reader in self._readers.items() if reader.trouble]:
+            self._remove_run(run_id)  # perhaps it can be read now
         self._choice_changed()
 
     def hideEvent(self, event: QHideEvent) -> None:
@@ -122,46 +122,46 @@ class Comparison(QWidget):
         super().hideEvent(event)
         self._timer.stop()
         self._frames.stop()
-        for tail in self._tails.values():
-            tail.close()
+        for reader in self._readers.values():
+            reader.close()
 
     def _choice_changed(self) -> None:
         wanted = self._chosen.ids()
-        for run_id in [run_id for run_id in self._tails if run_id not in wanted]:
-            self._take_out(run_id)
+        for run_id in [run_id for run_id in self._readers if run_id not in wanted]:
+            self._remove_run(run_id)
         if not self.isVisible():
             return
-        if not self._tails:
+        if not self._readers:
             self.plots.begin()
         for run_id in wanted:
-            if run_id not in self._tails:
-                self._tails[run_id] = CurveTail(run_id)
+            if run_id not in self._readers:
+                self._readers[run_id] = CurveReader(run_id)
         self._show_chosen()
         self.poll()
 
-    def _take_out(self, run_id: str) -> None:
-        self._tails.pop(run_id).close()
-        if reader := self._finer.pop(run_id, None):
+    def _remove_run(self, run_id: str) -> None:
+        self._readers.pop(run_id).close()
+        if reader := self._zoom_readers.pop(run_id, None):
             reader.watch(None)
             reader.deleteLater()
         self._said.discard(run_id)
-        self.plots.take_out(run_id)
+        self.plots.remove_run(run_id)
 
     def _place_curves(self) -> None:
-        kind = self.plots.bar.x_kind
+        kind = self.plots.toolbar.x_kind
         self.plots.set_x_scales(
-            {run_id: tail.timeline.scale(kind) for run_id, tail in self._tails.items()}
+            {run_id: reader.timeline.scale(kind) for run_id, reader in self._readers.items()}
         )
 
-    def _read_finer(self, run_id: str, series: str, first: float, last: float) -> None:
-        if run_id not in self._tails:
+    def _read_zoom_points(self, run_id: str, series: str, first: float, last: float) -> None:
+        if run_id not in self._readers:
             return
-        if run_id not in self._finer:
-            reader = self._finer[run_id] = ZoomReader(self._background, self)
+        if run_id not in self._zoom_readers:
+            reader = self._zoom_readers[run_id] = ZoomReader(self._background, self)
             reader.watch(run_id)
-            reader.finer.connect(partial(self.plots.set_finer, run_id))
+            reader.finer.connect(partial(self.plots.set_zoom_points, run_id))
             reader.trouble.connect(partial(self._say, run_id))
-        self._finer[run_id].request(series, first, last)
+        self._zoom_readers[run_id].request(series, first, last)
 
     def _say(self, run_id: str, sentence: str) -> None:
         if run_id not in self._said:
@@ -179,14 +179,17 @@ class Comparison(QWidget):
 
     def _show_table(self) -> None:
         infos, colours = self._infos(), self._chosen.colours()
-        best = {run_id: tail.best for run_id, tail in self._tails.items()}
+        best = {run_id: reader.best for run_id, reader in self._readers.items()}
         self.table.show_rows(
             infos,
             [self._theme.curve(colours[info.id]) for info in infos],
             self._chosen.baseline,
             figure_rows(infos, best),
-            setting_rows(infos, self._device_labels),
+            setting_rows(infos, self._device_names),
         )
+
+    def _store_sizes(self) -> None:
+        self._settings.set_value(_SPLITTER, self._splitter.saveState())
 
     def _lay_out(self) -> None:
         card = QFrame()
@@ -201,10 +204,10 @@ class Comparison(QWidget):
         for place, share in enumerate(_SHARES):
             splitter.setStretchFactor(place, share)
         splitter.setSizes(_FIRST_SIZES)
-        kept = self._kept.value(_SPLITTER)
+        kept = self._settings.value(_SPLITTER)
         if isinstance(kept, QByteArray):
             splitter.restoreState(kept)
-        splitter.splitterMoved.connect(lambda: self._kept.keep(_SPLITTER, splitter.saveState()))
+        splitter.splitterMoved.connect(self._store_sizes)
         title = QLabel(self.tr("COMPARISON"))
         title.setObjectName("h")
         above = QHBoxLayout()

@@ -13,7 +13,7 @@ from gui.plots.data.run_timeline import RunTimeline
 from gui.style.translation import translate
 
 
-class CurveTail:
+class CurveReader:
     """Reads what is new in the store of a run, of the series that can be compared."""
 
     def __init__(self, run_id: str) -> None:
@@ -38,7 +38,7 @@ class CurveTail:
             return [] if self.trouble or not self._follower.open() else self._read()
         except sqlite3.Error as error:
             self.close()
-            text = translate("CurveTail", "The curves of run {run} cannot be read: {error}.")
+            text = translate("CurveReader", "The curves of run {run} cannot be read: {error}.")
             self.trouble = text.format(run=self._run_id, error=error)
             return []
 
@@ -48,7 +48,7 @@ class CurveTail:
 
     def _read(self) -> list[CurveUpdate]:
         if events := self._follower.new_events():
-            self.timeline.take(events)
+            self.timeline.add_events(events)
         found = list(self._follower.new_curves(is_compared, to_the_end=True))
         if any(update.series.startswith("validation/") for update in found):
             assert self._follower.reader is not None

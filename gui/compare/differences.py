@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from engine.client import RunInfo
 from engine.runs.best_metrics import BestFigure
+from engine.runs.run_info import RunInfo
 from engine.spec.device_names import all_on_cpu, is_logical_cpu
 from engine.spec.metric_direction import lower_is_better, merged_overrides
 from engine.spec.run_spec import FIELDS
@@ -20,7 +20,7 @@ from gui.style.translation import translate
 NOTHING = "–"
 
 
-class Row(NamedTuple):
+class ComparisonRow(NamedTuple):
     """One line of the table."""
 
     label: str
@@ -34,11 +34,11 @@ class Row(NamedTuple):
 
 
 def setting_rows(
-    infos: Sequence[RunInfo], device_labels: Mapping[str, str] | None = None
-) -> list[Row]:
+    infos: Sequence[RunInfo], device_names: Mapping[str, str] | None = None
+) -> list[ComparisonRow]:
     """The settings in which the runs differ, in the order of the form; recipe settings last.
-    `device_labels`: what the devices of this machine are called, by their ids."""
-    labels = device_labels or {}
+    `device_names`: what the devices of this machine are called, by their ids."""
+    labels = device_names or {}
     rows = [
         _texts(translate("Differences", "Recipe"), infos, lambda info: info.spec.recipe),
         _texts(translate("Differences", "Strategy"), infos, lambda info: info.spec.strategy),
@@ -46,15 +46,17 @@ def setting_rows(
     ]
     for name, field in FIELDS.items():
         values = [getattr(info.spec, name) for info in infos]
-        rows.append(Row(field.title, tuple(map(_said, values)), tip=field.doc))
+        rows.append(ComparisonRow(field.title, tuple(map(_said, values)), tip=field.doc))
     for name in sorted({name for info in infos for name in info.spec.settings}):
-        rows.append(Row(name, tuple(_said(info.spec.settings.get(name)) for info in infos)))
+        rows.append(
+            ComparisonRow(name, tuple(_said(info.spec.settings.get(name)) for info in infos))
+        )
     return [row for row in rows if len(set(row.values)) > 1]
 
 
 def figure_rows(
     infos: Sequence[RunInfo], best: Mapping[str, Mapping[str, BestFigure]]
-) -> list[Row]:
+) -> list[ComparisonRow]:
     """State, time and speed of the runs, and of each metric the last and the `best` figure (by
     run, then by metric)."""
     rows = [
@@ -88,7 +90,7 @@ def figure_rows(
 
 def _metric_rows(
     metric: str, infos: Sequence[RunInfo], best: Mapping[str, Mapping[str, BestFigure]]
-) -> list[Row]:
+) -> list[ComparisonRow]:
     directions = merged_overrides(info.status.metric_directions for info in infos)
     less = lower_is_better(metric, directions)
     name = formatting.metric_name(metric)
@@ -125,20 +127,22 @@ def _metric_rows(
     return rows
 
 
-def _texts(label: str, infos: Sequence[RunInfo], text: Callable[[RunInfo], str]) -> Row:
-    return Row(label, tuple(text(info) or NOTHING for info in infos))
+def _texts(label: str, infos: Sequence[RunInfo], text: Callable[[RunInfo], str]) -> ComparisonRow:
+    return ComparisonRow(label, tuple(text(info) or NOTHING for info in infos))
 
 
 def _numbers(
     label: str, values: Sequence[float], said: Callable[[float], str], *, less: bool
-) -> Row:
+) -> ComparisonRow:
     there = [value for value in values if math.isfinite(value)]
     texts = tuple(NOTHING if math.isnan(value) else said(value) for value in values)
     # The best of one, or of equals, is no news.
     if len(set(there)) < 2:
-        return Row(label, texts)
+        return ComparisonRow(label, texts)
     top = min(there) if less else max(there)
-    return Row(label, texts, frozenset(i for i, value in enumerate(values) if value == top))
+    return ComparisonRow(
+        label, texts, frozenset(i for i, value in enumerate(values) if value == top)
+    )
 
 
 def _said(value: object) -> str:

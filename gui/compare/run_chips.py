@@ -14,7 +14,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine.client import RunInfo
+from engine.runs.run_info import RunInfo
 from gui.style.state_style import dot_icon
 from gui.style.theme import Theme, icon
 from gui.widgets.flow_layout import FlowLayout

@@ -8,8 +8,8 @@ from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QAction, QColor, QGuiApplication, QIcon, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QTableWidget, QTableWidgetItem, QWidget
 
-from engine.client import RunInfo
-from gui.compare.differences import Row
+from engine.runs.run_info import RunInfo
+from gui.compare.differences import ComparisonRow
 from gui.style.state_style import dot_icon
 from gui.style.theme import Theme, icon
 
@@ -52,8 +52,8 @@ class ComparisonTable(QTableWidget):
         infos: Sequence[RunInfo],
         colours: Sequence[str],
         baseline: str | None,
-        figures: Sequence[Row],
-        settings: Sequence[Row],
+        figures: Sequence[ComparisonRow],
+        settings: Sequence[ComparisonRow],
     ) -> None:
         """Show the runs with their `colours`, their figures and the settings that differ."""
         titles = [f"#{info.id} {info.name}" for info in infos]
@@ -62,14 +62,14 @@ class ComparisonTable(QTableWidget):
             return
         self._shown = shown
         heading = self.tr("SETTINGS THAT DIFFER") if settings else self.tr("NO SETTING DIFFERS")
-        rows: list[Row | str] = [self.tr("FIGURES"), *figures, heading, *settings]
+        rows: list[ComparisonRow | str] = [self.tr("FIGURES"), *figures, heading, *settings]
         layout = (len(infos), *(row if isinstance(row, str) else row.label for row in rows))
         if layout != self._layout:
             self._layout = layout
             self._build(len(infos), rows if infos else [])
         self._set_header(infos, titles, colours, baseline)
         for number, row in enumerate(rows if infos else []):
-            if isinstance(row, Row):
+            if isinstance(row, ComparisonRow):
                 self._fill(number, row)
 
     def set_theme(self, theme: Theme) -> None:
@@ -95,7 +95,7 @@ class ComparisonTable(QTableWidget):
         rows = sorted(index.row() for index in self.selectionModel().selectedRows())
         QGuiApplication.clipboard().setText(self.text(rows))
 
-    def _build(self, runs: int, rows: Sequence[Row | str]) -> None:
+    def _build(self, runs: int, rows: Sequence[ComparisonRow | str]) -> None:
         """Make the cells; what they say is filled in later, and again when it changes."""
         self.clearSpans()
         self.setRowCount(len(rows))
@@ -125,7 +125,7 @@ class ComparisonTable(QTableWidget):
             wide = max(_LEAST_WIDTH, room) if column else _LABEL_WIDTH
             self.setColumnWidth(column, wide)
 
-    def _fill(self, number: int, row: Row) -> None:
+    def _fill(self, number: int, row: ComparisonRow) -> None:
         for place, value in enumerate(row.values):
             best = place in row.best
             if item := self.item(number, place + 1):

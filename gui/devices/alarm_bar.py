@@ -17,8 +17,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine.client import RunInfo
 from engine.messages.events import Alarm, AttemptStarted, RunEnded
+from engine.runs.run_info import RunInfo
 from engine.runs.store_reader import StoredEvent
 from engine.telemetry.alarms import AlarmKind, Alarms, DeviceAlarm
 from engine.telemetry.snapshot import Snapshot
@@ -75,12 +75,12 @@ class AlarmBar(QFrame):
         self._fold(False)
         self.hide()
 
-    def take_snapshot(self, snapshot: Snapshot) -> None:
+    def show_snapshot(self, snapshot: Snapshot) -> None:
         """Raise and end alarms by the newest figures of all devices."""
         self._alarms.take(snapshot)
         self._show()
 
-    def take_events(self, events: list[StoredEvent]) -> None:
+    def add_events(self, events: list[StoredEvent]) -> None:
         """Take from the watched run what snapshots do not tell: that its device stands idle."""
         for stored in events:
             match stored.event:

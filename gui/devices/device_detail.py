@@ -16,9 +16,9 @@ from PySide6.QtWidgets import (
 
 from engine.telemetry.memory_attribution import MemoryUse
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
-from gui.devices import device_text as words
+from gui.devices import device_text
+from gui.devices.device_charts import DeviceCharts
 from gui.devices.device_facts import Fact, facts
-from gui.devices.device_history import DevicePast
 from gui.devices.device_tables import (
     FactTable,
     slice_rows,
@@ -26,7 +26,7 @@ from gui.devices.device_tables import (
     user_rows,
     users_captions,
 )
-from gui.devices.link_matrix import LinkMatrix, gpu_labels
+from gui.devices.link_matrix import LinkMatrix, gpus_of
 
 _SIZE = (780, 720)
 _COLUMNS = 2
@@ -53,7 +53,7 @@ class DeviceDetail(QDialog):
         self.users = FactTable(users_captions(), self.tr("Who uses the memory"))
         self.slices = FactTable(slices_captions(), self.tr("Slices"))
         self.matrix = LinkMatrix()
-        self.past = DevicePast()
+        self.charts = DeviceCharts()
         self._sections: dict[QWidget, QLabel] = {
             self.users: _heading(self.tr("WHO USES THE MEMORY")),
             self.slices: _heading(self.tr("SLICES (MIG)")),
@@ -65,31 +65,31 @@ class DeviceDetail(QDialog):
         """Show the device `id` from now on."""
         if id != self.device_id:
             self.device_id = id
-            self.past.watch(id)
+            self.charts.watch(id)
             self._clear()
 
     def show_device(
         self, device: DeviceSnapshot, use: MemoryUse | None, snapshot: Snapshot
     ) -> None:
         """Show `device` as it is now; `snapshot` tells the links between all."""
-        self.setWindowTitle(words.title(device))
-        self._heading.setText(words.title(device))
+        self.setWindowTitle(device_text.title(device))
+        self._heading.setText(device_text.title(device))
         self.address.setText(f"{device.id}  {device.pci_bus or ''}" * (device.kind == "gpu"))
-        self.state.setText(words.state(device))
-        self.state.setVisible(bool(words.state(device)))
+        self.state.setText(device_text.state(device))
+        self.state.setVisible(bool(device_text.state(device)))
         self._show_facts(facts(device))
         rows, tips = user_rows(use) if use is not None else ([], [])
         self._show_section(self.users, bool(rows) and device.lost is None)
         self.users.show_rows(rows, tips)
         self._show_section(self.slices, bool(device.slices) and device.lost is None)
         self.slices.show_rows(slice_rows(device.slices))
-        labels = gpu_labels(snapshot)
-        self._show_section(self.matrix, device.kind == "gpu" and len(labels) > 1)
-        self.matrix.show_links(labels, snapshot.links)
+        gpus = gpus_of(snapshot)
+        self._show_section(self.matrix, device.kind == "gpu" and len(gpus) > 1)
+        self.matrix.show_links(gpus, snapshot.links)
 
     def set_stale(self, since: float | None) -> None:
         """Say that the figures are of `since` (seconds since the epoch); None: they are new."""
-        self.stale_note.setText("" if since is None else words.no_news(since))
+        self.stale_note.setText("" if since is None else device_text.no_news(since))
         self.stale_note.setVisible(since is not None)
 
     def value(self, caption: str) -> QLabel:
@@ -141,7 +141,7 @@ class DeviceDetail(QDialog):
             column.addWidget(label)
         column.addLayout(self._grid)
         column.addSpacing(6)
-        column.addWidget(self.past)
+        column.addWidget(self.charts)
         for table, heading in self._sections.items():
             column.addSpacing(6)
             column.addWidget(heading)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from engine.system import units
 from engine.telemetry.alarm_text import hardware_reasons
 from engine.telemetry.snapshot import DeviceSnapshot
-from gui.devices import device_text as words
+from gui.devices import device_text
 from gui.style.translation import translate
 
 
@@ -35,25 +35,27 @@ def facts(device: DeviceSnapshot) -> list[Fact]:
             device,
             translate("Devices", "Utilisation"),
             "utilisation",
-            words.figure(device.utilisation, "%"),
+            device_text.figure(device.utilisation, "%"),
         ),
         _memory(device),
         _fact(
             device,
             translate("Devices", "Kept by the driver"),
             "memory_reserved",
-            words.gib(device.memory_reserved),
+            device_text.gib(device.memory_reserved),
         ),
         _temperature(device),
-        _fact(device, translate("Devices", "Power / limit"), "power", words.power(device)),
-        _fact(device, translate("Devices", "Clock"), "clock", words.figure(device.clock, "MHz")),
+        _fact(device, translate("Devices", "Power / limit"), "power", device_text.power(device)),
+        _fact(
+            device, translate("Devices", "Clock"), "clock", device_text.figure(device.clock, "MHz")
+        ),
         _fact(
             device,
             translate("Devices", "Memory clock"),
             "memory_clock",
-            words.figure(device.memory_clock, "MHz"),
+            device_text.figure(device.memory_clock, "MHz"),
         ),
-        _fact(device, translate("Devices", "Fan"), "fan", words.figure(device.fan, "%")),
+        _fact(device, translate("Devices", "Fan"), "fan", device_text.figure(device.fan, "%")),
         _fact(
             device, translate("Devices", "Performance state"), "performance_state", _state(device)
         ),
@@ -74,24 +76,24 @@ def facts(device: DeviceSnapshot) -> list[Fact]:
         ),
     ]
     if device.kind == "cpu":
-        return [fact for fact in found if fact.value != words.UNKNOWN]
+        return [fact for fact in found if fact.value != device_text.UNKNOWN]
     return found
 
 
 def _fact(device: DeviceSnapshot, caption: str, field: str, value: str, tone: str = "") -> Fact:
-    unknown = value == words.UNKNOWN
+    unknown = value == device_text.UNKNOWN
     reason = device.silent.get(field, translate("Devices", "not asked for yet")) if unknown else ""
     return Fact(caption, value, reason, tone)
 
 
 def _memory(device: DeviceSnapshot) -> Fact:
-    text = words.of_total(device.memory_used, device.memory_total)
+    text = device_text.of_total(device.memory_used, device.memory_total)
     return _fact(device, translate("Devices", "Memory in use"), "memory_used", text)
 
 
 def _temperature(device: DeviceSnapshot) -> Fact:
-    text = words.temperature(device)
-    if words.is_hot(device):
+    text = device_text.temperature(device)
+    if device_text.is_hot(device):
         text, tone = f"⚠ {text}", "warning"
     else:
         tone = ""
@@ -99,13 +101,17 @@ def _temperature(device: DeviceSnapshot) -> Fact:
 
 
 def _state(device: DeviceSnapshot) -> str:
-    return words.UNKNOWN if device.performance_state is None else f"P{device.performance_state}"
+    return (
+        device_text.UNKNOWN if device.performance_state is None else f"P{device.performance_state}"
+    )
 
 
 def _throttle(device: DeviceSnapshot) -> Fact:
     reasons = device.throttle_reasons
     if reasons is None:
-        return _fact(device, translate("Devices", "Slowed down"), "throttle_reasons", words.UNKNOWN)
+        return _fact(
+            device, translate("Devices", "Slowed down"), "throttle_reasons", device_text.UNKNOWN
+        )
     text = ", ".join(reasons) or translate("Devices", "no")
     if hardware_reasons(device):
         return Fact(translate("Devices", "Slowed down"), f"⚠ {text}", tone="warning")
@@ -122,12 +128,14 @@ def _uncorrected(device: DeviceSnapshot) -> Fact:
 
 
 def _count(value: int | None) -> str:
-    return words.UNKNOWN if value is None else f"{value:,}"
+    return device_text.UNKNOWN if value is None else f"{value:,}"
 
 
 def _rates(device: DeviceSnapshot, caption: str, sent: str, received: str) -> Fact:
-    values = [words.known(getattr(device, name)) for name in (sent, received)]
+    values = [device_text.known(getattr(device, name)) for name in (sent, received)]
     if values == [None, None]:
-        return _fact(device, caption, sent, words.UNKNOWN)
-    texts = [words.UNKNOWN if each is None else f"{units.byte_size(each)}/s" for each in values]
+        return _fact(device, caption, sent, device_text.UNKNOWN)
+    texts = [
+        device_text.UNKNOWN if each is None else f"{units.byte_size(each)}/s" for each in values
+    ]
     return Fact(caption, " / ".join(texts))

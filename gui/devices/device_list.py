@@ -10,13 +10,14 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy, QVBoxLay
 
 from engine.telemetry.memory_attribution import MemoryUse
 from engine.telemetry.snapshot import Snapshot
-from gui.devices import device_text as words
+from gui.devices import device_text
 from gui.devices.device_detail import DeviceDetail
 from gui.devices.device_row import DeviceRow
+from gui.style.device_labels import device_labels
 from gui.style.translation import translate
 from gui.widgets.fitting_scroll import FittingScroll
 
-MOST_TALL_GPUS = 4
+MAX_DETAILED_GPUS = 4
 """With more GPUs than these every device gets one line only; beside GPUs the CPU always does."""
 
 _LEAST_HEIGHT = 82
@@ -80,7 +81,8 @@ class DeviceList(QFrame):
         """Show the devices as they are now."""
         self._snapshot = snapshot
         self.set_stale(None)
-        for device in snapshot.devices:
+        # The CPU stands below the GPUs, although the sampler lists it first.
+        for device in sorted(snapshot.devices, key=lambda device: device.kind == "cpu"):
             if device.id not in self._rows:
                 self._add_row(device.id)
             self._rows[device.id].show_device(device, snapshot.time)
@@ -93,13 +95,15 @@ class DeviceList(QFrame):
                 row.show_device(gone, snapshot.time)
         kinds = [row.device.kind for row in self._rows.values() if row.device is not None]
         gpus = kinds.count("gpu")
-        for row in self._rows.values():
-            is_cpu = row.device is not None and row.device.kind == "cpu"
-            row.set_flat(gpus > MOST_TALL_GPUS or (is_cpu and gpus > 0))
-            row.set_quiet(is_cpu and gpus > 0)
+        labels = device_labels(snapshot)
+        for id, row in self._rows.items():
+            beside_gpus = row.device is not None and row.device.kind == "cpu" and gpus > 0
+            row.set_compact(gpus > MAX_DETAILED_GPUS or beside_gpus)
+            if id in labels:
+                row.set_colour_index(None if beside_gpus else labels[id].colour_index)
         self.gpu_note.setText(snapshot.gpu_note)
         self.gpu_note.setVisible(bool(snapshot.gpu_note))
-        self.detail.past.take_snapshot(snapshot)
+        self.detail.charts.add_snapshot(snapshot)
         self._show_detail()
 
     def show_uses(self, uses: Mapping[str, MemoryUse]) -> None:
@@ -114,7 +118,7 @@ class DeviceList(QFrame):
         new."""
         for row in self._rows.values():
             row.set_stale(since)
-        self.stale_note.setText("" if since is None else words.no_news(since))
+        self.stale_note.setText("" if since is None else device_text.no_news(since))
         self.detail.set_stale(since)
 
     def open_detail(self, id: str) -> None:
@@ -127,7 +131,7 @@ class DeviceList(QFrame):
         self.detail_wanted.emit(id)
 
     def _add_row(self, id: str) -> None:
-        row = DeviceRow(len(self._rows))
+        row = DeviceRow()
         row.opened.connect(self.open_detail)
         row.show_use(self._uses.get(id))
         self._rows[id] = row

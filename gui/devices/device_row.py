@@ -11,16 +11,16 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from engine.telemetry.memory_attribution import MemoryUse
 from engine.telemetry.snapshot import DeviceSnapshot
-from gui.devices import device_text as words
-from gui.devices.row_brush import Brush, Sample
-from gui.devices.row_painting import (
+from gui.devices import device_text
+from gui.devices.row_layouts import (
     COMPACT_HEIGHT,
     SHOWN_SECONDS,
-    Face,
+    RowContent,
     detailed_height,
     paint_compact,
     paint_detailed,
 )
+from gui.devices.row_painter import RowPainter, Sample
 from gui.style.theme import theme_of
 from gui.widgets.entry_fields import wrapped
 
@@ -33,19 +33,18 @@ class DeviceRow(QWidget):
     opened = Signal(str)
     """Id of the device: somebody wants to know more about it."""
 
-    def __init__(self, number: int, parent: QWidget | None = None) -> None:
-        """`number` decides the colour: the same as in the plots."""
+    def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._number = number
-        self._flat = self._quiet = False
-        self._old: float | None = None
+        self._colour_index: int | None = None
+        self._compact = False
+        self._stale_since: float | None = None
         self._device: DeviceSnapshot | None = None
         self._use: MemoryUse | None = None
         self._history: deque[Sample] = deque()
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
-        self.set_flat(False)
+        self.set_compact(False)
 
     @property
     def device(self) -> DeviceSnapshot | None:
@@ -60,37 +59,37 @@ class DeviceRow(QWidget):
     @property
     def greyed(self) -> bool:
         """Whether the figures are no news."""
-        return self._old is not None or (
+        return self._stale_since is not None or (
             self._device is not None and (self._device.lost is not None or self._device.asleep)
         )
 
-    def set_flat(self, flat: bool) -> None:
+    def set_compact(self, flat: bool) -> None:
         """One line, for machines with many GPUs, or three."""
-        self._flat = flat
+        self._compact = flat
         self.setFixedHeight(COMPACT_HEIGHT if flat else detailed_height(self._device))
         self.update()
 
-    def set_quiet(self, quiet: bool) -> None:
-        """No colour of its own: a CPU beside GPUs is no curve in the plots."""
-        self._quiet = quiet
+    def set_colour_index(self, index: int | None) -> None:
+        """Paint the row in this colour of `Theme.curve`; None: in grey."""
+        self._colour_index = index
         self.update()
 
     def set_stale(self, since: float | None) -> None:
         """Grey the row: the figures are of `since` (seconds since the epoch). None: they are
         new."""
-        self._old = since
+        self._stale_since = since
         self._say()
 
     def show_device(self, device: DeviceSnapshot, time: float) -> None:
         """Show the device as it was at `time` (seconds since the epoch)."""
         self._device = device
-        utilisation = words.known(device.utilisation)
+        utilisation = device_text.known(device.utilisation)
         if self._history and self._history[-1][0] > time:
             self._history.clear()  # the clock was set back
         self._history.append((time, math.nan if utilisation is None else utilisation / 100))
         while self._history[0][0] < time - SHOWN_SECONDS:
             self._history.popleft()
-        self.set_flat(self._flat)
+        self.set_compact(self._compact)
         self._say()
 
     def show_use(self, use: MemoryUse | None) -> None:
@@ -102,15 +101,14 @@ class DeviceRow(QWidget):
         """Draw the row in the colours of the palette's theme."""
         if self._device is None:
             return
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        number = None if self._quiet else self._number
-        brush = Brush(painter, theme_of(self.palette()), self.greyed, number)
-        paint = paint_compact if self._flat else paint_detailed
-        paint(brush, self.width(), Face(self._device, self._use, self._history))
+        qt_painter = QPainter(self)
+        qt_painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter = RowPainter(qt_painter, theme_of(self.palette()), self.greyed, self._colour_index)
+        paint = paint_compact if self._compact else paint_detailed
+        paint(painter, self.width(), RowContent(self._device, self._use, self._history))
         if self.hasFocus():
-            brush.focus_ring(QRectF(self.rect()))
-        painter.end()
+            painter.focus_ring(QRectF(self.rect()))
+        qt_painter.end()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Enter opens the device; the arrows go to its neighbours."""
@@ -149,8 +147,8 @@ class DeviceRow(QWidget):
 
     def _say(self) -> None:
         if self._device is not None:
-            spoken = words.spoken(self._device, self._use, self._old)
+            spoken = device_text.accessible_text(self._device, self._use, self._stale_since)
             if spoken != self.accessibleName():
                 self.setAccessibleName(spoken)
-            self.setToolTip(wrapped(words.tip(self._device, self._use, self._old)))
+            self.setToolTip(wrapped(device_text.tip(self._device, self._use, self._stale_since)))
         self.update()

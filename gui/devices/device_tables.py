@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTreeWidget, QTree
 
 from engine.telemetry.memory_attribution import MemoryUse
 from engine.telemetry.snapshot import MigSlice
-from gui.devices import device_text as words
+from gui.devices import device_text
 from gui.style.translation import translate
 
 Row = tuple[str, ...]
@@ -54,17 +54,25 @@ def user_rows(use: MemoryUse) -> tuple[list[Row], list[str]]:
         worker = each.worker
         parts = (each.tensors, each.cache, each.context)
         who = translate("Devices", "{run}, rank {rank}").format(run=worker.run, rank=worker.rank)
-        amounts = [words.gib(amount) for amount in (each.total, *parts)]
+        amounts = [device_text.gib(amount) for amount in (each.total, *parts)]
         rows.append((who, str(worker.pid), translate("Devices", "own run"), *amounts))
         tips.append(_not_split() if each.tensors is None else "")
     for process in sorted(use.others, key=lambda process: -(process.memory or 0)):
-        name = process.name or words.UNKNOWN
-        user, memory = process.user or words.UNKNOWN, words.gib(process.memory)
+        name = process.name or device_text.UNKNOWN
+        user, memory = process.user or device_text.UNKNOWN, device_text.gib(process.memory)
         rows.append((name, str(process.pid), user, memory, "", "", ""))
         tips.append(_shared() if process.memory is None else "")
     if use.unnamed:
         rows.append(
-            (translate("Devices", "nobody we can name"), "", "", words.gib(use.unnamed), "", "", "")
+            (
+                translate("Devices", "nobody we can name"),
+                "",
+                "",
+                device_text.gib(use.unnamed),
+                "",
+                "",
+                "",
+            )
         )
         tips.append(
             translate(
@@ -73,7 +81,7 @@ def user_rows(use: MemoryUse) -> tuple[list[Row], list[str]]:
         )
     if use.reserved:
         rows.append(
-            (translate("Devices", "the driver"), "", "", words.gib(use.reserved), "", "", "")
+            (translate("Devices", "the driver"), "", "", device_text.gib(use.reserved), "", "", "")
         )
         tips.append(translate("Devices", "What the driver keeps for itself."))
     return rows, tips
@@ -82,7 +90,7 @@ def user_rows(use: MemoryUse) -> tuple[list[Row], list[str]]:
 def slice_rows(slices: Sequence[MigSlice]) -> list[Row]:
     """The slices as rows under `slices_captions`."""
     return [
-        (each.name, words.of_total(each.memory_used, each.memory_total), each.uuid)
+        (each.name, device_text.of_total(each.memory_used, each.memory_total), each.uuid)
         for each in slices
     ]
 

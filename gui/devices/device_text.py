@@ -9,6 +9,7 @@ from engine.system.units import GIB
 from engine.telemetry.alarm_text import hardware_reasons
 from engine.telemetry.memory_attribution import MemoryUse, RunUse, described
 from engine.telemetry.snapshot import DeviceSnapshot, GpuProcess, MigSlice
+from gui.style.device_labels import device_name
 from gui.style.translation import translate
 
 UNKNOWN = "n/a"
@@ -61,8 +62,7 @@ def title(device: DeviceSnapshot) -> str:
     """`GPU 1 NVIDIA H100`."""
     if device.kind != "gpu":
         return device.name
-    text = translate("Devices", "GPU {label} {name}")
-    return text.format(label=device.label, name=device.name)
+    return f"{device_name(device)} {device.name}"
 
 
 def short_name(device: DeviceSnapshot) -> str:
@@ -131,7 +131,9 @@ def busy(use: MemoryUse | None) -> str:
     return text.format(process=described(first), count=len(use.others) - 1, amount=amount)
 
 
-def spoken(device: DeviceSnapshot, use: MemoryUse | None = None, old: float | None = None) -> str:
+def accessible_text(
+    device: DeviceSnapshot, use: MemoryUse | None = None, old: float | None = None
+) -> str:
     """What a screen reader says of a row; `old` is the time of the figures, if they are no news."""
     if device.lost is not None:
         return f"{title(device)}, {lost_since(device)}: {device.lost}"

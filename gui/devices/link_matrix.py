@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import (
@@ -18,7 +18,8 @@ from PySide6.QtWidgets import (
 )
 
 from engine.telemetry.gpu_topology import KINDS, link_kinds
-from engine.telemetry.snapshot import Link, LinkKind, Snapshot
+from engine.telemetry.snapshot import DeviceSnapshot, Link, LinkKind, Snapshot
+from gui.style.device_labels import device_name
 from gui.style.translation import translate
 
 
@@ -61,20 +62,21 @@ class LinkMatrix(QTableWidget):
         self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         self._shown: tuple[dict[str, str], tuple[Link, ...]] | None = None
 
-    def show_links(self, labels: Mapping[str, str], links: Sequence[Link]) -> None:
-        """Show `links` between the GPUs of `labels` (by UUID, in their order)."""
-        wanted = (dict(labels), tuple(links))
+    def show_links(self, gpus: Sequence[DeviceSnapshot], links: Sequence[Link]) -> None:
+        """Show `links` between `gpus`."""
+        labels = {gpu.id: gpu.label for gpu in gpus}
+        wanted = (labels, tuple(links))
         if wanted == self._shown:
             return
         self._shown = wanted
         kinds = link_kinds(links)
-        names = [self.tr("GPU {label}").format(label=label) for label in labels.values()]
+        names = {gpu.id: device_name(gpu) for gpu in gpus}
         self.setRowCount(len(names))
         self.setColumnCount(len(names))
-        self.setVerticalHeaderLabels(names)
+        self.setVerticalHeaderLabels(list(names.values()))
         self.setHorizontalHeaderLabels(list(labels.values()))
-        for row, (first, name) in enumerate(zip(labels, names, strict=True)):
-            for column, (second, other) in enumerate(zip(labels, names, strict=True)):
+        for row, (first, name) in enumerate(names.items()):
+            for column, (second, other) in enumerate(names.items()):
                 if row == column:
                     self.setItem(row, column, _cell("–", name))
                     continue
@@ -100,7 +102,7 @@ class LinksDialog(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowTitle(self.tr("Links between the GPUs"))
         self.matrix = LinkMatrix()
-        self.matrix.show_links(gpu_labels(snapshot), snapshot.links)
+        self.matrix.show_links(gpus_of(snapshot), snapshot.links)
         legend = QLabel("\n".join(f"{short(kind)}: {meaning(kind)}" for kind in KINDS))
         legend.setObjectName("note")
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
@@ -112,9 +114,9 @@ class LinksDialog(QDialog):
         self.resize(520, 420)
 
 
-def gpu_labels(snapshot: Snapshot) -> dict[str, str]:
-    """The labels of the GPUs, by UUID."""
-    return {device.id: device.label for device in snapshot.devices if device.kind == "gpu"}
+def gpus_of(snapshot: Snapshot) -> list[DeviceSnapshot]:
+    """Return the GPUs of `snapshot`, in their order."""
+    return [device for device in snapshot.devices if device.kind == "gpu"]
 
 
 def _cell(text: str, said: str) -> QTableWidgetItem:

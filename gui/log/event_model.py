@@ -19,7 +19,7 @@ from engine.messages.events import Event
 from engine.runs.store_reader import StoredEvent
 from engine.system import units
 from gui.log.event_text import Level, event_name, event_text
-from gui.style.device_labels import speak
+from gui.style.device_labels import name_devices
 from gui.style.theme import theme_of
 from gui.style.translation import translate
 
@@ -63,7 +63,7 @@ class EventModel(QAbstractTableModel):
         self._rows.extend(self._spoken(_row(stored)) for stored in events)
         self.endInsertRows()
 
-    def set_device_labels(self, labels: Mapping[str, str]) -> None:
+    def set_device_names(self, labels: Mapping[str, str]) -> None:
         """What to call each device, by its id."""
         if labels == self._labels:
             return
@@ -126,7 +126,7 @@ class EventModel(QAbstractTableModel):
         return self._rows[row].rank
 
     def _spoken(self, row: _Row) -> _Row:
-        text = speak(row.cells[-1], self._labels)
+        text = name_devices(row.cells[-1], self._labels)
         return row if text == row.cells[-1] else _searchable(row, (*row.cells[:-1], text))
 
     def _make_room(self, count: int) -> None:

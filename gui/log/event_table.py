@@ -71,9 +71,9 @@ class EventTable(QTableView):
         self._events.clear()
         self.count()
 
-    def set_device_labels(self, labels: Mapping[str, str]) -> None:
+    def set_device_names(self, labels: Mapping[str, str]) -> None:
         """What to call each device, by its id."""
-        self._events.set_device_labels(labels)
+        self._events.set_device_names(labels)
 
     def set_filter(self, text: str) -> None:
         """Look for `text`, in whatever case: show only rows with it, or all."""

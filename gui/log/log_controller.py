@@ -65,10 +65,10 @@ class LogController(QObject):
         self._log.append_events(events)
         self._events.append(events)
 
-    def set_device_labels(self, labels: Mapping[str, str]) -> None:
+    def set_device_names(self, labels: Mapping[str, str]) -> None:
         """What to call each device, by its id: the same as everywhere in the window."""
-        self._log.set_device_labels(labels)
-        self._events.set_device_labels(labels)
+        self._log.set_device_names(labels)
+        self._events.set_device_names(labels)
 
     def find_next(self) -> None:
         """Go to the next line with the text looked for, in the log or the table in sight."""

@@ -13,7 +13,7 @@ from engine.runs.store_reader import StoredEvent
 from gui.log.log_highlighter import LogHighlighter
 from gui.log.log_lines import Line, event_line, is_error, output_line
 from gui.log.missing_glyphs import Signs
-from gui.style.device_labels import speak
+from gui.style.device_labels import name_devices
 from gui.style.theme import Theme, monospace_font
 
 MOST_LINES = 10_000
@@ -63,7 +63,7 @@ class LogView(QPlainTextEdit):
         """Add events, oldest first."""
         self._append([self._spoken(event_line(stored)) for stored in events])
 
-    def set_device_labels(self, labels: Mapping[str, str]) -> None:
+    def set_device_names(self, labels: Mapping[str, str]) -> None:
         """What to call each device, by its id, in what the engine says."""
         if labels == self._labels:
             return
@@ -153,7 +153,7 @@ class LogView(QPlainTextEdit):
         self.count()
 
     def _spoken(self, line: Line) -> Line:
-        return line._replace(text=speak(line.text, self._labels)) if line.is_event else line
+        return line._replace(text=name_devices(line.text, self._labels)) if line.is_event else line
 
     def _append(self, lines: list[Line]) -> None:
         self.is_whole = self.is_whole and len(self._lines) + len(lines) <= MOST_LINES

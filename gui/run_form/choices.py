@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QFileDialog, QWidget
 from engine.spec import catalog
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.strategy import Strategy
+from gui.bridge.recipes import builtin_recipes, read_recipe
 from gui.widgets.entry_fields import Combo, wrapped
 
 FIRST_RECIPE = "digits"
@@ -28,7 +29,7 @@ class RecipeChoice(Combo):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._recipes = {recipe.reference: recipe for recipe in catalog.builtin_recipes()}
+        self._recipes = {recipe.reference: recipe for recipe in builtin_recipes()}
         for recipe in self._recipes.values():
             self._insert(recipe)
         self.insertSeparator(self.count())
@@ -43,10 +44,7 @@ class RecipeChoice(Combo):
 
     def choose(self, reference: str) -> None:
         """Choose a built-in recipe by name or the user's file by path, reading the file again."""
-        try:
-            recipe = catalog.recipe(reference)
-        except catalog.UnknownName as error:
-            recipe = RecipeInfo(name=reference, path=reference, builtin=False, problem=str(error))
+        recipe = read_recipe(reference)
         self._recipes[recipe.reference] = recipe
         if self.findData(recipe.reference) < 0:
             self._insert(recipe)

@@ -8,7 +8,8 @@ from PySide6.QtWidgets import QCheckBox, QSizePolicy
 
 from engine.telemetry.memory_attribution import MemoryUse
 from engine.telemetry.snapshot import DeviceSnapshot, MigSlice
-from gui.devices import device_text as words
+from gui.devices import device_text
+from gui.style.device_labels import device_name
 from gui.style.theme import Theme, theme_of
 from gui.style.translation import translate
 from gui.widgets.entry_fields import wrapped
@@ -52,7 +53,7 @@ class DeviceChip(QCheckBox):
 
     def show_gpu(self, device: DeviceSnapshot, number: int) -> None:
         """Stand for the whole GPU `device`. One that is divided cannot be chosen as a whole."""
-        self.name, self.model = _gpu_name(device), words.short_name(device)
+        self.name, self.model = device_name(device), device_text.short_name(device)
         lost = device.lost is not None
         called = translate("DeviceChip", "{name} (lost)").format(name=self.name)
         self._show(device.label, f"{called if lost else self.name}  {self.model}", number, lost)
@@ -61,7 +62,7 @@ class DeviceChip(QCheckBox):
         why = translate("DeviceChip", "It is divided ({how}): choose one of its slices.")
         self._tip = [self.accessibleName(), device.id]
         if divided:
-            self._tip.append(why.format(how=words.divided(device)))
+            self._tip.append(why.format(how=device_text.divided(device)))
             self.setChecked(False)
         self._show_tip()
 
@@ -69,7 +70,7 @@ class DeviceChip(QCheckBox):
         """Stand for `slice` of the GPU `device`."""
         called = slice.name or translate("DeviceChip", "slice")
         text = translate("DeviceChip", "{slice} of {gpu}")
-        self.name, self.model = text.format(slice=called, gpu=_gpu_name(device)), called
+        self.name, self.model = text.format(slice=called, gpu=device_name(device)), called
         self._show(f"{device.label}: {called}", self.name, number, device.lost is not None)
         self._tip = [self.name, slice.uuid]
         self._show_tip()
@@ -78,7 +79,7 @@ class DeviceChip(QCheckBox):
         """Say who works there, if somebody does."""
         self._use = use
         text = ""
-        if busy := words.busy(use):
+        if busy := device_text.busy(use):
             text = translate("DeviceChip", "⚠ busy: {who}").format(who=busy)
         elif runs := _runs(use):
             text = translate("DeviceChip", "in use by {runs}").format(runs=runs)
@@ -93,11 +94,11 @@ class DeviceChip(QCheckBox):
     @property
     def is_busy(self) -> bool:
         """Whether somebody else works there."""
-        return bool(words.busy(self._use))
+        return bool(device_text.busy(self._use))
 
     def warning(self) -> str:
         """Why a run may fare badly there, in a sentence; empty if nothing is known against it."""
-        if busy := words.busy(self._use):
+        if busy := device_text.busy(self._use):
             text = translate("DeviceChip", "{name} is busy with somebody else's work ({who}).")
             return text.format(name=self.name, who=busy)
         if runs := _runs(self._use):
@@ -188,10 +189,6 @@ class DeviceChip(QCheckBox):
         font.setPixelSize(12)
         font.setWeight(QFont.Weight.DemiBold if bold else QFont.Weight.Normal)
         return font
-
-
-def _gpu_name(device: DeviceSnapshot) -> str:
-    return translate("Devices", "GPU {label}").format(label=device.label)
 
 
 def _runs(use: MemoryUse | None) -> str:

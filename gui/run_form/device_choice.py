@@ -23,7 +23,8 @@ from gui.run_form.device_chip import HEIGHT, DeviceChip
 from gui.run_form.device_note import DeviceNote
 from gui.run_form.form_layout import COLUMN_GAP
 from gui.run_form.worker_spinbox import WorkerSpinBox
-from gui.widgets.entry_fields import Below
+from gui.style.device_labels import device_labels
+from gui.widgets.entry_fields import FieldNote
 from gui.widgets.flow_layout import FlowLayout
 from gui.widgets.icon_button import IconButton
 
@@ -37,7 +38,6 @@ class DeviceChoice(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._chips: dict[str, DeviceChip] = {}
-        self._numbers: dict[str, int] = {}
         self._known: frozenset[str] = frozenset()
         self._whole: tuple[str, ...] = ()
         self._snapshot = Snapshot(time=0.0, devices=())
@@ -69,7 +69,7 @@ class DeviceChoice(QWidget):
         self.links_button.clicked.connect(self._show_links)
         self.label = QLabel(self.tr("De&vices"))
         self._line = DeviceNote()
-        self._below = Below()
+        self._below = FieldNote()
         self._warning = ""
         self._lay_out()
 
@@ -107,11 +107,12 @@ class DeviceChoice(QWidget):
         """Offer the GPUs of `snapshot`; the first one is chosen until the user chooses."""
         self._snapshot = snapshot
         gpus = [device for device in snapshot.devices if device.kind == "gpu"]
+        labels = device_labels(snapshot)
         for gpu in gpus:
-            number = self._numbers.setdefault(gpu.id, len(self._numbers))
-            self._chip(gpu.id).show_gpu(gpu, number)
+            colour = labels[gpu.id].colour_index
+            self._chip(gpu.id).show_gpu(gpu, colour)
             for slice in gpu.slices:
-                self._chip(slice.uuid).show_slice(gpu, slice, number)
+                self._chip(slice.uuid).show_slice(gpu, slice, colour)
         self.cpu.model = next((each.name for each in snapshot.devices if each.kind == "cpu"), "")
         self.cpu.number = None if gpus else 0
         answering = [gpu for gpu in gpus if gpu.lost is None]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from engine.client import RunInfo
 from engine.runs import device_queue
+from engine.runs.run_info import RunInfo
 from engine.spec.run_spec import RunSpec
 from gui.style.translation import translate
 

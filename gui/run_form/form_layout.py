@@ -55,6 +55,6 @@ def side_by_side(fields: Collection[Field]) -> QGridLayout:
         field.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         grid.addWidget(field.label, 0, column)
         grid.addWidget(field, 1, column)
-        grid.addWidget(field.below_label, 2 + column, 0, 1, len(fields))
+        grid.addWidget(field.note_label, 2 + column, 0, 1, len(fields))
         grid.setColumnStretch(column, 1)
     return grid

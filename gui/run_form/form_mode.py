@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from engine.cli.equivalent_command import resume_command, train_command
-from engine.client import RunInfo
 from engine.runs import resume_rules
 from engine.runs.checkpoint_files import CheckpointInfo
+from engine.runs.run_info import RunInfo
 from engine.spec.field_info import Setting
 from engine.spec.run_spec import RunSpec
 from engine.spec.validation import Problem

@@ -1,8 +1,8 @@
-"""The button Presets of the run form: settings kept as files, loaded, passed on, deleted."""
+"""The button Presets of the run form: saves settings as files, loads and deletes them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 
@@ -17,10 +17,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine.spec import presets
 from engine.spec.device_names import is_logical_cpu
-from engine.spec.presets import UnreadablePreset
 from engine.spec.run_spec import RunSpec
+from gui.bridge import preset_files
+from gui.bridge.preset_files import PresetError
 from gui.style.translation import translate
 from gui.widgets.entry_fields import wrapped
 from gui.widgets.save_dialog import ask_where_to_save
@@ -29,7 +29,7 @@ _FILTER = "TOML (*.toml)"
 
 
 class PresetMenu(QPushButton):
-    """Reads the folder of the presets whenever it drops down."""
+    """Lists the presets whenever its menu opens."""
 
     loaded = Signal(object)
     """RunSpec of the preset that was chosen."""
@@ -52,17 +52,17 @@ class PresetMenu(QPushButton):
         self.fill()
 
     def set_spec(self, spec: RunSpec | None) -> None:
-        """What there is to save; None while something is wrong with it."""
+        """Set the settings to save; None while they are not valid."""
         self._spec = spec
 
     def fill(self) -> None:
         """List the presets there are now."""
         menu = self.menu()
         menu.clear()
-        names = presets.names()
-        for name in names:
-            self._add_preset(menu, name)
-        if not names:
+        saved = preset_files.saved_presets()
+        for name, spec in saved.items():
+            self._add_preset(menu, name, spec)
+        if not saved:
             menu.addAction(self.tr("No presets yet")).setEnabled(False)
         menu.addSeparator()
         save = menu.addAction(self.tr("Save as…"), self.save_as)
@@ -72,42 +72,31 @@ class PresetMenu(QPushButton):
             action.setEnabled(self._spec is not None)
         menu.addSeparator()
         delete = menu.addMenu(self.tr("Delete"))
-        delete.setEnabled(bool(names))
-        for name in names:
-            delete.addAction(_shown(name), partial(self.delete, name))
+        delete.setEnabled(bool(saved))
+        for name in saved:
+            delete.addAction(_menu_text(name), partial(self.delete, name))
 
     def load(self, file: Path) -> None:
         """Load the preset in `file`; answered by `loaded` or `failed`."""
         try:
-            spec = presets.read(file)
-        except UnreadablePreset as error:
+            spec = preset_files.read_preset(file)
+        except PresetError as error:
             self.failed.emit(str(error))
         else:
             self.loaded.emit(spec)
 
     def save_as(self) -> None:
-        """Ask for a name and keep the settings under it."""
+        """Ask for a name and save the settings under it."""
         title, label = self.tr("Save as a preset"), self.tr("Name of the preset:")
-        name, wanted = QInputDialog.getText(self, title, label)
-        name = name.strip()
-        if not wanted or self._spec is None:
+        name, accepted = QInputDialog.getText(self, title, label)
+        name, spec = name.strip(), self._spec
+        if not accepted or spec is None:
             return
         question = self.tr("There is a preset “{name}” already. Replace it?").format(name=name)
-        exists = not presets.name_problem(name) and presets.path_of(name).exists()
-        if exists and not self._agreed(title, question):
+        if preset_files.exists(name) and not self._confirmed(title, question):
             return
-        try:
-            presets.save(name, self._spec)
-        except ValueError as error:
-            self.failed.emit(self.tr("The preset was not saved. {why}").format(why=error))
-        except OSError as error:
-            self.failed.emit(
-                self.tr("The preset was not saved: {file} cannot be written ({why}).").format(
-                    file=presets.path_of(name), why=error.strerror
-                )
-            )
-        else:
-            self.done.emit(self.tr("Saved as the preset “{name}”.").format(name=name))
+        done = self.tr("Saved as the preset “{name}”.").format(name=name)
+        self._do(lambda: preset_files.save_preset(name, spec), done)
 
     def load_file(self) -> None:
         """Let the user choose a file: a preset, or the spec.toml of a run."""
@@ -118,42 +107,37 @@ class PresetMenu(QPushButton):
     def save_file(self) -> None:
         """Let the user choose a file and write the settings into it."""
         path = ask_where_to_save(self, self.tr("Save settings"), "preset.toml", _FILTER)
-        if not path or self._spec is None:
-            return
-        try:
-            presets.write(Path(path), self._spec)
-        except OSError as error:
-            text = self.tr("{file} was not written: {why}.")
-            self.failed.emit(text.format(file=path, why=error.strerror))
-        else:
-            self.done.emit(self.tr("Saved to {file}.").format(file=path))
+        spec = self._spec
+        if path and spec is not None:
+            done = self.tr("Saved to {file}.").format(file=path)
+            self._do(lambda: preset_files.write_preset(Path(path), spec), done)
 
     def delete(self, name: str) -> None:
-        """Delete the preset `name`, if the user means it."""
+        """Delete the preset `name` after a question."""
         title = self.tr("Delete a preset")
-        if not self._agreed(title, self.tr("Delete the preset “{name}”?").format(name=name)):
-            return
-        try:
-            presets.delete(name)
-        except OSError as error:
-            text = self.tr("“{name}” was not deleted: {why}.")
-            self.failed.emit(text.format(name=name, why=error.strerror))
-        else:
-            self.done.emit(self.tr("The preset “{name}” is deleted.").format(name=name))
+        if self._confirmed(title, self.tr("Delete the preset “{name}”?").format(name=name)):
+            done = self.tr("The preset “{name}” is deleted.").format(name=name)
+            self._do(lambda: preset_files.delete_preset(name), done)
 
-    def _add_preset(self, menu: QMenu, name: str) -> None:
-        file = presets.path_of(name)
+    def _do(self, work: Callable[[], None], done: str) -> None:
+        """Call `work`, and report the sentence `done` or why it failed."""
         try:
-            spec = presets.read(file)
-        except UnreadablePreset as error:
-            action = menu.addAction(self.tr("⚠ {name} (cannot be read)").format(name=_shown(name)))
-            action.setToolTip(wrapped(str(error)))
+            work()
+        except PresetError as error:
+            self.failed.emit(str(error))
         else:
-            action = menu.addAction(_shown(name))
+            self.done.emit(done)
+
+    def _add_preset(self, menu: QMenu, name: str, spec: RunSpec | PresetError) -> None:
+        if isinstance(spec, PresetError):
+            text = self.tr("⚠ {name} (cannot be read)").format(name=_menu_text(name))
+            action = menu.addAction(text, lambda: self.failed.emit(str(spec)))
+            action.setToolTip(wrapped(str(spec)))
+        else:
+            action = menu.addAction(_menu_text(name), lambda: self.loaded.emit(spec))
             action.setToolTip(f"{Path(spec.recipe).stem} · {spec.strategy}")
-        action.triggered.connect(partial(self.load, file))
 
-    def _agreed(self, title: str, question: str) -> bool:
+    def _confirmed(self, title: str, question: str) -> bool:
         box = QMessageBox(self)
         box.setWindowTitle(title)
         box.setText(question)
@@ -168,8 +152,10 @@ def suited(
     gpus: Collection[str],
     strategies: Collection[str],
 ) -> tuple[RunSpec, str]:
-    """A preset for this machine, and in words what it had to leave out: devices that are not here
-    make way for those that are `chosen`."""
+    """Adapt a preset to this machine; return it, and sentences about what was left out.
+
+    If a device of the preset is not on this machine, the `chosen` devices replace its devices.
+    """
     notes = []
     if any(not is_logical_cpu(device) and device not in gpus for device in spec.devices):
         spec = replace(spec, devices=chosen)
@@ -194,6 +180,6 @@ def left_out(settings: Collection[str]) -> str:
     return text.format(names=names) if names else ""
 
 
-def _shown(name: str) -> str:
-    """As a menu has to be told, which takes & for a mnemonic."""
+def _menu_text(name: str) -> str:
+    """`name` as the text of a menu entry, where a single & would mark a mnemonic."""
     return name.replace("&", "&&")

@@ -16,8 +16,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine.client import RunInfo
 from engine.runs.checkpoint_files import CheckpointInfo
+from engine.runs.run_info import RunInfo
 from engine.spec.run_spec import FIELDS, RunSpec, batch_arithmetic
 from engine.spec.validation import Problem, problems
 from engine.telemetry.snapshot import Snapshot
@@ -30,7 +30,7 @@ from gui.run_form.form_mode import Continuation, FormMode, NewRun
 from gui.run_form.heading import FormHeading
 from gui.run_form.preset_menu import left_out, suited
 from gui.run_form.spec_entry import entered, refuse
-from gui.widgets.entry_fields import Below, Field
+from gui.widgets.entry_fields import Field, FieldNote
 from gui.widgets.fitting_scroll import FittingScroll
 
 _ON_TOP = ("batch_size", "epochs", "learning_rate")
@@ -57,13 +57,13 @@ class RunForm(QFrame):
         self.setObjectName("card")
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
         self.recipe = RecipeChoice()
-        self._recipe_below = Below()
+        self._recipe_below = FieldNote()
         self.strategy = StrategyChoice()
-        self._strategy_below = Below()
+        self._strategy_below = FieldNote()
         self.devices = DeviceChoice()
         self.advanced = AdvancedFields(info for name, info in FIELDS.items() if name not in _ON_TOP)
         self._on_top = {name: Field(FIELDS[name]) for name in _ON_TOP}
-        self._below = Below()
+        self._below = FieldNote()
         self._mode: FormMode = NewRun()
         self._is_asked = False
         self.heading = FormHeading()
@@ -216,7 +216,7 @@ class RunForm(QFrame):
         """Every field of the spec, in its order."""
         return {name: self._on_top.get(name) or self.advanced.fields[name] for name in FIELDS}
 
-    def _places(self) -> Mapping[str, Field | Below | DeviceChoice]:
+    def _places(self) -> Mapping[str, Field | FieldNote | DeviceChoice]:
         """Where the problems of each field of a spec are shown."""
         settings = {f"settings.{name}": field for name, field in self.advanced.settings.items()}
         return {

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 
-from engine.client import RunInfo, UnreadableRun
+from engine.runs.run_info import RunInfo, UnreadableRun
 from engine.spec.metric_direction import lower_is_better, merged_overrides, primary_metric
 from gui.style.translation import translate
 
@@ -15,7 +15,7 @@ _LOSS = "validation/loss"
 _TRAIN_LOSS = "train/loss"
 
 
-class Order(StrEnum):
+class SortOrder(StrEnum):
     """How the list of runs can be sorted."""
 
     NEWEST = "newest"
@@ -25,14 +25,14 @@ class Order(StrEnum):
     NAME = "name"
 
 
-def order_names() -> dict[Order, str]:
+def order_names() -> dict[SortOrder, str]:
     """What people read for each order."""
     return {
-        Order.NEWEST: translate("Order", "Newest"),
-        Order.METRIC: translate("Order", "Best metric"),
-        Order.LOSS: translate("Order", "Lowest loss"),
-        Order.DURATION: translate("Order", "Longest"),
-        Order.NAME: translate("Order", "Name"),
+        SortOrder.NEWEST: translate("SortOrder", "Newest"),
+        SortOrder.METRIC: translate("SortOrder", "Best metric"),
+        SortOrder.LOSS: translate("SortOrder", "Lowest loss"),
+        SortOrder.DURATION: translate("SortOrder", "Longest"),
+        SortOrder.NAME: translate("SortOrder", "Name"),
     }
 
 
@@ -43,7 +43,7 @@ def matching(infos: Iterable[RunInfo], text: str) -> list[RunInfo]:
     return [info for info in infos if not words or _holds(info, words)]
 
 
-def damaged_matching(runs: Iterable[UnreadableRun], text: str) -> list[UnreadableRun]:
+def unreadable_matching(runs: Iterable[UnreadableRun], text: str) -> list[UnreadableRun]:
     """The same of runs of which little is known: their number, and what is wrong with them."""
     words = text.casefold().split()
     return [
@@ -53,23 +53,23 @@ def damaged_matching(runs: Iterable[UnreadableRun], text: str) -> list[Unreadabl
     ]
 
 
-def arranged(infos: list[RunInfo], order: Order) -> list[RunInfo]:
+def sorted_runs(infos: list[RunInfo], order: SortOrder) -> list[RunInfo]:
     """`infos`, which come newest first, in another order; what has no figure comes last, and
     what is equal stays newest first."""
     match order:
-        case Order.NEWEST:
+        case SortOrder.NEWEST:
             return infos
-        case Order.METRIC:
+        case SortOrder.METRIC:
             return sorted(infos, key=_by_metric(infos))
-        case Order.LOSS:
+        case SortOrder.LOSS:
             return sorted(infos, key=lambda info: _last_if_nan(best_loss(info)))
-        case Order.DURATION:
+        case SortOrder.DURATION:
             return sorted(infos, key=lambda info: -duration(info))
-        case Order.NAME:
+        case SortOrder.NAME:
             return sorted(infos, key=lambda info: info.name.casefold())
 
 
-def to_open(infos: Iterable[RunInfo]) -> str | None:
+def run_to_open(infos: Iterable[RunInfo]) -> str | None:
     """Which of `infos`, newest first, a window shows by itself: the newest active one, else the
     newest."""
     newest = None

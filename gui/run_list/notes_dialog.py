@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine.client import RunInfo
+from engine.runs.run_info import RunInfo
 from engine.runs.run_notes import RunNotes, ordered_tags, tags_of
 
 _SIZE = (440, 300)

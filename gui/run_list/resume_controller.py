@@ -7,8 +7,8 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Qt
 from PySide6.QtWidgets import QMessageBox, QWidget
 
-from engine.client import RunInfo
 from engine.runs.checkpoint_files import CheckpointInfo
+from engine.runs.run_info import RunInfo
 from gui.bridge.run_controller import ResumeRequest, RunController
 from gui.run_form.run_form import RunForm
 from gui.run_list.checkpoint_dialog import CheckpointDialog

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QMessageBox, QWidget
 
-from engine.runs import trash
 from engine.runs.run_info import RunInfo
-from engine.runs.run_notes import RunNotes, write_notes
-from engine.runs.trash import CannotDelete
-from engine.system import paths
 from gui.bridge.background import Background
+from gui.bridge.run_files import RunFiles
+from gui.run_list.chosen_runs import ChosenRuns
 from gui.run_list.notes_dialog import NotesDialog
 from gui.run_list.run_list_panel import RunListPanel
 from gui.run_list.run_list_view import RunListView
-from gui.run_list.selection import ChosenRuns
 from gui.style.state_style import state_name
 
 _MOST_OFFERED = 20
 """Runs of the trash that can be brought back one by one; the newest."""
-
-
-class CannotWrite(Exception):
-    """Notes that could not be written; the text is a sentence."""
 
 
 class RunListActions(QObject):
@@ -38,10 +31,10 @@ class RunListActions(QObject):
     failed = Signal(str)
     """A sentence about something asked for that did not happen."""
 
-    leaving = Signal(list)
+    deletion_started = Signal(list)
     """Ids of the runs that are about to be deleted: nobody may hold their files open."""
 
-    again_requested = Signal(object)
+    rerun_requested = Signal(object)
     """RunSpec of a run that should be run once more, just so."""
 
     def __init__(
@@ -56,7 +49,10 @@ class RunListActions(QObject):
         self._history = history
         self._panel = panel
         self._chosen = chosen
-        self._background = background
+        self._files = RunFiles(background, self)
+        self._files.changed.connect(self.changed)
+        self._files.failed.connect(self.failed)
+        self._files.deleted.connect(self._offer_undo)
         self._window = window
         self._deleted: list[str] = []
         self.again = self._action(self.tr("Run again with these settings"), self._run_again)
@@ -99,16 +95,16 @@ class RunListActions(QObject):
         return next((info for info in self._history.selected() if not info.state.is_over), None)
 
     def _offer_trash(self) -> None:
-        found = trash.trashed()
+        found = self._files.trashed()
         count, menu = len(found), self._panel.bring_back
         menu.clear()
         menu.setEnabled(bool(count))
         for run_id in found[:_MOST_OFFERED]:
             text = self.tr("Run {run}").format(run=run_id)
-            menu.addAction(text).triggered.connect(partial(self._bring_back, [run_id]))
+            menu.addAction(text).triggered.connect(partial(self._restore, [run_id]))
         if count > 1:
             text = self.tr("All {count}").format(count=count)
-            menu.addAction(text).triggered.connect(partial(self._bring_back, found))
+            menu.addAction(text).triggered.connect(partial(self._restore, found))
         self._panel.empty_trash.setEnabled(bool(count))
         self._panel.empty_trash.setText(
             self.tr("Empty trash ({count})…").format(count=count)
@@ -118,7 +114,7 @@ class RunListActions(QObject):
 
     def _run_again(self) -> None:
         for info in self._history.selected():
-            self.again_requested.emit(info.spec)
+            self.rerun_requested.emit(info.spec)
 
     def _compare(self) -> None:
         self._chosen.choose([info.id for info in self._history.selected()])
@@ -126,20 +122,8 @@ class RunListActions(QObject):
 
     def _write_notes(self) -> None:
         dialog = NotesDialog(self._history.selected(), self._panel.known_tags(), self._window)
-        dialog.written.connect(self._save_notes)
+        dialog.written.connect(self._files.write_notes)
         dialog.open()
-
-    def _save_notes(self, notes: dict[str, RunNotes]) -> None:
-        def work() -> None:
-            for run_id, each in notes.items():
-                try:
-                    write_notes(paths.run_folder(run_id), each)
-                except OSError as error:
-                    sentence = self.tr("The notes on run {run} cannot be written: {why}.")
-                    why = sentence.format(run=run_id, why=error.strerror)
-                    raise CannotWrite(why) from error
-
-        self._background.run(work, lambda _: self.changed.emit(), self._fail)
 
     def _delete(self) -> None:
         if active := self._active():
@@ -147,43 +131,30 @@ class RunListActions(QObject):
             self.failed.emit(sentence.format(run=active.id, state=state_name(active.state)))
             return
         run_ids = self._history.selected_ids()
-        self.leaving.emit(run_ids)
-        work = partial(_each, trash.delete, run_ids)
-        self._background.run(work, self._were_deleted, self._fail)
+        self.deletion_started.emit(run_ids)
+        self._files.delete(run_ids)
 
-    def _were_deleted(self, outcome: tuple[list[str], str]) -> None:
-        self._deleted, problem = outcome
-        self._offer_undo()
-        self.changed.emit()
-        if problem:
-            self.failed.emit(problem)
-
-    def _offer_undo(self) -> None:
-        match self._deleted:
+    def _offer_undo(self, deleted: list[str]) -> None:
+        """Offer to bring back the runs that were deleted last."""
+        self._deleted = deleted
+        match deleted:
             case []:
-                said = ""
+                text = ""
             case [run_id]:
-                said = self.tr("Run {run} is in the trash.").format(run=run_id)
+                text = self.tr("Run {run} is in the trash.").format(run=run_id)
             case several:
-                said = self.tr("{count} runs are in the trash.").format(count=len(several))
-        self._panel.undo_bar.say(said)
+                text = self.tr("{count} runs are in the trash.").format(count=len(several))
+        self._panel.undo_bar.say(text)
 
     def _undo(self) -> None:
-        self._bring_back(self._deleted)
+        self._restore(self._deleted)
 
-    def _bring_back(self, run_ids: list[str], *_: bool) -> None:
-        self._deleted = [each for each in self._deleted if each not in run_ids]
-        self._offer_undo()
-        work = partial(_each, trash.restore, run_ids)
-        self._background.run(work, self._came_back, self._fail)
-
-    def _came_back(self, outcome: tuple[list[str], str]) -> None:
-        self.changed.emit()
-        if outcome[1]:
-            self.failed.emit(outcome[1])
+    def _restore(self, run_ids: list[str], *_: bool) -> None:
+        self._offer_undo([each for each in self._deleted if each not in run_ids])
+        self._files.restore(run_ids)
 
     def _ask_to_empty(self) -> None:
-        count = len(trash.trashed())
+        count = len(self._files.trashed())
         box = QMessageBox(self._window)
         box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         box.setIcon(QMessageBox.Icon.Warning)
@@ -203,26 +174,5 @@ class RunListActions(QObject):
         box.open()
 
     def _empty(self) -> None:
-        self._deleted = []
-        self._panel.undo_bar.say("")
-        self._background.run(trash.empty, lambda _: self.changed.emit(), self._fail)
-
-    def _fail(self, error: Exception) -> None:
-        if not isinstance(error, (CannotDelete, CannotWrite, OSError)):
-            raise error
-        self.changed.emit()
-        self.failed.emit(str(error))
-
-
-def _each(do: Callable[[str], None], run_ids: Sequence[str]) -> tuple[list[str], str]:
-    """Delete or restore each of the runs; with which it went well, and what is to be said about
-    the others."""
-    done: list[str] = []
-    problems: list[str] = []
-    for run_id in run_ids:
-        try:
-            do(run_id)
-            done.append(run_id)
-        except CannotDelete as error:
-            problems.append(str(error))
-    return done, " ".join(problems)
+        self._offer_undo([])
+        self._files.empty_trash()

@@ -12,13 +12,13 @@ from PySide6.QtCore import (
     Qt,
 )
 
-from engine.client import RunInfo, UnreadableRun
+from engine.runs.run_info import RunInfo, UnreadableRun
 from engine.spec.metric_direction import primary_metric
 from engine.system import units
 from gui.bridge.liveness import HEARD, Silence
 from gui.run_view.progress_text import silence_text
 from gui.style import formatting
-from gui.style.state_style import state_colour, state_sentence, state_words
+from gui.style.state_style import state_colour, state_sentence, state_text
 from gui.style.theme import Theme
 from gui.style.translation import translate
 
@@ -131,8 +131,8 @@ def detail(run: ListedRun, silence: Silence = HEARD) -> str:
     """The second line of a run: state, for how long nothing was heard of it, a figure of merit,
     when it ended."""
     if not isinstance(run, RunInfo):
-        return translate("RunModel", "unreadable · {why}").format(why=run.reason)
-    parts = [state_words(run)]
+        return translate("RunListModel", "unreadable · {why}").format(why=run.reason)
+    parts = [state_text(run)]
     if silence.seconds:
         parts.append(silence_text(silence))
     metrics = run.status.metrics
@@ -151,12 +151,12 @@ def tip(run: ListedRun) -> str:
     lines = [run.title, run.reason or state_sentence(run.state)]
     if run.state.is_over and run.status.updated:
         lines.append(
-            translate("RunModel", "Ended {when}.").format(
+            translate("RunListModel", "Ended {when}.").format(
                 when=units.date_or_time(run.status.updated)
             )
         )
     if run.notes.tags:
-        text = translate("RunModel", "Tags: {tags}")
+        text = translate("RunListModel", "Tags: {tags}")
         lines.append(text.format(tags=", ".join(run.notes.tags)))
     lines += [run.notes.note] if run.notes.note else []
     return "\n".join(lines)

@@ -16,11 +16,17 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine.client import RunInfo, UnreadableRun
-from gui.run_list.filter_sort import Order, arranged, damaged_matching, matching, order_names
+from engine.runs.run_info import RunInfo, UnreadableRun
+from gui.run_list.chosen_runs import MAX_COMPARED, ChosenRuns
+from gui.run_list.filter_sort import (
+    SortOrder,
+    matching,
+    order_names,
+    sorted_runs,
+    unreadable_matching,
+)
 from gui.run_list.run_delegate import ROW_HEIGHT
 from gui.run_list.run_list_view import RunListView
-from gui.run_list.selection import MOST, ChosenRuns
 from gui.style.theme import Theme, icon
 from gui.widgets.icon_button import IconButton
 from gui.widgets.steady_button import SteadyButton
@@ -68,7 +74,7 @@ class RunListPanel(QWidget):
         self.empty.setObjectName("mut")
         self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         some = self.tr("Compare {count}")
-        counts = [some.format(count=count) for count in range(1, MOST + 1)]
+        counts = [some.format(count=count) for count in range(1, MAX_COMPARED + 1)]
         self._compare_texts = [self.tr("Compare"), *counts]
         """By the number of runs that are chosen."""
 
@@ -150,8 +156,8 @@ class RunListPanel(QWidget):
 
     def _arrange(self) -> None:
         words = self.search.text()
-        found, damaged = matching(self._infos, words), damaged_matching(self._unreadable, words)
-        self._history.show_runs(arranged(found, Order(self.order.currentData())))
+        found, damaged = matching(self._infos, words), unreadable_matching(self._unreadable, words)
+        self._history.show_runs(sorted_runs(found, SortOrder(self.order.currentData())))
         self._history.show_unreadable(damaged)
         whole, count = len(self._infos) + len(self._unreadable), len(found) + len(damaged)
         self.empty.setVisible(bool(whole) and not count)

@@ -17,7 +17,7 @@ from PySide6.QtCore import (
 from PySide6.QtGui import QAction, QKeyEvent, QKeySequence, QMouseEvent
 from PySide6.QtWidgets import QAbstractItemView, QListView, QWidget
 
-from engine.client import RunInfo, UnreadableRun
+from engine.runs.run_info import RunInfo, UnreadableRun
 from engine.runs.run_state import RunState
 from gui.bridge.liveness import Silence
 from gui.run_list.run_delegate import ROW_HEIGHT, RunDelegate, box_rect
@@ -287,13 +287,13 @@ class RunListView(QListView):
 
 def resume_text(info: RunInfo | None) -> str:
     """The entry that lets a run go on; where it cannot, why not."""
-    text = translate("RunHistory", "Resume from the newest checkpoint")
+    text = translate("RunListView", "Resume from the newest checkpoint")
     if info is None or not info.state.is_over:
         return text
     if not info.state.can_resume:
-        return translate("RunHistory", "Resume: all epochs are done")
+        return translate("RunListView", "Resume: all epochs are done")
     return (
         text
         if info.status.checkpoint
-        else translate("RunHistory", "Resume: there is no checkpoint")
+        else translate("RunListView", "Resume: there is no checkpoint")
     )

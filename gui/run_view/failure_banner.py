@@ -15,12 +15,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine.client import RunInfo
 from engine.messages.events import AttemptStarted, Failure, RunEnded
+from engine.runs.run_info import RunInfo
 from engine.runs.run_state import RunState
 from engine.runs.store_reader import StoredEvent
 from gui.bridge.log_tail import as_shown
-from gui.style.device_labels import speak
+from gui.style.device_labels import name_devices
 from gui.style.state_style import state_sentence
 from gui.style.theme import monospace_font
 from gui.style.translation import translate
@@ -65,7 +65,7 @@ class FailureBanner(QFrame):
         layout.addWidget(self.log)
         self.clear()
 
-    def set_device_labels(self, labels: Mapping[str, str]) -> None:
+    def set_device_names(self, labels: Mapping[str, str]) -> None:
         """What to call each device, by its id."""
         if labels != self._labels:
             self._labels = dict(labels)
@@ -116,7 +116,7 @@ class FailureBanner(QFrame):
 
     def with_device_names(self, text: str) -> str:
         """`text` of the engine with the devices as people call them."""
-        return speak(text, self._labels)
+        return name_devices(text, self._labels)
 
     def _fit_log(self) -> None:
         """As tall as its lines, with room for the bar below the long ones."""

@@ -9,12 +9,12 @@ from msgspec.structs import replace
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QSizePolicy, QVBoxLayout, QWidget
 
-from engine.client import RunInfo
+from engine.runs.run_info import RunInfo
 from engine.runs.run_state import RunState, RunStatus
 from engine.system import units
 from gui.bridge.liveness import HEARD, Silence
 from gui.run_view.progress_text import progress_text, silence_text, time_left
-from gui.style.state_style import dot, ring, state_colour, state_words
+from gui.style.state_style import dot, ring, state_colour, state_text
 from gui.style.theme import Theme
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.entry_fields import wrapped
@@ -110,7 +110,7 @@ class RunHeadline(QWidget):
         self._dot.setPixmap(ring(colour, _DOT) if silent else dot(colour, _DOT))
         self._title.setText(info.title)
         self._title.setToolTip(wrapped(f"{info.title}\n{info.folder}"))
-        words = state_words(info)
+        words = state_text(info)
         parts = [silence_text(silence)] if silent else self._times(info)
         colourful = f'<span style="color:{colour}">{escape(words)}</span>'
         self._state.setText(" · ".join([colourful, *map(escape, parts)]))

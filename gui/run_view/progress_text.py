@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.client import RunInfo
+from engine.runs.run_info import RunInfo
 from engine.runs.run_state import RunState, RunStatus
 from engine.system import units
 from gui.bridge.liveness import Silence

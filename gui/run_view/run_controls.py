@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine.client import RunInfo
+from engine.runs.run_info import RunInfo
 from engine.runs.run_state import RunState
 from engine.spec import catalog
 from engine.spec.device_names import all_on_cpu

@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 from PySide6.QtCore import QObject, Signal
 
-from engine.client import RunInfo
 from engine.messages.events import EpochEnded, Rewound, TrainingStarted
+from engine.runs.run_info import RunInfo
 from engine.runs.store_reader import StoredEvent, StoredPoints
 from engine.spec.metric_direction import lower_is_better, primary_metric
 from engine.system import units
-from gui.plots.data.series_style import spoken
+from gui.plots.data.series_style import display_name
 from gui.style import formatting
 from gui.style.translation import QT_TRANSLATE_NOOP
 
@@ -58,7 +58,7 @@ class RunFigures(QObject):
         for key in ("loss", "metric", "throughput", "step_time", "memory"):
             self.figure.emit(key, _UNKNOWN, "", "")
 
-    def set_device_labels(self, labels: dict[str, str]) -> None:
+    def set_device_names(self, labels: dict[str, str]) -> None:
         """What to call each device."""
         if labels != self._labels:
             self._labels = labels
@@ -81,7 +81,7 @@ class RunFigures(QObject):
             self.figure.emit("throughput", speed, note, "")
         if status.step_seconds:
             spent = " · ".join(
-                f"{spoken(name)} {100 * self._shares[series]:.0f} %"
+                f"{display_name(name)} {100 * self._shares[series]:.0f} %"
                 for series, name in _SHARES.items()
                 if series in self._shares
             )

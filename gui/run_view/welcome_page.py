@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
 from engine.cli.options import RECIPES_OWN
 from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
+from gui.bridge.recipes import read_recipe
 
 RECIPE = "digits"
 _CARD_WIDTH = 520
@@ -144,7 +145,7 @@ class WelcomePage(QWidget):
 
 def first_spec(device: str) -> RunSpec:
     """The run that the button starts: the digits, as their recipe wants them, on one device."""
-    recipe = catalog.recipe(RECIPE)
+    recipe = read_recipe(RECIPE)
     return RunSpec(
         recipe=recipe.reference,
         strategy=catalog.strategy("single", recipe).name,

@@ -1,14 +1,52 @@
-"""What the engine says, with the devices as people call them: it calls GPUs by their UUIDs."""
+"""What a device is called and which colour it has, in every part of the window."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
+
+from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
+from gui.style.translation import translate
 
 
-def speak(text: str, labels: Mapping[str, str]) -> str:
-    """`text` with the label of each GPU of `labels`, which are by id, where its UUID stands."""
+class DeviceLabel(NamedTuple):
+    """How the window shows one device."""
+
+    name: str
+    """`GPU 3`, or `CPU`."""
+
+    colour_index: int
+    """For `Theme.curve`; it also decides the dashes of the device's curves."""
+
+
+def device_name(device: DeviceSnapshot) -> str:
+    """Return `GPU 3`, with the number that the driver gives the card, or `CPU`."""
+    if device.kind != "gpu":
+        return device.label
+    return translate("Devices", "GPU {label}").format(label=device.label)
+
+
+def device_labels(snapshot: Snapshot) -> dict[str, DeviceLabel]:
+    """Return the label of each device by its id.
+
+    GPU n has colour n, whichever cards answer; the CPU has the colour after the last GPU.
+    """
+    gpus = [device for device in snapshot.devices if device.kind == "gpu"]
+    colours = {
+        gpu.id: int(gpu.label) if gpu.label.isdecimal() else number
+        for number, gpu in enumerate(gpus)
+    }
+    after_gpus = max(colours.values(), default=-1) + 1
+    return {
+        device.id: DeviceLabel(device_name(device), colours.get(device.id, after_gpus))
+        for device in snapshot.devices
+    }
+
+
+def name_devices(text: str, names: Mapping[str, str]) -> str:
+    """Return `text`, a sentence of the engine, with `names` (by id) in place of GPU UUIDs."""
     if "GPU-" in text:
-        for id, label in labels.items():
+        for id, name in names.items():
             if id.startswith("GPU-"):
-                text = text.replace(id, label)
+                text = text.replace(id, name)
     return text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QIcon, QPainter, QPixmap
 
-from engine.client import RunInfo
+from engine.runs.run_info import RunInfo
 from engine.runs.run_state import RunState
 from gui.style.theme import Theme
 from gui.style.translation import translate
@@ -29,7 +29,7 @@ def state_colour(state: RunState, theme: Theme) -> str:
     }[state]
 
 
-def state_words(info: RunInfo) -> str:
+def state_text(info: RunInfo) -> str:
     """The state in a word, or behind whom the run waits, or how often it has begun."""
     if info.state is RunState.QUEUED and info.reason:
         return info.reason[0].lower() + info.reason[1:].rstrip(".")

@@ -225,7 +225,7 @@ class ThemeController(QObject):
         self.current = self._wanted()
         """The theme on the screen."""
 
-        self._dress()
+        self._apply_style()
         app.styleHints().colorSchemeChanged.connect(self._update)
 
     def set_choice(self, choice: Choice) -> None:
@@ -246,10 +246,10 @@ class ThemeController(QObject):
         theme = self._wanted()
         if theme is not self.current:
             self.current = theme
-            self._dress()
+            self._apply_style()
             self.changed.emit(theme)
 
-    def _dress(self) -> None:
+    def _apply_style(self) -> None:
         theme = self.current
         self._app.setPalette(palette(theme))
         self._app.setStyleSheet(style_sheet(theme))

@@ -126,13 +126,13 @@ class Field(QWidget):
         self.label.setBuddy(self._editor.widget)
         self._set_tip(field.doc)
         self._editor.changed.connect(lambda *_: self.changed.emit())
-        self._below = Below()
+        self._note_label = FieldNote()
         self.setFocusProxy(self._editor.widget)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(2)
         layout.addWidget(self._editor.widget)
-        layout.addWidget(self._below)
+        layout.addWidget(self._note_label)
         self.set_value(field.default)
 
     @property
@@ -141,14 +141,14 @@ class Field(QWidget):
         return self._editor.widget
 
     @property
-    def below_label(self) -> Below:
+    def note_label(self) -> FieldNote:
         """The line below the field, for whoever lays it out somewhere else."""
-        return self._below
+        return self._note_label
 
     @property
     def problem(self) -> str:
         """The problem on display, or empty."""
-        return self._below.problem
+        return self._note_label.problem
 
     @property
     def refusal(self) -> str:
@@ -164,9 +164,9 @@ class Field(QWidget):
             return True
 
     @property
-    def below(self) -> str:
+    def note(self) -> str:
         """The line below the field: its problem or its note."""
-        return self._below.text()
+        return self._note_label.text()
 
     def value(self) -> Setting:
         """What was entered. Raises ValueError with a sentence when it stands for no value."""
@@ -210,18 +210,18 @@ class Field(QWidget):
 
     def set_note(self, text: str) -> None:
         """Show a quiet line below the field while there is no problem."""
-        self._below.set_note(text)
+        self._note_label.set_note(text)
 
     def set_problem(self, text: str) -> None:
         """Show what is wrong with the value, in words; empty when nothing is."""
-        self._below.set_problem(text)
+        self._note_label.set_problem(text)
 
     def _set_tip(self, text: str) -> None:
         for widget in (self._editor.widget, self.label):
             widget.setToolTip(wrapped(text))
 
 
-class Below(QLabel):
+class FieldNote(QLabel):
     """The line below a field: a problem if there is one, else a note, else nothing."""
 
     def __init__(self) -> None:

@@ -21,13 +21,13 @@ class IconButton(QToolButton):
         self.setToolTip(tip)
         self.setIconSize(_SIZE)
         self._picture = picture
-        self._dress()
+        self._apply_style()
 
     def changeEvent(self, event: QEvent) -> None:
         """Follow the theme."""
         super().changeEvent(event)
         if event.type() is QEvent.Type.PaletteChange:
-            self._dress()
+            self._apply_style()
 
-    def _dress(self) -> None:
+    def _apply_style(self) -> None:
         self.setIcon(icon(self._picture, theme_of(self.palette()).muted))

@@ -8,7 +8,7 @@ from PySide6.QtCore import QObject
 from PySide6.QtDBus import QDBusConnection, QDBusMessage
 from PySide6.QtGui import QGuiApplication
 
-from engine.client import RunInfo
+from engine.runs.run_info import RunInfo
 from engine.runs.run_state import RunState
 
 DESKTOP_FILE = "traindeck"

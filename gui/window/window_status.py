@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QWidget
 
-from engine.client import RunInfo
+from engine.runs.run_info import RunInfo
 from gui.bridge.liveness import HEARD, Liveness, Silence
 from gui.run_view.progress_text import window_title
 from gui.run_view.run_controls import RunControls

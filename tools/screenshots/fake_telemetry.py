@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, QTimer
 
 from engine.telemetry.snapshot import Snapshot
 from gui.bridge.telemetry_reader import TelemetryReader
-from gui.devices.row_painting import SHOWN_SECONDS
+from gui.devices.row_layouts import SHOWN_SECONDS
 
 Machine = Callable[[float], Snapshot]
 """What a machine does at a time (seconds since the epoch)."""

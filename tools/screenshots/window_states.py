@@ -9,8 +9,8 @@ from typing import NamedTuple
 from PySide6.QtWidgets import QWidget
 
 from gui.app import AppController
-from gui.devices.device_history import TEN_MINUTES
-from gui.devices.row_painting import SHOWN_SECONDS
+from gui.devices.device_charts import TEN_MINUTES
+from gui.devices.row_layouts import SHOWN_SECONDS
 from tools.screenshots import fake_machine
 from tools.screenshots.fake_telemetry import Machine
 from tools.screenshots.pictures import State
@@ -22,7 +22,7 @@ _COMPARED = ("single", "narrow", "dropout", "one-cycle")
 
 
 def _window(app: AppController) -> QWidget:
-    app.plots.bar.log_y.setChecked(True)  # else a loss looks like nothing but its beginning
+    app.plots.toolbar.log_y.setChecked(True)  # else a loss looks like nothing but its beginning
     return app.window
 
 
@@ -70,7 +70,7 @@ def compare() -> Stage:
         app.chosen.choose(ids)
         app.chosen.pin(ids[0])
         app.run_list_panel.compare.setChecked(True)
-        app.comparison.plots.bar.log_y.setChecked(True)
+        app.comparison.plots.toolbar.log_y.setChecked(True)
         return app.window
 
     return Stage(fake_machine.workstation, ids[-1], subject=open_comparison)

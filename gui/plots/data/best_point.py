@@ -10,7 +10,7 @@ import numpy as np
 from engine.runs.store_reader import StoredPoints
 
 
-class Best(NamedTuple):
+class BestPoint(NamedTuple):
     """The first point that no other is better than."""
 
     step: float
@@ -20,7 +20,7 @@ class Best(NamedTuple):
     value: float
 
 
-class Star(NamedTuple):
+class BestMarker(NamedTuple):
     """A best point on its way to the screen."""
 
     x: float
@@ -32,7 +32,7 @@ class Star(NamedTuple):
     """What it says to whoever points at it."""
 
 
-def best_of(known: Best | None, sign: int, points: StoredPoints) -> Best | None:
+def find_best(known: BestPoint | None, sign: int, points: StoredPoints) -> BestPoint | None:
     """The best of what was `known` and of new points: the lowest finite value where `sign` is -1,
     the highest where it is 1, none where it is 0."""
     if not sign or not len(points.value):
@@ -41,4 +41,4 @@ def best_of(known: Best | None, sign: int, points: StoredPoints) -> Best | None:
     top = int(np.argmax(merits))
     if merits[top] <= (-math.inf if known is None else sign * known.value):
         return known
-    return Best(float(points.step[top]), float(points.time[top]), float(points.value[top]))
+    return BestPoint(float(points.step[top]), float(points.time[top]), float(points.value[top]))

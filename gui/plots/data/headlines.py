@@ -36,10 +36,10 @@ class Headlines:
         """Forget the curves."""
         self._figures.clear()
 
-    def take(self, place: SeriesStyle, values: Array, *, replace: bool) -> str:
-        """Take new values of a curve, in the plot's unit; what to say of all of them now, empty
-        where the plot has nothing to say of all."""
-        kind, name = place.plot, place.curve_name
+    def update(self, style: SeriesStyle, values: Array, *, replace: bool) -> str:
+        """Add the newest `values` of a curve, float64 of shape (n,) in the plot's unit, or
+        `replace` its values. Return the plot's headline; empty if the plot has none."""
+        kind, name = style.plot, style.curve_name
         figures = self._figures.setdefault(kind, {})
         if replace:
             figures.pop(name, None)
@@ -53,7 +53,7 @@ class Headlines:
             return translate("Headlines", "{figure} peak").format(figure=peak)
         if kind not in _NEWEST:
             return ""
-        if len(known) and (kind is not STEP_TIME or place.label == _COMPUTE):
+        if len(known) and (kind is not STEP_TIME or style.label == _COMPUTE):
             figures[name] = float(known[-1])
         if not figures:
             return ""

@@ -29,7 +29,7 @@ from engine.system.units import duration
 from gui.plots.data.x_axis import Polyline, XKind, XScale
 from gui.style.translation import translate
 
-MOST_MARKERS = 2000
+MAX_MARKERS = 2000
 """Of more, every other checkpoint goes: they stand too close to be told apart."""
 
 
@@ -90,7 +90,7 @@ class RunTimeline:
         """Say what was changed before an attempt, by its number, for the events to come."""
         self._edits = edits
 
-    def take(self, events: Iterable[StoredEvent]) -> None:
+    def add_events(self, events: Iterable[StoredEvent]) -> None:
         """Fold more events."""
         for stored in events:
             self._fold(stored)
@@ -110,7 +110,7 @@ class RunTimeline:
             case Restarting():
                 self._restarting = event
             case CheckpointSaved(path, step):
-                text = translate("RunCourse", "Checkpoint of step {step}: {name}")
+                text = translate("RunTimeline", "Checkpoint of step {step}: {name}")
                 text = text.format(step=f"{step:,}", name=Path(path).name)
                 self._mark(MarkerKind.CHECKPOINT, step, now, text)
             case CheckpointFailed(step, text):
@@ -153,7 +153,7 @@ class RunTimeline:
         before they came that far."""
         attempts = range(self._trained_attempt + 1, self._attempt + 1)
         return [
-            translate("RunCourse", "Changed: {changes}.").format(changes=self._edits[attempt])
+            translate("RunTimeline", "Changed: {changes}.").format(changes=self._edits[attempt])
             for attempt in attempts
             if attempt in self._edits
         ]
@@ -162,14 +162,14 @@ class RunTimeline:
         words = {"attempt": self._attempt, "step": f"{step:,}", "down": duration(down)}
         if self._restarting is None:
             text = translate(
-                "RunCourse", "Resumed at step {step} after {down} (attempt {attempt})."
+                "RunTimeline", "Resumed at step {step} after {down} (attempt {attempt})."
             )
         elif self._checkpoint:
             text = translate(
-                "RunCourse", "Restart {number} of {most} at step {step}, from {checkpoint}: {why}"
+                "RunTimeline", "Restart {number} of {most} at step {step}, from {checkpoint}: {why}"
             )
         else:
-            text = translate("RunCourse", "Restart {number} of {most}, from the beginning: {why}")
+            text = translate("RunTimeline", "Restart {number} of {most}, from the beginning: {why}")
         if self._restarting is not None:
             words |= {
                 "number": self._restarting.number,
@@ -181,21 +181,21 @@ class RunTimeline:
 
     def _after_pause(self, step: int, now: float) -> str:
         if math.isnan(self._paused):
-            return translate("RunCourse", "Went on after a pause at step {step}").format(
+            return translate("RunTimeline", "Went on after a pause at step {step}").format(
                 step=f"{step:,}"
             )
-        text = translate("RunCourse", "Went on after a pause of {length} at step {step}")
+        text = translate("RunTimeline", "Went on after a pause of {length} at step {step}")
         return text.format(length=duration(now - self._paused), step=f"{step:,}")
 
     def _mark(self, kind: MarkerKind, step: float, now: float, text: str) -> None:
         self.markers.append(Marker(kind, step, now, text))
-        if len(self.markers) > MOST_MARKERS:
+        if len(self.markers) > MAX_MARKERS:
             kept = [
                 each
                 for place, each in enumerate(self.markers)
                 if each.kind is not MarkerKind.CHECKPOINT or place % 2 == 0
             ]
-            self.markers = kept[-MOST_MARKERS:]
+            self.markers = kept[-MAX_MARKERS:]
 
 
 def _epochs_on(before: Polyline | None, event: TrainingStarted) -> Polyline:

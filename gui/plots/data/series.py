@@ -10,17 +10,17 @@ import numpy as np
 
 from engine.runs.downsampling import BlockStatistics
 from engine.runs.store_reader import StoredPoints
-from gui.plots.data.best_point import Best, best_of
+from gui.plots.data.best_point import BestPoint, find_best
 from gui.plots.data.growing_pyramid import Array, GrowingArray, Pyramid, highest, lowest, mean
 from gui.plots.data.smoothing import MovingAverage
 from gui.plots.data.x_axis import XKind, XScale
 
-SMOOTHED_AT_ONCE = 200_000
+SMOOTHED_PER_FRAME = 200_000
 """Points whose smoothed values are worked out before a frame is painted; the rest follows with the
 next frames, so that no move of the slider stops the window."""
 
 
-LARGEST = 1e300
+MAX_DRAWABLE = 1e300
 """Values beyond have distances that no double holds: they are a gap, as infinity is."""
 
 
@@ -110,10 +110,10 @@ class Series:
         low = self._low_positive if positive else self._low
         return None if math.isnan(low) else (low, self._high)
 
-    def best(self, sign: int) -> Best | None:
-        """The first point that no other is better than; what `sign` means stands in `best_of`."""
+    def best(self, sign: int) -> BestPoint | None:
+        """The first point that no other is better than; what `sign` means stands in `find_best`."""
         points = StoredPoints(self._steps.values, self._times.values, self._raw.values, len(self))
-        return best_of(None, sign, points)
+        return find_best(None, sign, points)
 
     def set_x_scale(self, scale: XScale) -> None:
         """Place the points on another horizontal axis."""
@@ -256,7 +256,7 @@ class Series:
 
     def _catch_up(self) -> None:
         done = len(self._smoothed)
-        for values, size in self._pieces(done, min(done + SMOOTHED_AT_ONCE, len(self))):
+        for values, size in self._pieces(done, min(done + SMOOTHED_PER_FRAME, len(self))):
             self._smoothed.extend(self._average.extend(values, size))
 
     def _pieces(self, begin: int, end: int) -> Iterator[tuple[Array, float]]:
@@ -281,5 +281,5 @@ class Series:
 
 
 def _drawable(values: Array) -> Array:
-    drawable: Array = np.where(np.abs(values) <= LARGEST, values, np.nan)
+    drawable: Array = np.where(np.abs(values) <= MAX_DRAWABLE, values, np.nan)
     return drawable

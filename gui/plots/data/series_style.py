@@ -145,7 +145,7 @@ _DEVICE_ROUTES = {
 }
 
 
-def spoken(name: str) -> str:
+def display_name(name: str) -> str:
     """What people read for the title of a plot or the label of a curve, which are English inside;
     the names of metrics are what their recipe calls them."""
     return translate("Plots", name)
@@ -204,7 +204,7 @@ def _metric(series: str) -> PlotKind:
     """The plot that training and validation share, and no other metric."""
     title = formatting.capitalized(formatting.metric_name(series))
     if title in _TITLES:
-        title = translate("Plots", "{metric} (metric)").format(metric=spoken(title))
+        title = translate("Plots", "{metric} (metric)").format(metric=display_name(title))
     return PlotKind(title, 1, "%", ".1f") if "accuracy" in series else PlotKind(title, 1)
 
 

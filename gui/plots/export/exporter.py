@@ -12,14 +12,14 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 from engine.system import paths
 from gui.bridge.background import Background
-from gui.plots.data.series_style import spoken
+from gui.plots.data.series_style import display_name
 from gui.plots.export import csv_file, image
 from gui.plots.export.csv_file import Document, OneRun, SeveralRuns
 from gui.plots.plot.curve_plot import CurvePlot
 from gui.plots.plot.menu import PlotAction
 from gui.widgets.save_dialog import ask_where_to_save
 
-MOST_COPIED = 200_000
+MAX_COPIED_POINTS = 200_000
 """More points than these are not for a clipboard."""
 
 AskFile = Callable[[QWidget, str, str, str], str]
@@ -69,16 +69,16 @@ class PlotExport(QObject):
             case PlotAction.COPY_PICTURE:
                 QApplication.clipboard().setMimeData(image.for_clipboard(plot))
                 text = self.tr("The plot of {title} is in the clipboard.")
-                self.message.emit(text.format(title=spoken(plot.title)))
+                self.message.emit(text.format(title=display_name(plot.title)))
             case PlotAction.SAVE_PNG:
                 self._save(plot, prefix, "png", partial(image.save_png, plot))
             case PlotAction.SAVE_SVG:
                 self._save(plot, prefix, "svg", lambda file: _write(file, image.svg(plot)))
             case PlotAction.COPY_CSV | PlotAction.SAVE_CSV if document is None:
                 text = self.tr("The plot of {title} has no data yet.")
-                self.message.emit(text.format(title=spoken(plot.title)))
+                self.message.emit(text.format(title=display_name(plot.title)))
             case PlotAction.COPY_CSV if document is not None:
-                self._copy_data(spoken(plot.title), document)
+                self._copy_data(display_name(plot.title), document)
             case PlotAction.SAVE_CSV if document is not None:
                 self._save(plot, prefix, "csv", partial(self._save_data, document))
 
@@ -86,7 +86,7 @@ class PlotExport(QObject):
         self, plot: CurvePlot, prefix: str, ending: str, write: Callable[[Path], None]
     ) -> None:
         name = f"{prefix}{plot.title.lower().replace(' ', '-').replace('/', '-')}.{ending}"
-        title = self.tr("Save the plot of {title}").format(title=spoken(plot.title))
+        title = self.tr("Save the plot of {title}").format(title=display_name(plot.title))
         chosen = self._ask(plot, title, str(self._folder / name), f"*.{ending}")
         if not chosen:
             return
@@ -112,7 +112,7 @@ class PlotExport(QObject):
     def _copy_data(self, title: str, document: Document) -> None:
         def read() -> tuple[int, str]:
             points = document.points()
-            return points, csv_file.text(document) if points <= MOST_COPIED else ""
+            return points, csv_file.text(document) if points <= MAX_COPIED_POINTS else ""
 
         self._background.run(
             read, partial(self._copied, title), partial(self._failed, self.tr("the clipboard"))

@@ -10,7 +10,7 @@ from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QMimeData, QPoint, QR
 from PySide6.QtGui import QImage, QPainter
 from PySide6.QtSvg import QSvgGenerator
 
-from gui.plots.data.series_style import spoken
+from gui.plots.data.series_style import display_name
 from gui.plots.plot.curve_plot import CurvePlot
 from gui.style.translation import translate
 
@@ -45,7 +45,7 @@ def svg(plot: CurvePlot) -> bytes:
     generator.setOutputDevice(buffer)
     generator.setSize(plot.size())
     generator.setViewBox(QRect(QPoint(), plot.size()))
-    generator.setTitle(spoken(plot.title))
+    generator.setTitle(display_name(plot.title))
     with _ready(plot):
         painter = QPainter(generator)
         plot.render(painter, QPoint())

@@ -32,7 +32,7 @@ _HIGHEST = 16_777_215
 """Qt's word for a height without limit."""
 
 
-class Arrangement(QScrollArea):
+class GridLayout(QScrollArea):
     """Shows the plots, and lets one be dropped on another of its group."""
 
     dropped = Signal(str, str)

@@ -41,7 +41,7 @@ class PlotKeys(QObject):
         self._leave.setShortcutContext(Qt.ShortcutContext.WindowShortcut)
         self._leave.setEnabled(False)
         for panel in panels:
-            panel.placement.enlarged.connect(self._offer_to_leave)
+            panel.visibility.enlarged.connect(self._offer_to_leave)
         app = QApplication.instance()
         assert isinstance(app, QApplication)
         app.focusChanged.connect(self._focus_moved)
@@ -103,7 +103,7 @@ class PlotKeys(QObject):
         action.setShortcutContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
         action.triggered.connect(lambda: act())
         for panel in self._panels:
-            panel.placement.panel.addAction(action)
+            panel.visibility.grid.addAction(action)
         return action
 
     def _on_focused(self, act: Callable[[PlotPanel, CurvePlot], None]) -> None:
@@ -115,8 +115,8 @@ class PlotKeys(QObject):
 
     def _point(self, move: Move, panel: PlotPanel, plot: CurvePlot) -> None:
         """Move the crosshair; where there is nowhere to go, say again where it is."""
-        x = move(plot, panel.pointed_at)
-        x = panel.pointed_at if x is None else x
+        x = move(plot, panel.crosshair_x)
+        x = panel.crosshair_x if x is None else x
         if x is not None:
             self._show(panel, plot, x)
 
@@ -124,7 +124,7 @@ class PlotKeys(QObject):
         self._pointing = panel
         plot.canvas.reveal(x)
         plot.refresh()  # what is marked in the part that is new in sight
-        panel.point_at(x, plot)
+        panel.set_crosshair_x(x, plot)
         marked = plot.canvas.marked_at(x)
         new = marked if marked != self._told else ""
         self._told = marked
@@ -134,21 +134,21 @@ class PlotKeys(QObject):
 
     def _go_back(self) -> None:
         panel = self._pointing
-        if panel is not None and panel.pointed_at is not None:  # no mouse has taken it away
+        if panel is not None and panel.crosshair_x is not None:  # no mouse has taken it away
             self._hide(panel)
             return
         self._pointing = None
         for panel in self._panels:
             if panel.isVisible():
-                panel.placement.show_all()
+                panel.visibility.show_all()
 
     def _hide(self, panel: PlotPanel) -> None:
-        panel.point_at(None)
+        panel.set_crosshair_x(None)
         self._pointing, self._told = None, ""
         self._offer_to_leave()
 
     def _offer_to_leave(self) -> None:
-        enlarged = any(panel.placement.is_enlarged for panel in self._panels)
+        enlarged = any(panel.visibility.is_enlarged for panel in self._panels)
         self._leave.setEnabled(enlarged or self._pointing is not None)
 
     def _focus_moved(self, _before: QWidget | None, now: QWidget | None) -> None:
@@ -159,8 +159,8 @@ class PlotKeys(QObject):
             return
         if not panel.isAncestorOf(now):
             self._hide(panel)
-        elif panel.pointed_at is not None:
-            x = panel.pointed_at
+        elif panel.crosshair_x is not None:
+            x = panel.crosshair_x
             self._on_focused(lambda panel, plot: self._show(panel, plot, x))
 
 
@@ -169,7 +169,7 @@ def _step(way: int, *, far: bool) -> Move:
 
 
 def _zoom(panel: PlotPanel, plot: CurvePlot, part: float) -> None:
-    plot.canvas.zoom_x(part, panel.pointed_at)
+    plot.canvas.zoom_x(part, panel.crosshair_x)
 
 
 def _pan(right: float, up: float) -> Callable[[PlotPanel, CurvePlot], None]:

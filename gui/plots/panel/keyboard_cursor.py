@@ -54,7 +54,7 @@ def words(plot: CurvePlot, x: float) -> str:
     """The place `x` and the values of all curves there, to be heard."""
     place, readings = plot.readings(x)
     values = ", ".join(f"{each.label} {each.value}" for each in readings)
-    values = values or translate("Pointer", "no values here")
+    values = values or translate("KeyboardCursor", "no values here")
     return f"{place}: {values}."
 
 

@@ -10,10 +10,10 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from gui.plots.data.ranges import union
 from gui.plots.data.series_style import PlotKind
-from gui.plots.panel.panel_settings import Kept
-from gui.plots.panel.toolbar import PlotBar
-from gui.plots.panel.toolbar_state import BarMemory
-from gui.plots.panel.visibility import Placement
+from gui.plots.panel.panel_settings import PanelSettings
+from gui.plots.panel.toolbar import PlotToolbar
+from gui.plots.panel.toolbar_state import ToolbarState
+from gui.plots.panel.visibility import PlotVisibility
 from gui.plots.plot.curve_plot import CurvePlot
 from gui.plots.plot.menu import PlotAction
 from gui.style.theme import Theme
@@ -22,36 +22,38 @@ from gui.style.theme import Theme
 class PlotPanel(QWidget):
     """The bar and the plots; `tick` paints, a plot at a time."""
 
-    def __init__(self, theme: Theme, kept: Kept, parent: QWidget | None = None) -> None:
+    def __init__(
+        self, theme: Theme, settings: PanelSettings, parent: QWidget | None = None
+    ) -> None:
         """The layout and the choices of the bar are `kept`."""
         super().__init__(parent)
         self._theme = theme
         self._plots: dict[PlotKind, CurvePlot] = {}
         self._next = 0
         self._zoom_ended_follow = False
-        self.pointed_at: float | None = None
+        self.crosshair_x: float | None = None
         """Where the crosshair of all plots stands on the horizontal axis."""
 
-        self.bar = PlotBar(theme)
-        self.placement = Placement(self._plots, kept, self)
+        self.toolbar = PlotToolbar(theme)
+        self.visibility = PlotVisibility(self._plots, settings, self)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(8)
-        layout.addWidget(self.bar)
-        layout.addWidget(self.placement.panel, 1)
-        menu = self.bar.plots_menu
-        menu.aboutToShow.connect(lambda: self.placement.fill(menu))
-        self.bar.smoothing_changed.connect(self._set_smoothing)
-        self.bar.raw.toggled.connect(self._set_show_raw)
-        self.bar.log_y.toggled.connect(self._set_log_y)
-        self.bar.link_x.toggled.connect(self._link)
-        self.bar.follow.toggled.connect(self._set_follow)
-        self.bar.fit.clicked.connect(self.fit)
-        self._memory = BarMemory(self.bar, kept, self)
+        layout.addWidget(self.toolbar)
+        layout.addWidget(self.visibility.grid, 1)
+        menu = self.toolbar.plots_menu
+        menu.aboutToShow.connect(lambda: self.visibility.fill(menu))
+        self.toolbar.smoothing_changed.connect(self._set_smoothing)
+        self.toolbar.raw.toggled.connect(self._set_show_raw)
+        self.toolbar.log_y.toggled.connect(self._set_log_y)
+        self.toolbar.link_x.toggled.connect(self._link)
+        self.toolbar.follow.toggled.connect(self._set_follow)
+        self.toolbar.fit.clicked.connect(self.fit)
+        self._toolbar_state = ToolbarState(self.toolbar, settings, self)
 
     def plots(self) -> list[CurvePlot]:
         """The plots, in their order."""
-        return [self._plots[kind] for kind in self.placement.kinds()]
+        return [self._plots[kind] for kind in self.visibility.kinds()]
 
     def plot(self, title: str) -> CurvePlot:
         """The plot called `title`; KeyError where there is none."""
@@ -60,26 +62,26 @@ class PlotPanel(QWidget):
     def set_theme(self, theme: Theme) -> None:
         """Take the colours of `theme`."""
         self._theme = theme
-        self.bar.set_theme(theme)
+        self.toolbar.set_theme(theme)
         for plot in self._plots.values():
             plot.set_theme(theme)
 
     def set_follow(self, follow: bool) -> None:
         """Let every plot go on to show everything, or hold it still."""
-        self.bar.follow.setChecked(follow)
+        self.toolbar.follow.setChecked(follow)
         self._set_follow(follow)
 
     def begin(self) -> None:
         """Show other runs than before: follow them, unless the user has switched that off; a zoom
         into those before says nothing about these."""
-        self.set_follow(self.bar.follow.isChecked() or self._zoom_ended_follow)
+        self.set_follow(self.toolbar.follow.isChecked() or self._zoom_ended_follow)
         self.fit()
-        self.point_at(None)
+        self.set_crosshair_x(None)
 
     def reset_layout(self) -> None:
         """Every plot in the natural order, and the bar as it was at first."""
-        self.placement.reset()
-        self._memory.reset()
+        self.visibility.reset()
+        self._toolbar_state.reset()
 
     def fit(self) -> None:
         """Show everything in every plot; those that were zoomed by hand follow again, if any do."""
@@ -92,8 +94,8 @@ class PlotPanel(QWidget):
         plots = list(self._plots.values())
         if not any(plot.is_stale for plot in plots):
             return False
-        linked = self.bar.link_x.isChecked()
-        extent = union(plot.x_range() for plot in plots) if linked else None
+        linked = self.toolbar.link_x.isChecked()
+        extent = union(plot.curves.x_range() for plot in plots) if linked else None
         held = (
             next(filter(None, (plot.viewport.places for plot in plots)), None) if linked else None
         )
@@ -109,26 +111,22 @@ class PlotPanel(QWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Use two columns or three."""
         super().resizeEvent(event)
-        self.placement.refresh()
+        self.visibility.refresh()
 
     def focusNextPrevChild(self, next: bool) -> bool:
         """Let Tab go through the plots as they stand, not as they were made."""
         stops = [stop for plot in self.plots() for stop in plot.tab_stops()]
-        for stop, following in pairwise([self.bar.plots, *stops]):
+        for stop, following in pairwise([self.toolbar.plots, *stops]):
             QWidget.setTabOrder(stop, following)
         return super().focusNextPrevChild(next)
 
-    def point_at(self, x: float | None, teller: CurvePlot | None = None) -> None:
+    def set_crosshair_x(self, x: float | None, teller: CurvePlot | None = None) -> None:
         """Let the crosshair of all plots stand at the place `x`, or nowhere; in `teller` it says
         what is marked there, too."""
-        self.pointed_at = x
+        self.crosshair_x = x
         for plot in self._plots.values():
             told = plot.canvas.marked_at(x) if x is not None and plot is teller else ""
             plot.set_crosshair(x, told)
-
-    def has(self, kind: PlotKind) -> bool:
-        """Whether there is a plot of `kind`."""
-        return kind in self._plots
 
     def plot_of(self, kind: PlotKind) -> CurvePlot:
         """The plot of `kind`, made if there is none."""
@@ -139,11 +137,11 @@ class PlotPanel(QWidget):
             )
             self._plots.clear()
             self._plots.update(by_place)
-            self._furnish(kind, plot)
-            self.placement.refresh()
+            self._connect_plot(kind, plot)
+            self.visibility.refresh()
         return self._plots[kind]
 
-    def _furnish(self, kind: PlotKind, plot: CurvePlot) -> None:
+    def _connect_plot(self, kind: PlotKind, plot: CurvePlot) -> None:
         """Connect a new plot with what this kind of panel has for it."""
 
     def _export(self, kind: PlotKind, action: PlotAction) -> None:
@@ -151,7 +149,7 @@ class PlotPanel(QWidget):
         raise NotImplementedError
 
     def _remove(self, kind: PlotKind) -> None:
-        self.placement.remove(kind, self._plots.pop(kind))
+        self.visibility.remove(kind, self._plots.pop(kind))
 
     def _make(self, kind: PlotKind) -> CurvePlot:
         plot = CurvePlot(
@@ -162,14 +160,14 @@ class PlotPanel(QWidget):
             wide_legend=kind.per_rank,
             theme=self._theme,
         )
-        plot.set_smoothing(self.bar.smoothing)
-        plot.set_show_raw(self.bar.raw.isChecked())
-        plot.set_log_y(kind.may_be_log and self.bar.log_y.isChecked())
-        plot.viewport.set_follow(self.bar.follow.isChecked())
+        plot.set_smoothing(self.toolbar.smoothing)
+        plot.set_show_raw(self.toolbar.raw.isChecked())
+        plot.set_log_y(kind.may_be_log and self.toolbar.log_y.isChecked())
+        plot.viewport.set_follow(self.toolbar.follow.isChecked())
         plot.viewport.zoomed.connect(lambda first, last: self._zoomed(plot, first, last))
         plot.viewport.followed.connect(self._followed)
         plot.viewport.fitted.connect(lambda: self._fitted(plot))
-        plot.hovered.connect(self.point_at)
+        plot.canvas.hovered.connect(self.set_crosshair_x)
         plot.header.menu.chosen.connect(partial(self._do, kind))
         plot.header.double_clicked.connect(partial(self._do, kind, PlotAction.ENLARGE))
         return plot
@@ -178,7 +176,7 @@ class PlotPanel(QWidget):
         if action.is_export:
             self._export(kind, action)
         else:
-            self.placement.do(kind, action)
+            self.visibility.do(kind, action)
 
     def _set_smoothing(self, smoothing: float) -> None:
         for plot in self._plots.values():
@@ -202,25 +200,25 @@ class PlotPanel(QWidget):
             plot.viewport.set_follow(follow)
 
     def _zoomed(self, moved: CurvePlot, first: float, last: float) -> None:
-        if self.bar.link_x.isChecked():
+        if self.toolbar.link_x.isChecked():
             for plot in self._plots.values():
                 if plot is not moved:
                     plot.canvas.show_x((first, last))
 
     def _followed(self, follow: bool) -> None:
         # Where the bar says so, the user has switched it off there.
-        if not follow and self.bar.link_x.isChecked() and self.bar.follow.isChecked():
+        if not follow and self.toolbar.link_x.isChecked() and self.toolbar.follow.isChecked():
             self.set_follow(False)
             self._zoom_ended_follow = True
 
     def _fitted(self, plot: CurvePlot) -> None:
-        if self.bar.link_x.isChecked():
+        if self.toolbar.link_x.isChecked():
             self.fit()
         else:
             self._fit(plot)
 
     def _fit(self, plot: CurvePlot) -> None:
-        plot.viewport.set_follow(self.bar.follow.isChecked())
+        plot.viewport.set_follow(self.toolbar.follow.isChecked())
         plot.viewport.fit()
 
 

@@ -12,7 +12,7 @@ IDLE_AFTER = 30
 """Frames without anything to paint after which nobody notices a slower clock."""
 
 
-class Frames(QTimer):
+class RepaintTimer(QTimer):
     """Calls `paint`, which returns whether it had anything to do."""
 
     def __init__(self, paint: Callable[[], bool], parent: QObject | None = None) -> None:

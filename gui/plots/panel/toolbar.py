@@ -18,7 +18,7 @@ FIRST_SMOOTHING = 0.9
 _WORDED = Qt.ToolButtonStyle.ToolButtonTextBesideIcon
 
 
-class PlotBar(QWidget):
+class PlotToolbar(QWidget):
     """Holds the choices; who wants to know listens."""
 
     smoothing_changed = Signal(float)
@@ -169,25 +169,25 @@ def _x_choices() -> dict[XKind, tuple[str, str]]:
     """What the buttons of the horizontal axis say, and what that means."""
     return {
         XKind.STEP: (
-            translate("PlotBar", "Step"),
-            translate("PlotBar", "Optimizer steps along the horizontal axis"),
+            translate("PlotToolbar", "Step"),
+            translate("PlotToolbar", "Optimizer steps along the horizontal axis"),
         ),
         XKind.EPOCH: (
-            translate("PlotBar", "Epoch"),
-            translate("PlotBar", "Passes over the training data along the horizontal axis"),
+            translate("PlotToolbar", "Epoch"),
+            translate("PlotToolbar", "Passes over the training data along the horizontal axis"),
         ),
         XKind.RELATIVE: (
-            translate("PlotBar", "Time"),
+            translate("PlotToolbar", "Time"),
             translate(
-                "PlotBar",
+                "PlotToolbar",
                 "Time of training along the horizontal axis: pauses count, the time in which the "
                 "run was down between two attempts does not",
             ),
         ),
         XKind.WALL: (
-            translate("PlotBar", "Clock"),
+            translate("PlotToolbar", "Clock"),
             translate(
-                "PlotBar",
+                "PlotToolbar",
                 "Date and time of day along the horizontal axis, with a gap where the run was down",
             ),
         ),
@@ -199,7 +199,9 @@ def _segment(text: str, tip: str) -> QToolButton:
     button.setObjectName("segment")
     button.setText(text)
     button.setToolTip(tip)
-    button.setAccessibleName(translate("PlotBar", "Horizontal axis: {choice}").format(choice=text))
+    button.setAccessibleName(
+        translate("PlotToolbar", "Horizontal axis: {choice}").format(choice=text)
+    )
     button.setCheckable(True)
     button.setAutoExclusive(True)
     return button

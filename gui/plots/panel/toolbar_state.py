@@ -1,4 +1,4 @@
-"""What was chosen in the bar above the plots, from one start of the window to the next."""
+"""Stores the choices made in the toolbar of the plots and restores them at the next start."""
 
 from __future__ import annotations
 
@@ -8,57 +8,57 @@ from functools import partial
 from PySide6.QtCore import QObject
 
 from gui.plots.data.x_axis import XKind
-from gui.plots.panel.panel_settings import Kept
-from gui.plots.panel.toolbar import FIRST_SMOOTHING, PlotBar
+from gui.plots.panel.panel_settings import PanelSettings
+from gui.plots.panel.toolbar import FIRST_SMOOTHING, PlotToolbar
 
 _X, _SMOOTHING = "x_axis", "smoothing"
 
 
-class BarMemory(QObject):
-    """Puts `bar` as it was left, and keeps every choice the user makes there."""
+class ToolbarState(QObject):
+    """Restores `toolbar` from `settings`, and stores every choice that the user makes there."""
 
-    def __init__(self, bar: PlotBar, kept: Kept, parent: QObject) -> None:
-        """What was `kept` is chosen from the beginning."""
+    def __init__(self, toolbar: PlotToolbar, settings: PanelSettings, parent: QObject) -> None:
+        """Restore the toolbar at once."""
         super().__init__(parent)
-        self._bar = bar
-        self._kept = kept
+        self._toolbar = toolbar
+        self._settings = settings
         self._switches = {
-            "log_y": bar.log_y,
-            "raw": bar.raw,
-            "markers": bar.markers,
-            "link_x": bar.link_x,
-            "follow": bar.follow,
+            "log_y": toolbar.log_y,
+            "raw": toolbar.raw,
+            "markers": toolbar.markers,
+            "link_x": toolbar.link_x,
+            "follow": toolbar.follow,
         }
-        self._first = {key: button.isChecked() for key, button in self._switches.items()}
+        self._defaults = {key: button.isChecked() for key, button in self._switches.items()}
         self._restore()
-        bar.smoothing_changed.connect(partial(kept.keep, _SMOOTHING))
-        bar.x_chosen.connect(lambda kind: kept.keep(_X, kind.value))
+        toolbar.smoothing_changed.connect(partial(settings.set_value, _SMOOTHING))
+        toolbar.x_chosen.connect(lambda kind: settings.set_value(_X, kind.value))
         for key, button in self._switches.items():
-            # Clicks only: a zoom ends the following too, and is no choice for the next time.
-            button.clicked.connect(_keeper(kept, key))
+            # Only clicks are stored: a zoom switches "Follow" off, too, but is no choice to keep.
+            button.clicked.connect(_setter(settings, key))
 
     def reset(self) -> None:
-        """Put everything as it is before the first choice, and forget the choices."""
-        self._bar.set_smoothing(FIRST_SMOOTHING)
-        self._bar.choose_x(XKind.STEP)
+        """Set everything to its default, and delete the stored choices."""
+        self._toolbar.set_smoothing(FIRST_SMOOTHING)
+        self._toolbar.choose_x(XKind.STEP)
         for key, button in self._switches.items():
-            button.setChecked(self._first[key])
+            button.setChecked(self._defaults[key])
         for key in (_X, _SMOOTHING, *self._switches):
-            self._kept.forget(key)
+            self._settings.remove(key)
 
     def _restore(self) -> None:
-        kind, smoothing = self._kept.value(_X), self._kept.value(_SMOOTHING)
+        kind, smoothing = self._settings.value(_X), self._settings.value(_SMOOTHING)
         if kind in list(XKind):
-            self._bar.choose_x(XKind(str(kind)))
+            self._toolbar.choose_x(XKind(str(kind)))
         try:
-            self._bar.set_smoothing(float(str(smoothing)))
+            self._toolbar.set_smoothing(float(str(smoothing)))
         except (ValueError, OverflowError):
-            self._bar.set_smoothing(FIRST_SMOOTHING)  # nothing was kept, or what nobody wrote
+            self._toolbar.set_smoothing(FIRST_SMOOTHING)  # nothing is stored, or it is damaged
         for key, button in self._switches.items():
-            kept = str(self._kept.value(key)).lower()  # an INI file gives words back
-            if kept in ("true", "false"):
-                button.setChecked(kept == "true")
+            stored = str(self._settings.value(key)).lower()  # an INI file returns strings
+            if stored in ("true", "false"):
+                button.setChecked(stored == "true")
 
 
-def _keeper(kept: Kept, key: str) -> Callable[[bool], None]:
-    return lambda on: kept.keep(key, on)
+def _setter(settings: PanelSettings, key: str) -> Callable[[bool], None]:
+    return lambda checked: settings.set_value(key, checked)

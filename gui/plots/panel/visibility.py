@@ -2,56 +2,117 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QMenu, QWidget
 
-from gui.plots.data.series_style import PlotKind, spoken
-from gui.plots.panel.grid_layout import Arrangement
-from gui.plots.panel.layout_order import PlotLayout
-from gui.plots.panel.panel_settings import Kept
+from gui.plots.data.series_style import PlotKind, display_name
+from gui.plots.panel.grid_layout import GridLayout
+from gui.plots.panel.panel_settings import PanelSettings
 from gui.plots.plot.curve_plot import CurvePlot
 from gui.plots.plot.menu import PlotAction
 
+_ORDER, _HIDDEN = "order", "hidden"
 
-class Placement(QObject):
-    """Puts `plots`, which are given in their natural order, where the user wants them."""
+
+class PlotOrder:
+    """The order of the plots and the hidden ones, by title: one choice for all runs, although runs
+    have different plots."""
+
+    def __init__(self, settings: PanelSettings) -> None:
+        """Begin with what `settings` hold."""
+        self._settings = settings
+        self._order = self._read(_ORDER)
+        self._hidden = set(self._read(_HIDDEN))
+
+    def sorted_titles(self, titles: Iterable[str]) -> list[str]:
+        """Return `titles`, given in their natural order, in the user's order. A plot that was
+        never moved follows the plot that it naturally follows."""
+        natural = list(titles)
+        found = [title for title in self._order if title in natural]
+        for number, title in enumerate(natural):
+            if title not in found:
+                before = natural[number - 1] if number else None
+                found.insert(found.index(before) + 1 if before else 0, title)
+        return found
+
+    def is_hidden(self, title: str) -> bool:
+        """Whether the user has hidden the plot."""
+        return title in self._hidden
+
+    def hide(self, title: str, *, hidden: bool) -> None:
+        """Hide a plot or show it again."""
+        (self._hidden.add if hidden else self._hidden.discard)(title)
+        self._write()
+
+    def move(self, title: str, onto: str, titles: Sequence[str]) -> None:
+        """Put the plot `title` in the position of `onto`. `titles` is the present order of the
+        plots; those between the two positions move up."""
+        position = titles.index(onto)
+        order = [each for each in titles if each != title]
+        order.insert(position, title)
+        # Plots that this run does not have stay behind the plot that they followed.
+        for number, each in enumerate(self._order):
+            if each not in order:
+                before = self._order[number - 1] if number else None
+                order.insert(order.index(before) + 1 if before in order else 0, each)
+        self._order = order
+        self._write()
+
+    def reset(self) -> None:
+        """Forget the user's order, and hide nothing."""
+        self._order, self._hidden = [], set()
+        self._write()
+
+    def _read(self, key: str) -> list[str]:
+        found = self._settings.value(key)
+        if isinstance(found, str):  # an INI file returns a list of one entry as a string
+            return [found] if found else []
+        return [str(each) for each in found] if isinstance(found, list) else []
+
+    def _write(self) -> None:
+        self._settings.set_value(_ORDER, self._order)
+        self._settings.set_value(_HIDDEN, sorted(self._hidden))
+
+
+class PlotVisibility(QObject):
+    """Shows `plots`, which are given in their natural order, as the user has arranged them."""
 
     enlarged = Signal(bool)
-    """Whether one plot has all the room now."""
+    """Whether one plot now fills the panel."""
 
-    def __init__(self, plots: Mapping[PlotKind, CurvePlot], kept: Kept, parent: QWidget) -> None:
-        """Order and hiding are `kept`; what is enlarged is forgotten."""
+    def __init__(
+        self, plots: Mapping[PlotKind, CurvePlot], settings: PanelSettings, parent: QWidget
+    ) -> None:
+        """`settings` keep order and hidden plots; which plot is enlarged is not stored."""
         super().__init__(parent)
         self._plots = plots
-        self._layout = PlotLayout(kept)
+        self._order = PlotOrder(settings)
         self._enlarged: PlotKind | None = None
-        self.panel = Arrangement()
-        """Where the plots are seen."""
-
-        self.panel.dropped.connect(self.move)
+        self.grid = GridLayout()
+        self.grid.dropped.connect(self.move)
 
     def kinds(self) -> list[PlotKind]:
-        """All plots in their order, hidden ones too."""
+        """All plots in the user's order, hidden ones too."""
         by_title = {kind.title: kind for kind in self._plots}
-        return [by_title[title] for title in self._layout.arranged(by_title)]
+        return [by_title[title] for title in self._order.sorted_titles(by_title)]
 
     def refresh(self) -> None:
-        """Show what is to be seen now."""
-        kinds = [kind for kind in self.kinds() if not self._layout.is_hidden(kind.title)]
+        """Show the plots that are not hidden, or the enlarged one alone."""
+        kinds = [kind for kind in self.kinds() if not self._order.is_hidden(kind.title)]
         if self._enlarged is not None:
             kinds = [self._enlarged]
-        self.panel.show_plots({kind: self._plots[kind] for kind in kinds})
+        self.grid.show_plots({kind: self._plots[kind] for kind in kinds})
 
     def remove(self, kind: PlotKind, plot: CurvePlot) -> None:
-        """Take a plot away for good; where it was enlarged, the others are seen again."""
-        self.panel.remove(plot)
+        """Delete a plot; if it was enlarged, show the others again."""
+        self.grid.remove(plot)
         if kind == self._enlarged:
             self.show_all()
 
     def do(self, kind: PlotKind, action: PlotAction) -> None:
-        """Do what the menu of a plot says about its place."""
+        """Carry out an entry of a plot's menu that moves, hides or enlarges the plot."""
         match action:
             case PlotAction.ENLARGE:
                 self._enlarge(kind if self._enlarged is None else None)
@@ -63,36 +124,36 @@ class Placement(QObject):
                 self._swap(kind, 1)
 
     def move(self, title: str, onto: str) -> None:
-        """Put a plot where another one stands."""
-        self._layout.move(title, onto, [kind.title for kind in self.kinds()])
+        """Put the plot `title` in the position of the plot `onto`."""
+        self._order.move(title, onto, [kind.title for kind in self.kinds()])
         self.refresh()
 
     def hide(self, title: str, hidden: bool = True) -> None:
         """Hide a plot or show it again."""
-        self._layout.hide(title, hidden=hidden)
+        self._order.hide(title, hidden=hidden)
         self.refresh()
 
     @property
     def is_enlarged(self) -> bool:
-        """Whether one plot has all the room."""
+        """Whether one plot fills the panel."""
         return self._enlarged is not None
 
     def show_all(self) -> None:
-        """Show the others beside the enlarged one again."""
+        """Show the other plots beside the enlarged one again."""
         self._enlarge(None)
 
     def reset(self) -> None:
         """Show every plot, in the natural order."""
-        self._layout.reset()
+        self._order.reset()
         self.show_all()
 
     def fill(self, menu: QMenu) -> None:
         """List the plots in `menu`, checked where they are shown."""
         menu.clear()
         for kind in self.kinds():
-            entry = menu.addAction(spoken(kind.title))
+            entry = menu.addAction(display_name(kind.title))
             entry.setCheckable(True)
-            entry.setChecked(not self._layout.is_hidden(kind.title))
+            entry.setChecked(not self._order.is_hidden(kind.title))
             entry.toggled.connect(self._hider(kind.title))
         menu.addSeparator()
         menu.addAction(self.tr("Show all in their first order"), self.reset)
@@ -100,15 +161,15 @@ class Placement(QObject):
     def _hider(self, title: str) -> Callable[[bool], None]:
         return lambda shown: self.hide(title, not shown)
 
-    def _swap(self, kind: PlotKind, way: int) -> None:
+    def _swap(self, kind: PlotKind, direction: int) -> None:
         group = [
             each.title
             for each in self.kinds()
-            if each.is_detail == kind.is_detail and not self._layout.is_hidden(each.title)
+            if each.is_detail == kind.is_detail and not self._order.is_hidden(each.title)
         ]
-        there = group.index(kind.title) + way
-        if 0 <= there < len(group):
-            self.move(kind.title, group[there])
+        target = group.index(kind.title) + direction
+        if 0 <= target < len(group):
+            self.move(kind.title, group[target])
 
     def _enlarge(self, kind: PlotKind | None) -> None:
         self._enlarged = kind

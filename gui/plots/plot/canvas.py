@@ -11,7 +11,7 @@ from PySide6.QtCore import QEvent, QPointF, Qt, Signal
 from PySide6.QtGui import QFocusEvent, QHelpEvent, QWheelEvent
 from PySide6.QtWidgets import QToolTip, QWidget
 
-from gui.plots.data.best_point import Star
+from gui.plots.data.best_point import BestMarker
 from gui.plots.data.growing_pyramid import Array
 from gui.plots.data.ranges import Range, padded
 from gui.plots.data.run_timeline import Marker
@@ -79,11 +79,11 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
             axis.setStyle(tickFont=font, tickLength=0, maxTickLevel=0, autoExpandTextSpace=False)
         bottom.setStyle(tickAlpha=0)  # ticks of no length would still be dots
         self.log_y = False
-        self._stars = pg.ScatterPlotItem(symbol="star", size=_STAR, antialias=True)
-        self._stars.setZValue(10)
-        self.addItem(self._stars)
+        self._best_item = pg.ScatterPlotItem(symbol="star", size=_STAR, antialias=True)
+        self._best_item.setZValue(10)
+        self.addItem(self._best_item)
         self._x_scale = XScale()
-        self._shown: Sequence[Star] = ()
+        self._shown: Sequence[BestMarker] = ()
         self.gap_ticks = GapTicks(self.area)
         self.markers = Markers(self.area)
         self.crosshair = Crosshair(self)
@@ -161,7 +161,7 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         self.gap_ticks.set_theme(theme)
         self.markers.set_theme(theme)
         self.crosshair.set_theme(theme)
-        self._stars.setPen(pg.mkPen(theme.card))
+        self._best_item.setPen(pg.mkPen(theme.card))
 
     def set_log_y(self, log: bool) -> None:
         """Logarithmic values or linear ones."""
@@ -210,22 +210,22 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         would show, if there are any."""
         first, last, pixels = self._span()
         curve.draw(first, last, pixels, raw=show_raw, log=self.log_y)
-        return curve.missing(first, last, pixels) if curve.visible else None
+        return curve.missing_steps(first, last, pixels) if curve.visible else None
 
     def draw_gaps(self, curves: Sequence[Curve]) -> None:
         """Mark where those of `curves` that want it have no number."""
         first, last, pixels = self._span()
         self.gap_ticks.show_places([curve.gaps(first, last, pixels) for curve in curves])
 
-    def draw_stars(self, stars: Sequence[Star]) -> None:
+    def draw_best_markers(self, stars: Sequence[BestMarker]) -> None:
         """Draw exactly these."""
         self._shown = shown = [star for star in stars if not (self.log_y and star.value <= 0)]
         if not shown:
-            self._stars.clear()
+            self._best_item.clear()
             return
         first = shown[0].x
-        put(self._stars, first)
-        self._stars.setData(
+        put(self._best_item, first)
+        self._best_item.setData(
             [star.x - first for star in shown],
             [math.log10(star.value) if self.log_y else star.value for star in shown],
             brush=[pg.mkBrush(star.colour) for star in shown],

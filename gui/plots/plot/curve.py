@@ -9,25 +9,25 @@ import numpy as np
 import pyqtgraph as pg
 
 from engine.runs.store_reader import StoredPoints
-from gui.plots.data.best_point import Best, best_of
+from gui.plots.data.best_point import BestPoint, find_best
 from gui.plots.data.growing_pyramid import Array
 from gui.plots.data.ranges import Range
 from gui.plots.data.series import Series
 from gui.plots.data.x_axis import XScale
-from gui.plots.plot.dash_styles import DASHED, SOLID, dash_of
+from gui.plots.plot.dash_styles import DASHED, SOLID, dash_style_of
 from gui.style.theme import Theme
 
-FEW_POINTS = 300
+MAX_PATH_POINTS = 300
 """Up to here a thick path with clean joints is cheap; beyond, only separate segments are."""
 
-DOTTED = 40
+MAX_DOTTED_POINTS = 40
 """Up to here every point gets a dot, so that a single one is seen too."""
 
 _WIDTH = 2.0
 _DOT = 5.0
 
 
-class Piece(NamedTuple):
+class ZoomPoints(NamedTuple):
     """A part of a curve whose points lie closer than in the whole."""
 
     series: Series
@@ -63,8 +63,8 @@ class Curve:
         """How many points of the series, from its beginning, stand for several each: finer ones can
         be had."""
 
-        self._best: Best | None = None
-        self._piece: Piece | None = None
+        self._best: BestPoint | None = None
+        self._zoom_points: ZoomPoints | None = None
         self._asked: Range | None = None
         self._scale = XScale()
         self._raw = pg.PlotCurveItem(connect="finite", antialias=False)
@@ -72,7 +72,7 @@ class Curve:
         self._dots = pg.ScatterPlotItem(size=_DOT, pen=None, antialias=True)
         self.items = (self._raw, self._line, self._dots)
 
-    def set_look(self, theme: Theme, pixel_ratio: float) -> None:
+    def set_style(self, theme: Theme, pixel_ratio: float) -> None:
         """Take the colours of `theme`; widths are in logical pixels."""
         colour = pg.mkColor(theme.curve(self.colour_index))
         faint = pg.mkColor(colour)
@@ -81,7 +81,7 @@ class Curve:
         self._faint = pg.mkPen(faint, width=1)
         self._thin = pg.mkPen(colour, width=1)
         self._thick = pg.mkPen(colour, width=_WIDTH * pixel_ratio)
-        self.dash = DASHED if self.dashed else dash_of(self.colour_index, theme)
+        self.dash = DASHED if self.dashed else dash_style_of(self.colour_index, theme)
         if self.dash.pattern:
             self._thick.setDashPattern(self.dash.pattern)
         self._dots.setBrush(pg.mkBrush(colour))
@@ -91,7 +91,7 @@ class Curve:
         self.series.extend(points.step, points.value, points.time, points.statistics)
         if points.statistics is not None:
             self.coarse = len(self.series)
-        self._best = best_of(self._best, self.best_sign, points)
+        self._best = find_best(self._best, self.best_sign, points)
 
     def draw(self, x0: float, x1: float, pixels: int, *, raw: bool, log: bool) -> None:
         """Draw what lies between the places `x0` and `x1`, decimated for `pixels` pixels."""
@@ -109,14 +109,14 @@ class Curve:
             self._raw.clear()
         view = series.smoothed_view if smoothed else series.view
         # Dashes need a path, and a path is cheap with few points only.
-        xs, ys = view(x0, x1, min(pixels, FEW_POINTS // 4) if self.dash.pattern else pixels)
+        xs, ys = view(x0, x1, min(pixels, MAX_PATH_POINTS // 4) if self.dash.pattern else pixels)
         xs, ys = xs - x0, _scaled(ys, log)
-        few = len(xs) <= FEW_POINTS
+        few = len(xs) <= MAX_PATH_POINTS
         # A thick anti-aliased path over noise takes a second a frame; segments do not.
         self._line.setSegmentedLineMode("off" if few else "on")
         self._line.setData(xs, ys, pen=self._thick if few or smoothed else self._thin)
         there = ~np.isnan(ys)
-        if len(self.series) <= DOTTED and there.any():
+        if len(self.series) <= MAX_DOTTED_POINTS and there.any():
             self._dots.setData(xs[there], ys[there])
         else:
             self._dots.clear()
@@ -155,15 +155,19 @@ class Curve:
         self.series.clear()
         self.coarse = 0
         self._best = None
-        self._piece = self._asked = None
+        self._zoom_points = self._asked = None
         self._drawn = self.series
 
-    def missing(self, x0: float, x1: float, pixels: int) -> Range | None:
+    def missing_steps(self, x0: float, x1: float, pixels: int) -> Range | None:
         """Steps between which finer points would show in a view of `x0` to `x1` and are not there;
         None where all is well, or where they have been asked for. There is some room at both ends,
         so that panning finds them there."""
         series = self._shown(x0, x1)
-        exact = self._piece is not None and series is self._piece.series and self._piece.exact
+        exact = (
+            self._zoom_points is not None
+            and series is self._zoom_points.series
+            and self._zoom_points.exact
+        )
         if exact or not self.coarse or series.count_between(x0, x1) >= 2 * pixels:
             return None
         if self.series.count_between(-math.inf, x0) > self.coarse:
@@ -175,20 +179,20 @@ class Curve:
         self._asked = wanted
         return wanted
 
-    def set_finer(self, points: StoredPoints) -> None:
-        """Take the points of a piece, the answer to `missing`."""
+    def set_zoom_points(self, points: StoredPoints) -> None:
+        """Take the points of a piece, the answer to `missing_steps`."""
         series = Series()
         series.set_smoothing(self.series.smoothing)
         series.set_x_scale(self._scale)
         series.extend(points.step, points.value, points.time, points.statistics)
-        self._piece = Piece(series, exact=points.statistics is None)
+        self._zoom_points = ZoomPoints(series, exact=points.statistics is None)
 
     def gaps(self, x0: float, x1: float, pixels: int) -> Array:
         """Places in sight to be marked because the value there is NaN or infinite."""
         marks = self.marks_gaps and self.visible
         return self._drawn.gaps(x0, x1, pixels) if marks else np.empty(0)
 
-    def star(self) -> tuple[float, float, str] | None:
+    def best_marker(self) -> tuple[float, float, str] | None:
         """Place and value of the best point and what the place is called; None: it is not seen."""
         if self._best is None or not self.visible:
             return None
@@ -222,14 +226,17 @@ class Curve:
 
     def _shown(self, x0: float, x1: float) -> Series:
         """The piece where it has all that is in sight, else the whole curve."""
-        whole, piece = self.series.x_range(), self._piece and self._piece.series.x_range()
-        if self._piece is None or whole is None or piece is None:
+        whole, piece = (
+            self.series.x_range(),
+            self._zoom_points and self._zoom_points.series.x_range(),
+        )
+        if self._zoom_points is None or whole is None or piece is None:
             return self.series
         inside = piece[0] <= max(x0, whole[0]) and min(x1, whole[1]) <= piece[1]
-        return self._piece.series if inside else self.series
+        return self._zoom_points.series if inside else self.series
 
     def _all(self) -> list[Series]:
-        return [self.series, self._piece.series] if self._piece else [self.series]
+        return [self.series, self._zoom_points.series] if self._zoom_points else [self.series]
 
 
 def put(item: pg.GraphicsObject, x: float) -> None:

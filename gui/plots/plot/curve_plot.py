@@ -6,8 +6,7 @@ from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtWidgets import QFrame, QLabel, QStackedWidget, QVBoxLayout, QWidget
 
 from engine.runs.store_reader import StoredPoints
-from gui.plots.data.ranges import Range
-from gui.plots.data.series_style import spoken
+from gui.plots.data.series_style import display_name
 from gui.plots.data.x_axis import XScale
 from gui.plots.plot.canvas import Canvas
 from gui.plots.plot.crosshair import Reading
@@ -22,12 +21,9 @@ MIN_HEIGHT = 150
 class CurvePlot(QFrame):
     """Takes points at any time and paints them in `refresh`, which its owner's timer calls."""
 
-    hovered = Signal(object)
-    """Place under the mouse on the horizontal axis (float), or None when the mouse has left."""
-
-    finer_wanted = Signal(str, float, float)
+    zoom_points_wanted = Signal(str, float, float)
     """Name of a curve, and the steps between which finer points of it would show: the answer goes
-    to `set_finer`."""
+    to `set_zoom_points`."""
 
     def __init__(
         self,
@@ -44,7 +40,7 @@ class CurvePlot(QFrame):
         `wide_legend` has a line of its own."""
         super().__init__(parent)
         self.setObjectName("card")
-        self.setAccessibleName(self.tr("Plot of {title}").format(title=spoken(title)))
+        self.setAccessibleName(self.tr("Plot of {title}").format(title=display_name(title)))
         self.setMinimumHeight(MIN_HEIGHT)
         self.title = title
         self._theme = theme
@@ -60,7 +56,6 @@ class CurvePlot(QFrame):
         self.header.set_theme(theme)
         self.legend, self.headline = self.header.legend, self.header.headline
         self._lay_out()
-        self.canvas.hovered.connect(self.hovered)
         self.canvas.focused.connect(self._show_focus)
         self.viewport.stale.connect(self.repaint_soon)
         self.canvas.stale.connect(self.repaint_soon)
@@ -82,10 +77,10 @@ class CurvePlot(QFrame):
             self._pages.setCurrentWidget(self.canvas)
         self._dirty = True
 
-    def set_finer(self, curve_name: str, points: StoredPoints) -> None:
+    def set_zoom_points(self, curve_name: str, points: StoredPoints) -> None:
         """Take finer points of a part of a curve; where nothing is rough there are no more."""
         if curve_name in self.curves:
-            self.curves[curve_name].set_finer(points)
+            self.curves[curve_name].set_zoom_points(points)
             self._dirty = True
 
     def remove_curve(self, name: str) -> None:
@@ -105,10 +100,6 @@ class CurvePlot(QFrame):
         self.set_crosshair(None)
         self._pages.setCurrentIndex(0)
         self._dirty = True
-
-    def curve_names(self) -> list[str]:
-        """The curves there are, in their order."""
-        return list(self.curves)
 
     def set_curve(
         self,
@@ -141,7 +132,7 @@ class CurvePlot(QFrame):
             curve.label = label
         if dashed is not None:
             curve.dashed = dashed
-        self._dress(name)
+        self._apply_style(name)
         if order is not None:
             curve.order = order
             self.curves.sort()
@@ -167,10 +158,6 @@ class CurvePlot(QFrame):
             self.canvas.set_log_y(log)
             self.viewport.fit()
 
-    def x_range(self) -> Range | None:
-        """First and last place of all curves on the horizontal axis; None without points."""
-        return self.curves.x_range()
-
     def set_x_scale(self, scale: XScale) -> None:
         """Count something else along the horizontal axis, or the same in another way."""
         before = self.curves.scale
@@ -192,7 +179,7 @@ class CurvePlot(QFrame):
         self.canvas.set_theme(theme)
         self.header.set_theme(theme)
         for name in self.curves:
-            self._dress(name)
+            self._apply_style(name)
 
     def set_headline(self, text: str) -> None:
         """Say `text` at the upper right; empty: the first curve's newest value."""
@@ -220,13 +207,13 @@ class CurvePlot(QFrame):
         """Paint what has changed, if anything has and it can be seen; whether it did."""
         if not self.is_stale:
             return False
-        self.viewport.look()
+        self.viewport.update_view()
         for name in self.curves:
             missing = self.canvas.draw(self.curves[name], show_raw=self._show_raw)
             if missing:
-                self.finer_wanted.emit(name, *missing)
+                self.zoom_points_wanted.emit(name, *missing)
         self.canvas.draw_gaps(self.curves.curves())
-        self.canvas.draw_stars(self.curves.stars(self._theme))
+        self.canvas.draw_best_markers(self.curves.best_markers(self._theme))
         self.headline.setText(self._headline_text or self.curves.newest())
         if self._crosshair is not None:
             self.set_crosshair(*self._crosshair)
@@ -241,12 +228,12 @@ class CurvePlot(QFrame):
         """Fit the pens to the screen that the window has been moved to."""
         if event.type() is QEvent.Type.DevicePixelRatioChange:
             for name in self.curves:
-                self._dress(name)
+                self._apply_style(name)
         return super().event(event)
 
-    def _dress(self, name: str) -> None:
+    def _apply_style(self, name: str) -> None:
         curve = self.curves[name]
-        curve.set_look(self._theme, self.devicePixelRatioF())
+        curve.set_style(self._theme, self.devicePixelRatioF())
         colour = self._theme.curve(curve.colour_index)
         self.legend.set_curve(name, curve.label, colour, curve.dash)
         self._dirty = True

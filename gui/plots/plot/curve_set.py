@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from gui.plots.data.best_point import Star
+from gui.plots.data.best_point import BestMarker
 from gui.plots.data.ranges import Range, union
 from gui.plots.data.x_axis import XScale
 from gui.plots.plot.crosshair import Reading
@@ -25,7 +25,7 @@ class CurveSet:
         self.scale = XScale()
         """The horizontal axis on which the curves stand."""
 
-        self.own_stars = False
+        self.coloured_best_markers = False
         """Whether a star has the colour of its curve: where several have one."""
 
     def __contains__(self, name: str) -> bool:
@@ -98,12 +98,12 @@ class CurveSet:
             low = min(low, fixed_low)
         return low, high if fixed_high is None else max(high, fixed_high)
 
-    def stars(self, theme: Theme) -> list[Star]:
+    def best_markers(self, theme: Theme) -> list[BestMarker]:
         """Where the best values of the curves that are seen stand."""
         return [
-            self._star(curve, theme, *found)
+            self._best_marker(curve, theme, *found)
             for curve in self._curves.values()
-            if (found := curve.star())
+            if (found := curve.best_marker())
         ]
 
     def readings(self, x: float, theme: Theme) -> tuple[str, list[Reading]]:
@@ -114,7 +114,7 @@ class CurveSet:
             Reading(
                 curve.label,
                 theme.curve(curve.colour_index),
-                self.spoken(curve.value_at(x)),
+                self.with_unit(curve.value_at(x)),
                 curve.dash.sign,
             )
             for curve in there
@@ -124,16 +124,20 @@ class CurveSet:
         """The newest value of the first curve that is seen; empty without any."""
         shown = (curve for curve in self._curves.values() if curve.visible and len(curve.series))
         first = next(shown, None)
-        return self.spoken(first.series.last) if first else ""
+        return self.with_unit(first.series.last) if first else ""
 
-    def spoken(self, value: float) -> str:
+    def with_unit(self, value: float) -> str:
         """A value with its unit."""
         return f"{value:{self._format}}{self._unit}" if math.isfinite(value) else str(value)
 
-    def _star(self, curve: Curve, theme: Theme, x: float, value: float, where: str) -> Star:
-        if not self.own_stars:
+    def _best_marker(
+        self, curve: Curve, theme: Theme, x: float, value: float, where: str
+    ) -> BestMarker:
+        if not self.coloured_best_markers:
             text = translate("CurveSet", "Best: {value} at {where}")
-            return Star(x, value, theme.warn, text.format(value=self.spoken(value), where=where))
+            return BestMarker(
+                x, value, theme.warn, text.format(value=self.with_unit(value), where=where)
+            )
         text = translate("CurveSet", "Best of {curve}: {value} at {where}")
-        text = text.format(curve=curve.label, value=self.spoken(value), where=where)
-        return Star(x, value, theme.curve(curve.colour_index), text)
+        text = text.format(curve=curve.label, value=self.with_unit(value), where=where)
+        return BestMarker(x, value, theme.curve(curve.colour_index), text)

@@ -11,7 +11,7 @@ from gui.style.state_style import SHARP, switch_icon
 from gui.style.theme import Theme
 
 
-class Dash(NamedTuple):
+class DashStyle(NamedTuple):
     """How a line is interrupted."""
 
     pattern: tuple[float, ...]
@@ -22,18 +22,18 @@ class Dash(NamedTuple):
     """The same in a line of text."""
 
 
-SOLID = Dash((), "●")
-DASHES = (
+SOLID = DashStyle((), "●")
+DASH_STYLES = (
     SOLID,
-    Dash((4.0, 3.0), "– –"),
-    Dash((0.5, 3.0), "···"),
-    Dash((4.0, 3.0, 0.5, 3.0), "– ·"),
-    Dash((9.0, 3.0), "—"),
-    Dash((0.5, 3.0, 0.5, 3.0, 4.0, 3.0), "·· –"),
+    DashStyle((4.0, 3.0), "– –"),
+    DashStyle((0.5, 3.0), "···"),
+    DashStyle((4.0, 3.0, 0.5, 3.0), "– ·"),
+    DashStyle((9.0, 3.0), "—"),
+    DashStyle((0.5, 3.0, 0.5, 3.0, 4.0, 3.0), "·· –"),
 )
 """One for every time that the colours begin anew: enough for three curves of each of 16 ranks."""
 
-DASHED = DASHES[1]
+DASHED = DASH_STYLES[1]
 
 DOT_SIZE = QSize(8, 8)
 _SAMPLE_SIZE = QSize(18, 8)
@@ -44,12 +44,12 @@ _ON, _OFF = 4.0, 1.0
 """Logical pixels: thickness of a sample whose curve is seen, and of one that is hidden."""
 
 
-def dash_of(index: int, theme: Theme) -> Dash:
+def dash_style_of(index: int, theme: Theme) -> DashStyle:
     """The dash of the curve or device number `index`: the colours of `theme` come again."""
-    return DASHES[index // len(theme.cycle) % len(DASHES)]
+    return DASH_STYLES[index // len(theme.cycle) % len(DASH_STYLES)]
 
 
-def legend_icon(colour: str, dash: Dash) -> QIcon:
+def legend_icon(colour: str, dash: DashStyle) -> QIcon:
     """For a chip: a dot or a ring, or a piece of the dashed line, thick or thin."""
     if not dash.pattern:
         return switch_icon(colour)
@@ -59,12 +59,12 @@ def legend_icon(colour: str, dash: Dash) -> QIcon:
     return found
 
 
-def icon_size(dash: Dash) -> QSize:
+def icon_size(dash: DashStyle) -> QSize:
     """Logical pixels of a `legend_icon`."""
     return _SAMPLE_SIZE if dash.pattern else DOT_SIZE
 
 
-def _sample(colour: str, dash: Dash, thickness: float) -> QPixmap:
+def _sample(colour: str, dash: DashStyle, thickness: float) -> QPixmap:
     pixmap = QPixmap(_SAMPLE_SIZE * SHARP)
     pixmap.setDevicePixelRatio(SHARP)
     pixmap.fill(Qt.GlobalColor.transparent)

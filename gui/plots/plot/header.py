@@ -6,8 +6,8 @@ from PySide6.QtCore import QMimeData, QPoint, QSize, Qt, Signal
 from PySide6.QtGui import QDrag, QMouseEvent
 from PySide6.QtWidgets import QApplication, QHBoxLayout, QLabel, QToolButton, QVBoxLayout, QWidget
 
-from gui.plots.data.series_style import spoken
-from gui.plots.plot.legend import MOST_NAMED, MOST_NAMED_ALONE, Legend
+from gui.plots.data.series_style import display_name
+from gui.plots.plot.legend import MAX_NAMED, MAX_NAMED_ALONE, Legend
 from gui.plots.plot.menu import PlotMenu
 from gui.style.theme import Theme, icon
 
@@ -26,7 +26,7 @@ class PlotHeader(QWidget):
         super().__init__()
         self._pressed_at: QPoint | None = None
         self._name = title
-        self.title = QLabel(spoken(title))
+        self.title = QLabel(display_name(title))
         self.headline = QLabel()
         for label in (self.title, self.headline):
             label.setObjectName("ttl")
@@ -37,14 +37,14 @@ class PlotHeader(QWidget):
                 "mark, + and − zoom, F shows everything; ? lists all keys."
             )
         )
-        self.legend = Legend(MOST_NAMED_ALONE if wide_legend else MOST_NAMED)
+        self.legend = Legend(MAX_NAMED_ALONE if wide_legend else MAX_NAMED)
         self.menu = PlotMenu(self)
         self.more = QToolButton()
         self.more.setObjectName("dots")
         self.more.setIconSize(QSize(16, 16))
         self.more.setToolTip(self.tr("Move, hide, copy or save this plot"))
         self.more.setAccessibleName(
-            self.tr("What can be done with the plot of {title}").format(title=spoken(title))
+            self.tr("What can be done with the plot of {title}").format(title=display_name(title))
         )
         self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.more.setMenu(self.menu)

@@ -8,17 +8,17 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QToolButton, QWidget
 
-from gui.plots.plot.dash_styles import SOLID, Dash, icon_size, legend_icon
+from gui.plots.plot.dash_styles import SOLID, DashStyle, icon_size, legend_icon
 
-MOST_NAMED = 4
+MAX_NAMED = 4
 """More chips than these show their dots only, and so do those whose names have no room; the names
 are in the tooltips."""
 
-MOST_NAMED_ALONE = 6
+MAX_NAMED_ALONE = 6
 """The same, where the legend has a line of its own."""
 
 
-class Chip(QToolButton):
+class LegendChip(QToolButton):
     """Checked is visible. With Alt a click, or Enter, asks for this curve alone."""
 
     alone = Signal()
@@ -52,12 +52,12 @@ class Legend(QWidget):
     toggled = Signal(str, bool)
     """Name of a curve, and whether it is to be seen."""
 
-    def __init__(self, most_named: int = MOST_NAMED, parent: QWidget | None = None) -> None:
+    def __init__(self, most_named: int = MAX_NAMED, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._most_named = most_named
         # Many chips must not make a narrow card wide: those at the end are cut off.
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        self._chips: dict[str, Chip] = {}
+        self._chips: dict[str, LegendChip] = {}
         self._row = QHBoxLayout(self)
         self._row.setContentsMargins(0, 0, 0, 0)
         self._row.setSpacing(0)
@@ -68,11 +68,11 @@ class Legend(QWidget):
         super().resizeEvent(event)
         self._show_names()
 
-    def chip(self, name: str) -> Chip:
+    def chip(self, name: str) -> LegendChip:
         """The chip of the curve `name`."""
         return self._chips[name]
 
-    def chips(self) -> list[Chip]:
+    def chips(self) -> list[LegendChip]:
         """All of them, from left to right."""
         return list(self._chips.values())
 
@@ -80,7 +80,7 @@ class Legend(QWidget):
         """The curves from left to right."""
         return list(self._chips)
 
-    def set_curve(self, name: str, label: str, colour: str, dash: Dash = SOLID) -> None:
+    def set_curve(self, name: str, label: str, colour: str, dash: DashStyle = SOLID) -> None:
         """Show the curve `name` as `label`, with a new chip if needed."""
         if name not in self._chips:
             self._add(name)
@@ -130,7 +130,7 @@ class Legend(QWidget):
             self.remove(name)
 
     def _add(self, name: str) -> None:
-        chip = Chip()
+        chip = LegendChip()
         chip.toggled.connect(lambda visible: self.toggled.emit(name, visible))
         chip.alone.connect(lambda: self.show_alone(name))
         self._row.insertWidget(len(self._chips), chip)

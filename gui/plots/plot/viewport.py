@@ -81,7 +81,7 @@ class Viewport(QObject):
         (first, last), _ = self._canvas.area.viewRange()
         return first, last
 
-    def look(self) -> None:
+    def update_view(self) -> None:
         """Bring into sight what is to be seen now."""
         own = self._curves.x_range()
         if self._follow or self._fit_once:

@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 from engine.runs.run_index import RunIndex
 from gui.bridge.background import Background
 from gui.compare.comparison import Comparison
-from gui.run_list.selection import ChosenRuns
+from gui.run_list.chosen_runs import ChosenRuns
 from gui.style.theme import ThemeController
 
 
@@ -43,7 +43,7 @@ def view(qtbot: QtBot, qapp: QApplication) -> Iterator[View]:
 
 def curves(view: View, title: str) -> dict[str, Any]:
     plot = view.comparison.plots.plot(title)
-    return {name: plot.curves[name] for name in plot.curve_names()}
+    return {name: plot.curves[name] for name in list(plot.curves)}
 
 
 def cells(view: View) -> dict[str, list[str]]:

@@ -13,10 +13,10 @@ from pytestqt.qtbot import QtBot
 
 from engine.client import get_run
 from engine.runs.store_reader import StoredPoints
-from gui.compare.comparison_kinds import place
+from gui.compare.comparison_plots import comparison_style
 from gui.compare.differences import figure_rows
 from gui.plots.data.x_axis import XKind
-from gui.run_list.selection import MOST
+from gui.run_list.chosen_runs import MAX_COMPARED
 from gui.style.theme import DARK
 from tests.engine.written_runs import write_run
 from tests.gui.compare.conftest import View, curves
@@ -54,22 +54,22 @@ def test_the_best_value_of_each_run_has_a_star_in_its_colour(view: View) -> None
     colours = [DARK.curve(number) for number in range(3)]
 
     def stars() -> list[tuple[float, float, str]]:
-        return [star[:3] for star in plot.curves.stars(DARK)]
+        return [star[:3] for star in plot.curves.best_markers(DARK)]
 
     assert stars() == [(20, 0.3, colours[0]), (20, 0.2, colours[1])]
-    assert plot.curves.stars(DARK)[1].text == "Best of #2 digits: 0.2 at step 20 · epoch 2.0"
+    assert plot.curves.best_markers(DARK)[1].text == "Best of #2 digits: 0.2 at step 20 · epoch 2.0"
     view.compare("1", "2", "3")
     plot.legend.chip("2").toggle()
     assert stars() == [(20, 0.3, colours[0]), (10, 0.9, colours[2])]
-    view.comparison.plots.bar.x_buttons[XKind.EPOCH].click()
-    assert plot.curves.stars(DARK)[0].x == 2.0
+    view.comparison.plots.toolbar.x_buttons[XKind.EPOCH].click()
+    assert plot.curves.best_markers(DARK)[0].x == 2.0
 
 
 def test_a_run_may_say_that_more_is_better(view: View) -> None:
     write_run("finished", (0.5, 0.3, 0.4), metric_directions={"loss": "max"})
     view.compare("1")
     plot = view.comparison.plots.plot("Validation loss")
-    assert [star[:2] for star in plot.curves.stars(DARK)] == [(10, 0.5)]
+    assert [star[:2] for star in plot.curves.best_markers(DARK)] == [(10, 0.5)]
 
 
 def test_the_stars_are_painted_and_go_with_their_runs(view: View) -> None:
@@ -81,11 +81,11 @@ def test_the_stars_are_painted_and_go_with_their_runs(view: View) -> None:
     painted: list[list[str]] = []
     for name in ("1", "2"):
         plot.refresh()
-        spots = plot.canvas._stars.points()
+        spots = plot.canvas._best_item.points()
         painted.append([spot.brush().color().name() for spot in spots])
         plot.legend.chip(name).toggle()
     plot.refresh()
-    painted.append(list(plot.canvas._stars.points()))
+    painted.append(list(plot.canvas._best_item.points()))
     assert painted == [[DARK.curve(0), DARK.curve(1)], [DARK.curve(1)], []]
 
 
@@ -119,10 +119,10 @@ def test_time_is_counted_from_the_beginning_of_each_run(view: View) -> None:
     for _ in range(2):
         write_run("finished", (0.5, 0.4))
     view.compare("1", "2")
-    view.comparison.plots.bar.x_buttons[XKind.RELATIVE].click()
+    view.comparison.plots.toolbar.x_buttons[XKind.RELATIVE].click()
     for curve in curves(view, "Validation loss").values():
         assert curve.series.x_range() == pytest.approx((1.0, 2.0))
-    view.comparison.plots.bar.x_buttons[XKind.EPOCH].click()
+    view.comparison.plots.toolbar.x_buttons[XKind.EPOCH].click()
     for curve in curves(view, "Validation loss").values():
         assert curve.series.x_range() == pytest.approx((1.0, 2.0))
 
@@ -131,9 +131,9 @@ def test_hidden_it_holds_no_file_open(view: View) -> None:
     for _ in range(2):
         write_run("finished", (0.5,))
     view.compare("1", "2")
-    tails = list(view.comparison._tails.values())
+    readers = list(view.comparison._readers.values())
     view.comparison.hide()
-    assert all(tail._follower.reader is None for tail in tails)
+    assert all(reader._follower.reader is None for reader in readers)
     view.comparison.show()
     assert set(curves(view, "Validation loss")) == {"1", "2"}
 
@@ -141,18 +141,18 @@ def test_hidden_it_holds_no_file_open(view: View) -> None:
 def test_training_and_validation_have_plots_of_their_own() -> None:
     titles = {}
     for series in ("train/loss", "validation/loss", "train/accuracy", "validation/accuracy"):
-        found = place(series)
+        found = comparison_style(series)
         assert found is not None
         titles[series] = found.plot.title
     assert len(set(titles.values())) == 4
-    assert place("nonsense") is None
+    assert comparison_style("nonsense") is None
 
 
 def test_metrics_whose_names_differ_have_plots_and_rows_of_their_own() -> None:
     titles = set()
     for name in ("top_5", "top/5", "top 5"):
         for room in ("train", "validation"):
-            found = place(f"{room}/{name}")
+            found = comparison_style(f"{room}/{name}")
             assert found is not None
             titles.add(found.plot.title)
     assert len(titles) == 6
@@ -165,13 +165,13 @@ def test_metrics_whose_names_differ_have_plots_and_rows_of_their_own() -> None:
 
 
 def test_there_are_as_many_colours_as_runs_to_compare() -> None:
-    assert len(DARK.cycle) == MOST
+    assert len(DARK.cycle) == MAX_COMPARED
 
 
 def test_many_chips_go_on_in_another_line(view: View) -> None:
-    for _ in range(MOST):
+    for _ in range(MAX_COMPARED):
         write_run("finished", (0.5,), name="a name of some length")
-    ids = [str(number) for number in range(1, MOST + 1)]
+    ids = [str(number) for number in range(1, MAX_COMPARED + 1)]
     view.compare(*ids)
     chips = view.comparison.chips
     QApplication.processEvents()
@@ -187,8 +187,8 @@ def test_finer_points_are_read_in_the_background(view: View, qtbot: QtBot) -> No
     view.compare("1")
     found: list[StoredPoints] = []
     plot = view.comparison.plots.plot("Validation loss")
-    view.comparison.plots.finer_wanted.emit("1", "validation/loss", 0.0, 20.0)
+    view.comparison.plots.zoom_points_wanted.emit("1", "validation/loss", 0.0, 20.0)
     curve = plot.curves["1"]
-    curve.set_finer = found.append  # type: ignore[method-assign]
+    curve.set_zoom_points = found.append  # type: ignore[method-assign]
     qtbot.waitUntil(lambda: bool(found), timeout=20_000)
     assert list(found[0].step) == [10.0, 20.0, 30.0]

@@ -12,8 +12,8 @@ from pytestqt.qtbot import QtBot
 from gui.bridge.background import Background
 from gui.compare.comparison import Comparison
 from gui.plots.data.x_axis import XKind
-from gui.plots.panel.run_plots import PlotGrid
-from gui.run_list.selection import ChosenRuns
+from gui.plots.panel.run_plots import RunPlots
+from gui.run_list.chosen_runs import ChosenRuns
 from gui.style.theme import DARK
 from tests.engine.written_runs import write_run
 from tests.gui.compare.conftest import View, begin_live, curves, in_sight, zoomed_in
@@ -28,11 +28,11 @@ def test_taking_runs_out_and_in_leaves_the_view_as_it_is(
     view.compare("1", "2", "3")
     before = in_sight(view)
     plots = view.comparison.plots
-    plots.placement.move("Validation loss", "Training loss")
+    plots.visibility.move("Validation loss", "Training loss")
     order = [plot.title for plot in plots.plots()]
-    plots.placement.hide("Training loss")
-    plots.bar.log_y.click()
-    plots.bar.slider.setValue(333)
+    plots.visibility.hide("Training loss")
+    plots.toolbar.log_y.click()
+    plots.toolbar.slider.setValue(333)
     plots.plot("Validation loss").legend.chip("1").toggle()
     zoomed = zoomed_in(view)
     assert zoomed != before
@@ -44,12 +44,12 @@ def test_taking_runs_out_and_in_leaves_the_view_as_it_is(
     assert not curves(view, "Validation loss")["1"].visible
     assert [plot.title for plot in plots.plots()] == order
     assert not plots.plot("Training loss").isVisible()
-    assert plots.bar.log_y.isChecked()
-    assert not plots.bar.follow.isChecked()
-    assert plots.bar.smoothing == 0.333
+    assert plots.toolbar.log_y.isChecked()
+    assert not plots.toolbar.follow.isChecked()
+    assert plots.toolbar.smoothing == 0.333
     view.chosen.choose([])
     view.chosen.choose(["1", "2"])
-    assert plots.bar.follow.isChecked(), "who compares anew sees everything"
+    assert plots.toolbar.follow.isChecked(), "who compares anew sees everything"
     assert in_sight(view)[0] == before[0]
 
 
@@ -91,9 +91,11 @@ def test_the_arrangement_is_found_as_it_was_left(
 
     def opened() -> View:
         settings = QSettings(str(tmp_path / "s.ini"), QSettings.Format.IniFormat)
-        grid = PlotGrid(DARK, settings)
+        grid = RunPlots(DARK, settings)
         qtbot.addWidget(grid)
-        assert (grid.bar.smoothing, grid.bar.x_kind) == (0.9, XKind.STEP), "a room of its own"
+        assert (grid.toolbar.smoothing, grid.toolbar.x_kind) == (0.9, XKind.STEP), (
+            "a room of its own"
+        )
         chosen = ChosenRuns()
         comparison = Comparison(chosen, Background(), DARK, settings)
         qtbot.addWidget(comparison)
@@ -107,18 +109,18 @@ def test_the_arrangement_is_found_as_it_was_left(
         plots = view.comparison.plots
         return (
             [(plot.title, plot.isVisible()) for plot in plots.plots()],
-            (plots.bar.log_y.isChecked(), plots.bar.smoothing, plots.bar.x_kind),
+            (plots.toolbar.log_y.isChecked(), plots.toolbar.smoothing, plots.toolbar.x_kind),
             view.comparison._splitter.sizes(),
         )
 
     first = opened()
     plots, splitter = first.comparison.plots, first.comparison._splitter
     untouched = arrangement(first)
-    plots.placement.move("Validation loss", "Training loss")
-    plots.placement.hide("Training loss")
-    plots.bar.log_y.click()
-    plots.bar.slider.setValue(333)
-    plots.bar.x_buttons[XKind.EPOCH].click()
+    plots.visibility.move("Validation loss", "Training loss")
+    plots.visibility.hide("Training loss")
+    plots.toolbar.log_y.click()
+    plots.toolbar.slider.setValue(333)
+    plots.toolbar.x_buttons[XKind.EPOCH].click()
     splitter.moveSplitter(splitter.sizes()[0] + 40, 1)
     left = arrangement(first)
     assert all(one != other for one, other in zip(left, untouched, strict=True))

@@ -31,7 +31,7 @@ def bar(qtbot: QtBot) -> AlarmBar:
 
 
 def see(bar: AlarmBar, *devices: dict[str, Any], time: float = 1.0) -> None:
-    bar.take_snapshot(
+    bar.show_snapshot(
         Snapshot(
             time=time,
             devices=tuple(
@@ -43,7 +43,7 @@ def see(bar: AlarmBar, *devices: dict[str, Any], time: float = 1.0) -> None:
 
 
 def hear(bar: AlarmBar, *events: Event) -> None:
-    bar.take_events([StoredEvent(seq, 100.0, event) for seq, event in enumerate(events, 1)])
+    bar.add_events([StoredEvent(seq, 100.0, event) for seq, event in enumerate(events, 1)])
 
 
 def texts(bar: AlarmBar) -> list[str]:

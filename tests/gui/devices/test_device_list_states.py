@@ -12,7 +12,7 @@ from PySide6.QtGui import QColor
 
 from engine.telemetry.memory_attribution import Worker, memory_uses
 from engine.telemetry.snapshot import GpuProcess, Link, MigSlice, Snapshot
-from gui.devices import device_text as words
+from gui.devices import device_text
 from gui.devices.device_list import DeviceList, gone_text
 from gui.style.theme import DARK
 from tests.gui.devices.device_lists import colours, devices, gpu, snapshot
@@ -108,7 +108,7 @@ def test_every_state_is_told_in_words_and_not_by_colour_alone(
     }
     assert "hot: 85 / 87 °C" in said[HOT]
     assert "slowed down: hardware thermal slowdown" in said[HOT]
-    assert f"lost since {words.clock(TIME - 754)}" in said[LOST]
+    assert f"lost since {device_text.clock(TIME - 754)}" in said[LOST]
     assert "divided in 3" in said[MIG]
     assert "utilisation n/a" in said[MIG]
     assert "not supported on a divided GPU" in devices.row(MIG).toolTip()

@@ -52,7 +52,7 @@ TOOK = StoredEvent(4, 0.8, WorkerStarted(0, 4711, (GPU,)))
 def test_a_gpu_is_called_what_it_is_called_everywhere(room: Room) -> None:
     room.controller.add_events([TOOK])
     room.controller.add_output(0, [f"a worker prints {GPU}"])
-    room.controller.set_device_labels({GPU: "GPU 1", "cpu": "CPU"})
+    room.controller.set_device_names({GPU: "GPU 1", "cpu": "CPU"})
     room.controller.add_events([TOOK])
     lines = room.log.toPlainText().split("\n")
     assert [line.split("  ")[-1] for line in lines] == [

@@ -10,7 +10,7 @@ from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
-from gui.plots.panel.run_plots import PlotGrid
+from gui.plots.panel.run_plots import RunPlots
 from gui.plots.plot.curve_plot import CurvePlot
 from gui.style.theme import DARK
 
@@ -27,9 +27,9 @@ def plot(qtbot: QtBot) -> CurvePlot:
 
 
 @pytest.fixture
-def grid(qtbot: QtBot) -> PlotGrid:
+def run_plots(qtbot: QtBot) -> RunPlots:
     """An empty grid on the screen."""
-    made = PlotGrid(DARK)
+    made = RunPlots(DARK)
     qtbot.addWidget(made)
     made.resize(1000, 700)
     made.show()
@@ -68,11 +68,11 @@ def place_of(plot: CurvePlot, step: float, value: float) -> QPoint:
     return position
 
 
-def paint(grid: PlotGrid) -> None:
+def paint(run_plots: RunPlots) -> None:
     QApplication.processEvents()  # a new plot is laid out
-    for _ in range(2 * len(grid.plots())):
-        grid.tick()
+    for _ in range(2 * len(run_plots.plots())):
+        run_plots.tick()
 
 
-def titles(grid: PlotGrid) -> list[str]:
-    return [plot.title for plot in grid.plots()]
+def titles(run_plots: RunPlots) -> list[str]:
+    return [plot.title for plot in run_plots.plots()]

@@ -12,10 +12,10 @@ from pytestqt.qtbot import QtBot
 
 from engine.runs.run_index import RunIndex
 from gui.bridge.background import Background
+from gui.run_list.chosen_runs import ChosenRuns
 from gui.run_list.run_list_actions import RunListActions
 from gui.run_list.run_list_panel import RunListPanel
 from gui.run_list.run_list_view import RunListView
-from gui.run_list.selection import ChosenRuns
 from gui.style.theme import ThemeController
 
 

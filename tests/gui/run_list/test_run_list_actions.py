@@ -120,7 +120,7 @@ def test_a_run_is_run_again_as_it_was(room: Room, qtbot: QtBot) -> None:
     write_run("finished", epochs=7)
     room.refresh()
     select(room, "1")
-    with qtbot.waitSignal(room.actions.again_requested) as asked:
+    with qtbot.waitSignal(room.actions.rerun_requested) as asked:
         room.actions.again.trigger()
     assert asked.args == [client.get_run("1").spec]
 

@@ -12,10 +12,10 @@ from pytestqt.qtbot import QtBot
 
 from engine.runs.run_notes import RunNotes, write_notes
 from engine.system import paths
-from gui.run_list.filter_sort import Order
+from gui.run_list.chosen_runs import MAX_COMPARED, ChosenRuns
+from gui.run_list.filter_sort import SortOrder
 from gui.run_list.run_delegate import ROW_HEIGHT
 from gui.run_list.run_list_model import ID
-from gui.run_list.selection import MOST, ChosenRuns
 from tests.engine.written_runs import write_run
 from tests.gui.run_list.run_lists import Room, room
 
@@ -50,10 +50,10 @@ def test_runs_can_be_sorted_by_what_they_reached(room: Room) -> None:
         write_run(state, losses, name=name)
     room.refresh()
     for order, found in {
-        Order.METRIC: ["2", "1", "3"],
-        Order.LOSS: ["2", "1", "3"],
-        Order.NAME: ["3", "1", "2"],
-        Order.NEWEST: ["3", "2", "1"],
+        SortOrder.METRIC: ["2", "1", "3"],
+        SortOrder.LOSS: ["2", "1", "3"],
+        SortOrder.NAME: ["3", "1", "2"],
+        SortOrder.NEWEST: ["3", "2", "1"],
     }.items():
         room.panel.order.setCurrentIndex(room.panel.order.findData(order))
         assert room.listed() == found, order
@@ -63,7 +63,7 @@ def test_the_order_by_the_metric_goes_the_way_that_the_runs_say(room: Room) -> N
     for losses in ((0.5, 0.2), (0.4, 0.3), (0.6, 0.1)):
         write_run("finished", losses, metric_directions={"loss": "max"})
     room.refresh()
-    room.panel.order.setCurrentIndex(room.panel.order.findData(Order.METRIC))
+    room.panel.order.setCurrentIndex(room.panel.order.findData(SortOrder.METRIC))
     assert room.listed() == ["3", "1", "2"]
 
 
@@ -98,9 +98,9 @@ def test_a_run_keeps_its_colour_while_others_come_and_go(qtbot: QtBot) -> None:
     chosen.toggle("1")
     assert chosen.colours() == {"2": 1, "3": 2, "4": 3, "1": 0}
     with qtbot.waitSignal(chosen.refused) as said:
-        chosen.choose([str(number) for number in range(2, MOST + 3)])
-    assert len(chosen.ids()) == MOST
-    assert f"{MOST} runs can be compared" in said.args[0]
+        chosen.choose([str(number) for number in range(2, MAX_COMPARED + 3)])
+    assert len(chosen.ids()) == MAX_COMPARED
+    assert f"{MAX_COMPARED} runs can be compared" in said.args[0]
 
 
 def test_several_runs_are_selected_without_being_opened(room: Room, qtbot: QtBot) -> None:

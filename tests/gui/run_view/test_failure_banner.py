@@ -92,11 +92,11 @@ def test_what_is_wrong_with_a_run_that_goes_on_is_said_while_it_is(banner: Failu
 
 def test_gpus_have_the_names_that_people_give_them(banner: FailureBanner) -> None:
     failure = Failure(1, "GPU-5c1e", -9, "SIGKILL", "killed", "", "")
-    banner.set_device_labels({"GPU-3f6b": "GPU 0", "cpu": "CPU"})
+    banner.set_device_names({"GPU-3f6b": "GPU 0", "cpu": "CPU"})
     banner.add_events([StoredEvent(9, 0.0, RunEnded("failed", "", failure))])
     banner.show_info(info(RunState.FAILED, "Rank 1 on GPU-5c1e was killed."))
     assert "GPU-5c1e" in banner.sentence.text()
-    banner.set_device_labels({"GPU-3f6b": "GPU 0", "GPU-5c1e": "GPU 1", "cpu": "CPU"})
+    banner.set_device_names({"GPU-3f6b": "GPU 0", "GPU-5c1e": "GPU 1", "cpu": "CPU"})
     assert banner.sentence.text() == "⚠ Run 7 failed: Rank 1 on GPU 1 was killed."
     assert banner.facts.text() == "rank 1 · GPU 1 · SIGKILL"
 

@@ -112,7 +112,7 @@ def test_of_a_loss_the_smallest_is_the_best(figures: RunFigures) -> None:
 
 def test_speed_and_the_fullest_device(figures: RunFigures) -> None:
     cards = Cards(figures)
-    figures.set_device_labels({"GPU-b": "GPU 1"})
+    figures.set_device_names({"GPU-b": "GPU 1"})
     figures.show_info(info(samples_per_second=11840.4, step_seconds=0.0649, replicas=2))
     assert cards.shown["throughput"][:2] == ("11,840 samples/s", "2 replicas")
     assert cards.shown["step_time"][0] == "64.9 ms"
@@ -122,7 +122,7 @@ def test_speed_and_the_fullest_device(figures: RunFigures) -> None:
     )
     figures.add_points("device/GPU-b/memory", points_of(np.arange(1.0), np.array([np.nan])))
     assert cards.shown["memory"][:2] == ("1.5 GiB", "GPU 1")
-    figures.set_device_labels({"GPU-b": "GPU 3"})
+    figures.set_device_names({"GPU-b": "GPU 3"})
     assert cards.shown["memory"][:2] == ("1.5 GiB", "GPU 3")
 
 

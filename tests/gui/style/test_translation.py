@@ -160,18 +160,18 @@ def test_a_file_of_the_locale_is_taken_at_the_start(
     source = tmp_path / "traindeck_de.ts"
     source.write_text(
         '<?xml version="1.0" encoding="utf-8"?><!DOCTYPE TS><TS version="2.1" language="de">'
-        "<context><name>Order</name><message><source>Newest</source>"
+        "<context><name>SortOrder</name><message><source>Newest</source>"
         "<translation>Neueste</translation></message></context></TS>",
         encoding="utf-8",
     )
-    assert ("Order", "Newest") in known
+    assert ("SortOrder", "Newest") in known
     command = [str(TOOLS / "pyside6-lrelease"), str(source)]
     subprocess.run(command, check=True, capture_output=True, timeout=120)
     assert not install_translation(qapp, QLocale("fi"), tmp_path)
     assert install_translation(qapp, QLocale("de_CH"), tmp_path)
     try:
-        assert translate("Order", "Newest") == "Neueste"
-        assert translate("Order", "Longest") == "Longest"
+        assert translate("SortOrder", "Newest") == "Neueste"
+        assert translate("SortOrder", "Longest") == "Longest"
     finally:
         for translator in qapp.findChildren(QTranslator):
             QCoreApplication.removeTranslator(translator)

@@ -60,11 +60,11 @@ def test_a_problem_takes_the_place_of_the_note(qtbot: QtBot) -> None:
     qtbot.addWidget(entry)
     entry.show()
     entry.set_note("64 = 32 × 2")
-    assert entry.below == "64 = 32 × 2"
+    assert entry.note == "64 = 32 × 2"
     entry.set_problem("Too wide.")
-    assert entry.below == "⚠ Too wide."
+    assert entry.note == "⚠ Too wide."
     entry.set_problem("")
-    assert entry.below == "64 = 32 × 2"
+    assert entry.note == "64 = 32 × 2"
 
 
 def test_a_refused_field_shows_its_default_and_then_what_was_there(qtbot: QtBot) -> None:

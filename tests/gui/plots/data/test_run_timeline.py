@@ -30,11 +30,11 @@ from engine.spec.catalog import recipe
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import replaced_spec, write_spec
 from gui.bridge.settings_history import changes, edits
-from gui.plots.data.run_timeline import MOST_MARKERS as MOST
+from gui.plots.data.run_timeline import MAX_MARKERS as MOST
 from gui.plots.data.run_timeline import MarkerKind, RunTimeline
 from gui.plots.data.series import Series
 from gui.plots.data.x_axis import XKind
-from gui.plots.panel.run_plots import PlotGrid
+from gui.plots.panel.run_plots import RunPlots
 from tests.gui.points import points_of
 
 T = 1_700_000_000.0
@@ -56,7 +56,7 @@ def stored(events: list[tuple[float, Event]]) -> list[StoredEvent]:
 def timeline(*events: tuple[float, Event], edits: dict[int, str] | None = None) -> RunTimeline:
     made = RunTimeline()
     made.set_edits(edits or {})
-    made.take(stored([*FIRST, *events]))
+    made.add_events(stored([*FIRST, *events]))
     return made
 
 
@@ -124,7 +124,7 @@ def test_an_attempt_that_never_trained_leaves_no_restart() -> None:
         (10, AttemptStarted(2, 1, 0.0)),
         (15, TrainingStarted(0, 100, 10, 1, 1)),
     ]
-    made.take(stored(events))
+    made.add_events(stored(events))
     assert not made.markers
 
 
@@ -162,12 +162,12 @@ def test_what_was_changed_is_read_from_the_run_folder(tmp_path: Path) -> None:
     assert list(edits(tmp_path)) == [10]
 
 
-def grown(grid: PlotGrid) -> None:
+def grown(run_plots: RunPlots) -> None:
     """A run that was down for an hour after step 100."""
     steps = np.arange(1.0, 201.0)
     times = T + 5 + steps + np.where(steps > 100, 3600.0, 0.0)
-    grid.add_points("train/loss", points_of(steps, 1 + steps % 7, times))
-    grid.take_events(
+    run_plots.add_points("train/loss", points_of(steps, 1 + steps % 7, times))
+    run_plots.add_events(
         stored(
             [
                 *FIRST,
@@ -178,30 +178,30 @@ def grown(grid: PlotGrid) -> None:
         )
     )
     QApplication.processEvents()
-    for _ in range(2 * len(grid.plots())):
-        grid.tick()
+    for _ in range(2 * len(run_plots.plots())):
+        run_plots.tick()
 
 
-def drawn(grid: PlotGrid) -> tuple[np.ndarray, np.ndarray]:
-    item = grid.plot("Loss").curves["train"]._line
+def drawn(run_plots: RunPlots) -> tuple[np.ndarray, np.ndarray]:
+    item = run_plots.plot("Loss").curves["train"]._line
     return item.getData()
 
 
-def test_no_line_crosses_the_time_in_which_the_run_was_down(grid: PlotGrid) -> None:
+def test_no_line_crosses_the_time_in_which_the_run_was_down(run_plots: RunPlots) -> None:
     for smoothing in (0, 900):
-        grid.bar.slider.setValue(smoothing)
+        run_plots.toolbar.slider.setValue(smoothing)
         for kind, gaps in ((XKind.STEP, 0), (XKind.RELATIVE, 1), (XKind.WALL, 1), (XKind.EPOCH, 0)):
-            grid.clear()
-            grid.bar.x_buttons[kind].click()
-            grown(grid)
-            assert int(np.isnan(drawn(grid)[1]).sum()) == gaps, (kind, smoothing)
+            run_plots.clear()
+            run_plots.toolbar.x_buttons[kind].click()
+            grown(run_plots)
+            assert int(np.isnan(drawn(run_plots)[1]).sum()) == gaps, (kind, smoothing)
 
 
 def test_decimated_lines_have_that_gap_too_at_any_zoom() -> None:
     steps = np.arange(100_000.0)
     times = T + steps + np.where(steps >= 70_001, 9e5, 0.0)
     made = RunTimeline()
-    made.take(
+    made.add_events(
         stored(
             [
                 (-1, AttemptStarted(1, 1, 0.0)),
@@ -225,30 +225,30 @@ def test_decimated_lines_have_that_gap_too_at_any_zoom() -> None:
             assert np.isnan(ys).sum() == 1
 
 
-def test_gaps_stand_at_their_places_on_every_axis_and_in_a_zoom(grid: PlotGrid) -> None:
+def test_gaps_stand_at_their_places_on_every_axis_and_in_a_zoom(run_plots: RunPlots) -> None:
     steps = np.arange(1.0, 201.0)
     values = np.where((steps == 60) | (steps == 150), np.nan, 1 + steps)
     times = T + 5 + steps + np.where(steps > 100, 3600.0, 0.0)
-    grown(grid)
+    grown(run_plots)
     expected = {
         XKind.STEP: [60, 150],
         XKind.EPOCH: [0.6, 1.5],
         XKind.RELATIVE: [60, 150],
         XKind.WALL: [T + 65, T + 3755],
     }
-    loss = grid.plot("Loss")
-    grid.set_points("train/loss", points_of(steps, values, times))
+    loss = run_plots.plot("Loss")
+    run_plots.set_points("train/loss", points_of(steps, values, times))
     for kind, places in expected.items():
         for log in (False, True):
-            grid.bar.x_buttons[kind].click()
-            grid.bar.log_y.setChecked(log)
-            for _ in range(4 * len(grid.plots())):
-                grid.tick()
+            run_plots.toolbar.x_buttons[kind].click()
+            run_plots.toolbar.log_y.setChecked(log)
+            for _ in range(4 * len(run_plots.plots())):
+                run_plots.tick()
             assert loss.canvas.gap_ticks.places == places, kind
             image = loss.canvas.grab().toImage()
             assert red(image), (kind, log)
-    grid.bar.x_buttons[XKind.WALL].click()
-    grid.set_follow(False)
+    run_plots.toolbar.x_buttons[XKind.WALL].click()
+    run_plots.set_follow(False)
     loss.canvas.show_x((T + 3750, T + 3760))
     assert loss.refresh()
     assert loss.canvas.gap_ticks.places == [T + 3755]
@@ -270,9 +270,9 @@ def red(image: QImage) -> int:
 
 def test_checkpoints_without_end_are_thinned_and_edits_stay() -> None:
     timeline = RunTimeline()
-    timeline.take([StoredEvent(0, T, Alarm("cpu", "hot", "Too hot.", raised=True))])
+    timeline.add_events([StoredEvent(0, T, Alarm("cpu", "hot", "Too hot.", raised=True))])
     saved = [StoredEvent(n, T + n, CheckpointSaved("c", n, 1, 1, 0.1)) for n in range(3 * MOST)]
-    timeline.take(saved)
+    timeline.add_events(saved)
     assert len(timeline.markers) <= MOST
     kinds = [marker.kind for marker in timeline.markers]
     assert kinds.count(MarkerKind.ALARM) == 1
@@ -291,7 +291,7 @@ def test_epochs_end_at_whole_numbers_after_a_change_of_the_batch_size() -> None:
         (101, Rewound(33, "step-00000033")),
         (105, TrainingStarted(33, 15, 4, 1, 1, 72)),
     ]
-    made.take(stored(events))
+    made.add_events(stored(events))
     axis = made.scale(XKind.EPOCH)
     steps = np.array([23.0, 33.0, 42.0, 57.0, 72.0])
     assert np.allclose(axis.x(steps, steps), [1.0, 1 + 10 / 23, 2.0, 3.0, 4.0])

@@ -200,7 +200,7 @@ def test_steps_without_a_finite_value_are_told_one_per_pixel() -> None:
 
 
 def test_a_long_curve_is_smoothed_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gui.plots.data.series.SMOOTHED_AT_ONCE", 4000)
+    monkeypatch.setattr("gui.plots.data.series.SMOOTHED_PER_FRAME", 4000)
     values = np.random.default_rng(0).normal(size=10_000)
     part = Series()
     part.extend(np.arange(10_000.0), values)

@@ -31,7 +31,7 @@ T = 1_700_000_000.0
 
 def timeline(*events: tuple[float, Event]) -> RunTimeline:
     made = RunTimeline()
-    made.take(StoredEvent(seq, T + at, event) for seq, (at, event) in enumerate(events))
+    made.add_events(StoredEvent(seq, T + at, event) for seq, (at, event) in enumerate(events))
     return made
 
 

@@ -19,7 +19,7 @@ from gui.bridge.background import Background
 from gui.bridge.store_reader import StoreReader
 from gui.compare.comparison_plots import ComparisonPlots
 from gui.plots.export.exporter import PlotExport
-from gui.plots.panel.run_plots import PlotGrid
+from gui.plots.panel.run_plots import RunPlots
 from gui.plots.plot.curve_plot import CurvePlot
 from gui.plots.plot.menu import PlotAction
 from gui.plots_controller import PlotsController
@@ -104,7 +104,7 @@ def test_too_much_for_the_clipboard_is_said(
     qtbot: QtBot,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("gui.plots.export.exporter.MOST_COPIED", 3)
+    monkeypatch.setattr("gui.plots.export.exporter.MAX_COPIED_POINTS", 3)
     run = record()
     run.begin()
     run.add_points("train/loss", range(4))
@@ -161,7 +161,7 @@ def test_every_entry_of_a_menu_in_the_comparison_exports_all_its_runs(qtbot: QtB
     compared.show_runs([], {"7": 0, "8": 1}, None)
     points = StoredPoints(np.arange(3.0), np.arange(3.0), np.arange(3.0), 3)
     for run_id in ("7", "8"):
-        compared.take(run_id, CurveUpdate("validation/loss", points, True))
+        compared.add_points(run_id, CurveUpdate("validation/loss", points, True))
     plot = compared.plot("Validation loss")
     for action in (action for action in PlotAction if action.is_export):
         with qtbot.waitSignal(compared.export_wanted) as asked:
@@ -174,14 +174,14 @@ def test_the_comparison_is_connected_and_fitted_while_it_is_seen(
 ) -> None:
     asked: list[tuple[object, ...]] = []
     monkeypatch.setattr(PlotExport, "export_runs", lambda _, *args: asked.append(args))
-    grid, compared = PlotGrid(DARK), ComparisonPlots(DARK)
-    for widget in (grid, compared):
+    run_plots, compared = RunPlots(DARK), ComparisonPlots(DARK)
+    for widget in (run_plots, compared):
         qtbot.addWidget(widget)
-    controller = PlotsController(grid, compared, StoreReader(), background)
+    controller = PlotsController(run_plots, compared, StoreReader(), background)
     compared.export_wanted.emit(PlotAction.COPY_CSV, None, "train/loss", {"7": "#7"})
     assert asked == [(PlotAction.COPY_CSV, None, "train/loss", {"7": "#7"})]
     fitted: list[str] = []
-    monkeypatch.setattr(grid, "fit", lambda: fitted.append("run"))
+    monkeypatch.setattr(run_plots, "fit", lambda: fitted.append("run"))
     monkeypatch.setattr(compared, "fit", lambda: fitted.append("comparison"))
     controller.fit()
     compared.show()

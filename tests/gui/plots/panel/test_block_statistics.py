@@ -13,7 +13,7 @@ from engine.messages.events import Metrics, Points
 from engine.runs.store_reader import RunReader, StoredPoints
 from gui.plots.data.series import Series
 from gui.plots.data.smoothing import MovingAverage
-from gui.plots.panel.run_plots import PlotGrid
+from gui.plots.panel.run_plots import RunPlots
 from tests.gui.plots.data.test_series import plain_average
 
 COUNT = 60_000
@@ -74,10 +74,10 @@ def test_a_curve_of_blocks_is_smoothed_like_its_points(
 
 
 def test_a_plot_takes_what_points_stand_for(
-    curves: tuple[StoredPoints, StoredPoints], grid: PlotGrid
+    curves: tuple[StoredPoints, StoredPoints], run_plots: RunPlots
 ) -> None:
     whole, _ = curves
-    grid.set_points("train/loss", whole)
-    plot = grid.plot("Loss")
+    run_plots.set_points("train/loss", whole)
+    plot = run_plots.plot("Loss")
     plot.set_smoothing(0.99)
     assert plot.curves["train"].value_at(30_000) == pytest.approx(1.0, abs=0.3)

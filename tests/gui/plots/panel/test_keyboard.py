@@ -14,7 +14,7 @@ from pytestqt.qtbot import QtBot
 from gui.compare.comparison_plots import ComparisonPlots
 from gui.plots.data.x_axis import XKind
 from gui.plots.panel.keyboard import PlotKeys
-from gui.plots.panel.run_plots import PlotGrid
+from gui.plots.panel.run_plots import RunPlots
 from gui.style.theme import DARK
 from gui.window.shortcuts import shortcuts
 from tests.gui.points import points_of
@@ -28,67 +28,67 @@ def settings(tmp_path: Path) -> QSettings:
     return QSettings(str(tmp_path / "s.ini"), QSettings.Format.IniFormat)
 
 
-def shown(grid: PlotGrid, title: str = "Loss") -> tuple[float, float]:
-    for _ in range(2 * len(grid.plots())):
-        grid.tick()
-    first, last = grid.plot(title).canvas.area.viewRange()[0]
+def shown(run_plots: RunPlots, title: str = "Loss") -> tuple[float, float]:
+    for _ in range(2 * len(run_plots.plots())):
+        run_plots.tick()
+    first, last = run_plots.plot(title).canvas.area.viewRange()[0]
     return float(first), float(last)
 
 
-def focus(grid: PlotGrid, qtbot: QtBot) -> None:
-    PlotKeys([grid], grid)
-    grid.add_points("train/loss", points_of(np.arange(101.0), np.arange(101.0)))
-    grid.activateWindow()
+def focus(run_plots: RunPlots, qtbot: QtBot) -> None:
+    PlotKeys([run_plots], run_plots)
+    run_plots.add_points("train/loss", points_of(np.arange(101.0), np.arange(101.0)))
+    run_plots.activateWindow()
     QApplication.processEvents()
-    canvas = grid.plot("Loss").canvas
+    canvas = run_plots.plot("Loss").canvas
     canvas.setFocus(Qt.FocusReason.TabFocusReason)
     qtbot.waitUntil(canvas.hasFocus)
 
 
 def test_a_plot_is_reached_by_tab_and_says_that_it_has_the_keys(
-    grid: PlotGrid, qtbot: QtBot
+    run_plots: RunPlots, qtbot: QtBot
 ) -> None:
-    focus(grid, qtbot)
-    plot = grid.plot("Loss")
+    focus(run_plots, qtbot)
+    plot = run_plots.plot("Loss")
     assert plot.canvas.focusPolicy() & Qt.FocusPolicy.TabFocus
     assert plot.property("focused") is True
     assert "arrow keys" in plot.canvas.accessibleDescription()
-    grid.bar.slider.setFocus()
+    run_plots.toolbar.slider.setFocus()
     assert plot.property("focused") is False
 
 
-def test_tab_goes_through_the_plots_as_they_stand(grid: PlotGrid, qtbot: QtBot) -> None:
+def test_tab_goes_through_the_plots_as_they_stand(run_plots: RunPlots, qtbot: QtBot) -> None:
     for series in ("train/loss", "device/a/memory", "validation/accuracy", "train/learning_rate"):
-        grid.add_points(series, points_of(np.arange(101.0), np.arange(101.0)))
-    grid.placement.move("Device memory", "Loss")
-    grid.activateWindow()
+        run_plots.add_points(series, points_of(np.arange(101.0), np.arange(101.0)))
+    run_plots.visibility.move("Device memory", "Loss")
+    run_plots.activateWindow()
     QApplication.processEvents()
-    first = grid.plots()[0]
+    first = run_plots.plots()[0]
     first.legend.chip("a").setFocus()
     seen = []
-    for _ in range(5 * len(grid.plots())):
+    for _ in range(5 * len(run_plots.plots())):
         focused = QApplication.focusWidget()
-        seen += [plot.title for plot in grid.plots() if plot.canvas is focused]
+        seen += [plot.title for plot in run_plots.plots() if plot.canvas is focused]
         QTest.keyClick(focused, KEYS.Key_Tab)
-    titles = [plot.title for plot in grid.plots() if len(plot.curve_names())]
+    titles = [plot.title for plot in run_plots.plots() if len(list(plot.curves))]
     assert titles == ["Device memory", "Loss", "Accuracy", "Learning rate"]
     assert seen[: len(titles)] == titles
 
 
-def test_keys_zoom_pan_and_fit_the_focused_plot(grid: PlotGrid, qtbot: QtBot) -> None:
-    focus(grid, qtbot)
-    canvas, before = grid.plot("Loss").canvas, shown(grid)
+def test_keys_zoom_pan_and_fit_the_focused_plot(run_plots: RunPlots, qtbot: QtBot) -> None:
+    focus(run_plots, qtbot)
+    canvas, before = run_plots.plot("Loss").canvas, shown(run_plots)
     QTest.keyClick(canvas, KEYS.Key_Plus)
-    zoomed = shown(grid)
+    zoomed = shown(run_plots)
     assert zoomed[1] - zoomed[0] == pytest.approx(0.7 * (before[1] - before[0]))
     assert sum(zoomed) == pytest.approx(sum(before))
-    assert not grid.bar.follow.isChecked()
+    assert not run_plots.toolbar.follow.isChecked()
     QTest.keyClick(canvas, KEYS.Key_Right, CTRL)
-    assert shown(grid)[0] - zoomed[0] == pytest.approx(0.2 * (zoomed[1] - zoomed[0]))
-    assert shown(grid, "Device memory") == pytest.approx(shown(grid)), "they are linked"
+    assert shown(run_plots)[0] - zoomed[0] == pytest.approx(0.2 * (zoomed[1] - zoomed[0]))
+    assert shown(run_plots, "Device memory") == pytest.approx(shown(run_plots)), "they are linked"
     QTest.keyClick(canvas, KEYS.Key_Left, CTRL)
     QTest.keyClick(canvas, KEYS.Key_Minus)
-    assert shown(grid) == pytest.approx(before)
+    assert shown(run_plots) == pytest.approx(before)
     values = canvas.area.viewRange()[1]
     QTest.keyClick(canvas, KEYS.Key_Up, CTRL)
     assert canvas.area.viewRange()[1][0] > values[0]
@@ -102,60 +102,65 @@ def test_keys_zoom_pan_and_fit_the_focused_plot(grid: PlotGrid, qtbot: QtBot) ->
     assert canvas.area.viewRange()[1] == pytest.approx(values)
 
 
-def test_the_arrows_still_move_the_slider(grid: PlotGrid, qtbot: QtBot) -> None:
-    focus(grid, qtbot)
-    before, value = shown(grid), grid.bar.slider.value()
-    grid.bar.slider.setFocus()
-    QTest.keyClick(grid.bar.slider, KEYS.Key_Right)
-    assert grid.bar.slider.value() > value
-    assert shown(grid) == before
+def test_the_arrows_still_move_the_slider(run_plots: RunPlots, qtbot: QtBot) -> None:
+    focus(run_plots, qtbot)
+    before, value = shown(run_plots), run_plots.toolbar.slider.value()
+    run_plots.toolbar.slider.setFocus()
+    QTest.keyClick(run_plots.toolbar.slider, KEYS.Key_Right)
+    assert run_plots.toolbar.slider.value() > value
+    assert shown(run_plots) == before
 
 
-def test_the_list_of_shortcuts_names_the_keys_of_plots(grid: PlotGrid, qtbot: QtBot) -> None:
+def test_the_list_of_shortcuts_names_the_keys_of_plots(run_plots: RunPlots, qtbot: QtBot) -> None:
     window, compared = QMainWindow(), ComparisonPlots(DARK)
     qtbot.addWidget(window)
     both = QSplitter()
-    both.addWidget(grid)
+    both.addWidget(run_plots)
     both.addWidget(compared)
     window.setCentralWidget(both)
-    PlotKeys([grid, compared], window)
+    PlotKeys([run_plots, compared], window)
     found = dict(shortcuts(window))
     assert [what for _, what in found["Plots"]].count("Zoom in") == 1
-    grid.setParent(None)
+    run_plots.setParent(None)
 
 
 def test_the_bar_is_found_as_it_was_left(settings: QSettings, qtbot: QtBot) -> None:
-    first = PlotGrid(DARK, settings)
+    first = RunPlots(DARK, settings)
     qtbot.addWidget(first)
-    first.bar.slider.setValue(333)
-    first.bar.x_buttons[XKind.WALL].click()
-    for button in (first.bar.markers, first.bar.raw, first.bar.log_y, first.bar.link_x):
+    first.toolbar.slider.setValue(333)
+    first.toolbar.x_buttons[XKind.WALL].click()
+    for button in (
+        first.toolbar.markers,
+        first.toolbar.raw,
+        first.toolbar.log_y,
+        first.toolbar.link_x,
+    ):
         button.click()
     settings.sync()
-    second = PlotGrid(DARK, QSettings(settings.fileName(), QSettings.Format.IniFormat))
+    second = RunPlots(DARK, QSettings(settings.fileName(), QSettings.Format.IniFormat))
     qtbot.addWidget(second)
-    bar = second.bar
+    bar = second.toolbar
     assert (bar.smoothing, bar.x_kind) == (0.333, XKind.WALL)
     switches = (bar.markers, bar.raw, bar.log_y, bar.link_x, bar.follow)
     assert [button.isChecked() for button in switches] == [False, False, True, False, True]
     assert second.plot("Loss").canvas.log_y
     second.reset_layout()
-    third = PlotGrid(DARK, QSettings(settings.fileName(), QSettings.Format.IniFormat))
+    third = RunPlots(DARK, QSettings(settings.fileName(), QSettings.Format.IniFormat))
     qtbot.addWidget(third)
-    for bar in (second.bar, third.bar):
+    for bar in (second.toolbar, third.toolbar):
         assert (bar.smoothing, bar.x_kind) == (0.9, XKind.STEP)
         switches = (bar.markers, bar.raw, bar.log_y, bar.link_x, bar.follow)
         assert [button.isChecked() for button in switches] == [True, True, False, True, True]
 
 
 def test_a_zoom_is_no_choice_for_the_next_time(settings: QSettings, qtbot: QtBot) -> None:
-    first = PlotGrid(DARK, settings)
+    first = RunPlots(DARK, settings)
     qtbot.addWidget(first)
     first.plot("Loss").canvas.zoom_x(0.5)
-    assert not first.bar.follow.isChecked()
-    second = PlotGrid(DARK, settings)
+    assert not first.toolbar.follow.isChecked()
+    second = RunPlots(DARK, settings)
     qtbot.addWidget(second)
-    assert second.bar.follow.isChecked()
+    assert second.toolbar.follow.isChecked()
 
 
 @pytest.mark.parametrize("word", ["", "none", "nan", "1e999", "7", "-3"])
@@ -163,8 +168,8 @@ def test_what_nobody_wrote_is_no_smoothing(settings: QSettings, qtbot: QtBot, wo
     settings.setValue("plots/smoothing", word)
     settings.setValue("plots/x_axis", word)
     settings.setValue("plots/raw", word)
-    grid = PlotGrid(DARK, settings)
-    qtbot.addWidget(grid)
-    assert 0 <= grid.bar.smoothing < 1
-    assert grid.bar.x_kind is XKind.STEP
-    assert grid.bar.raw.isChecked()
+    run_plots = RunPlots(DARK, settings)
+    qtbot.addWidget(run_plots)
+    assert 0 <= run_plots.toolbar.smoothing < 1
+    assert run_plots.toolbar.x_kind is XKind.STEP
+    assert run_plots.toolbar.raw.isChecked()

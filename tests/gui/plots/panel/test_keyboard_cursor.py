@@ -17,7 +17,7 @@ from engine.messages.events import CheckpointSaved
 from engine.runs.store_reader import StoredEvent
 from gui.plots.panel import keyboard_cursor
 from gui.plots.panel.keyboard import PlotKeys
-from gui.plots.panel.run_plots import PlotGrid
+from gui.plots.panel.run_plots import RunPlots
 from gui.plots.plot.menu import PlotAction
 from tests.gui.plots.conftest import paint
 from tests.gui.points import points_of
@@ -42,42 +42,42 @@ def heard(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.fixture
-def press(grid: PlotGrid, qtbot: QtBot) -> Press:
+def press(run_plots: RunPlots, qtbot: QtBot) -> Press:
     """Presses a key in the plot of the loss, which has points at every step and a validation at
     every tenth; the plot of memory has another curve."""
-    PlotKeys([grid], grid)
-    grid.bar.slider.setValue(0)
-    grid.add_points("train/loss", points_of(STEPS, 200.0 - STEPS))
-    grid.add_points("validation/loss", points_of(STEPS[::10], 1000.0 + STEPS[::10]))
-    grid.add_points("device/a/memory", points_of(STEPS[:60], STEPS[:60] * 2**30))
-    paint(grid)
-    grid.activateWindow()
-    canvas = grid.plot("Loss").canvas
+    PlotKeys([run_plots], run_plots)
+    run_plots.toolbar.slider.setValue(0)
+    run_plots.add_points("train/loss", points_of(STEPS, 200.0 - STEPS))
+    run_plots.add_points("validation/loss", points_of(STEPS[::10], 1000.0 + STEPS[::10]))
+    run_plots.add_points("device/a/memory", points_of(STEPS[:60], STEPS[:60] * 2**30))
+    paint(run_plots)
+    run_plots.activateWindow()
+    canvas = run_plots.plot("Loss").canvas
     canvas.setFocus(Qt.FocusReason.TabFocusReason)
     qtbot.waitUntil(canvas.hasFocus)
 
     def press(key: Qt.Key, modifier: Qt.KeyboardModifier = Qt.KeyboardModifier.NoModifier) -> None:
         QTest.keyClick(QApplication.focusWidget(), key, modifier)
-        paint(grid)
+        paint(run_plots)
 
     return press
 
 
-def box(grid: PlotGrid, title: str = "Loss") -> str:
-    made = grid.plot(title).canvas.crosshair.box
+def box(run_plots: RunPlots, title: str = "Loss") -> str:
+    made = run_plots.plot(title).canvas.crosshair.box
     return str(made.text()).replace("&nbsp;", " ") if made.isVisible() else ""
 
 
-def put_star(grid: PlotGrid) -> None:
+def put_star(run_plots: RunPlots) -> None:
     """Let the validation be best at step 60."""
     steps = STEPS[::10]
-    grid.set_points(
+    run_plots.set_points(
         "validation/loss", points_of(steps, np.where(steps == 60, 140.0, 1000.0 + steps))
     )
 
 
-def show(grid: PlotGrid, first: float, last: float) -> None:
-    canvas = grid.plot("Loss").canvas
+def show(run_plots: RunPlots, first: float, last: float) -> None:
+    canvas = run_plots.plot("Loss").canvas
     canvas.show_x((first, last))
     canvas.moved.emit(first, last)
 
@@ -90,146 +90,150 @@ def checkpoints(*steps: int) -> list[StoredEvent]:
 
 
 def test_the_arrows_go_from_point_to_point_and_the_values_are_heard(
-    grid: PlotGrid, press: Press, heard: list[str]
+    run_plots: RunPlots, press: Press, heard: list[str]
 ) -> None:
-    assert box(grid) == ""
+    assert box(run_plots) == ""
     press(KEYS.Key_Right)
-    assert grid.pointed_at == 100, "it begins with the newest values"
+    assert run_plots.crosshair_x == 100, "it begins with the newest values"
     assert heard == ["step 100: train 100, val 1100."]
-    assert "1100" in box(grid)
+    assert "1100" in box(run_plots)
     press(KEYS.Key_Left)
-    assert grid.pointed_at == 99
+    assert run_plots.crosshair_x == 99
     assert heard[-1] == "step 99: train 101, val 1100."
     press(KEYS.Key_Home)
-    assert grid.pointed_at == 0
+    assert run_plots.crosshair_x == 0
     press(KEYS.Key_Left)
-    assert grid.pointed_at == 0, "there is nothing before it"
+    assert run_plots.crosshair_x == 0, "there is nothing before it"
     press(KEYS.Key_Right, SHIFT)
-    assert grid.pointed_at == pytest.approx(6), "a twentieth of what is in sight"
+    assert run_plots.crosshair_x == pytest.approx(6), "a twentieth of what is in sight"
     press(KEYS.Key_End)
-    assert grid.pointed_at == 100
+    assert run_plots.crosshair_x == 100
 
 
 def test_every_plot_shows_it_and_the_next_one_says_its_values(
-    grid: PlotGrid, press: Press, heard: list[str]
+    run_plots: RunPlots, press: Press, heard: list[str]
 ) -> None:
     press(KEYS.Key_Home)
     for _ in range(3):
         press(KEYS.Key_Right)
-    assert "step 3" in box(grid, "Device memory")
-    grid.plot("Device memory").canvas.setFocus(Qt.FocusReason.TabFocusReason)
+    assert "step 3" in box(run_plots, "Device memory")
+    run_plots.plot("Device memory").canvas.setFocus(Qt.FocusReason.TabFocusReason)
     assert heard[-1].startswith("step 3: a 3.0 GiB")
     press(KEYS.Key_End)
-    assert grid.pointed_at == 59
-    assert "step 59" in box(grid)
+    assert run_plots.crosshair_x == 59
+    assert "step 59" in box(run_plots)
 
 
-def test_it_leaves_no_trace_where_it_stood(grid: PlotGrid, press: Press) -> None:
+def test_it_leaves_no_trace_where_it_stood(run_plots: RunPlots, press: Press) -> None:
     """Seen on the screen: a picture of the widget alone would be painted anew."""
-    before = on_the_screen(grid)
+    before = on_the_screen(run_plots)
     for x in (20.0, 50.0, 80.0):
-        grid.point_at(x)
-        assert on_the_screen(grid) != before
-    grid.point_at(None)
-    assert on_the_screen(grid) == before
+        run_plots.set_crosshair_x(x)
+        assert on_the_screen(run_plots) != before
+    run_plots.set_crosshair_x(None)
+    assert on_the_screen(run_plots) == before
 
 
-def on_the_screen(grid: PlotGrid) -> QImage:
+def on_the_screen(run_plots: RunPlots) -> QImage:
     QApplication.processEvents()
-    return grid.screen().grabWindow(grid.winId()).toImage()
+    return run_plots.screen().grabWindow(run_plots.winId()).toImage()
 
 
-def test_it_goes_with_escape(grid: PlotGrid, press: Press) -> None:
-    grid.placement.do(next(iter(grid.placement.kinds())), PlotAction.ENLARGE)
+def test_it_goes_with_escape(run_plots: RunPlots, press: Press) -> None:
+    run_plots.visibility.do(next(iter(run_plots.visibility.kinds())), PlotAction.ENLARGE)
     press(KEYS.Key_End)
-    assert box(grid)
+    assert box(run_plots)
     press(KEYS.Key_Escape)
-    assert not box(grid)
-    assert grid.placement.is_enlarged
+    assert not box(run_plots)
+    assert run_plots.visibility.is_enlarged
     press(KEYS.Key_Escape)
-    assert not grid.placement.is_enlarged
+    assert not run_plots.visibility.is_enlarged
 
 
-def test_it_goes_with_the_focus(grid: PlotGrid, press: Press, qtbot: QtBot) -> None:
+def test_it_goes_with_the_focus(run_plots: RunPlots, press: Press, qtbot: QtBot) -> None:
     window, other = QSplitter(), QLineEdit()
     qtbot.addWidget(window)
-    window.addWidget(grid)
+    window.addWidget(run_plots)
     window.addWidget(other)
     window.show()
     with qtbot.waitActive(window):
         window.activateWindow()
-    grid.plot("Loss").canvas.setFocus()
+    run_plots.plot("Loss").canvas.setFocus()
     press(KEYS.Key_End)
-    grid.bar.slider.setFocus()
-    assert box(grid), "smoothing changes the values there"
+    run_plots.toolbar.slider.setFocus()
+    assert box(run_plots), "smoothing changes the values there"
     other.setFocus()
-    assert not box(grid)
-    grid.setParent(None)
+    assert not box(run_plots)
+    run_plots.setParent(None)
 
 
-def test_what_is_out_of_sight_comes_into_sight(grid: PlotGrid, press: Press) -> None:
-    canvas = grid.plot("Loss").canvas
-    show(grid, 20.0, 30.0)
+def test_what_is_out_of_sight_comes_into_sight(run_plots: RunPlots, press: Press) -> None:
+    canvas = run_plots.plot("Loss").canvas
+    show(run_plots, 20.0, 30.0)
     press(KEYS.Key_Home)
-    assert grid.pointed_at == 20
+    assert run_plots.crosshair_x == 20
     press(KEYS.Key_Left)
-    assert grid.pointed_at == 19
+    assert run_plots.crosshair_x == 19
     assert canvas.area.viewRange()[0] == pytest.approx([18.0, 28.0])
-    assert box(grid)
+    assert box(run_plots)
     press(KEYS.Key_Plus)
     assert canvas.area.viewRange()[0] == pytest.approx([18.3, 25.3]), "it zooms around it"
 
 
-def test_of_a_million_points_those_that_can_be_told_apart(grid: PlotGrid, press: Press) -> None:
+def test_of_a_million_points_those_that_can_be_told_apart(
+    run_plots: RunPlots, press: Press
+) -> None:
     many = np.arange(1_000_000.0)
-    grid.set_points("train/loss", points_of(many, many))
-    paint(grid)
+    run_plots.set_points("train/loss", points_of(many, many))
+    paint(run_plots)
     press(KEYS.Key_Home)
     press(KEYS.Key_Right)
-    canvas = grid.plot("Loss").canvas
-    assert grid.pointed_at == pytest.approx(canvas.pixels(1.0), rel=0.01)
+    canvas = run_plots.plot("Loss").canvas
+    assert run_plots.crosshair_x == pytest.approx(canvas.pixels(1.0), rel=0.01)
     first = canvas.area.viewRange()[0][0]
-    show(grid, first, first + 20.0)
+    show(run_plots, first, first + 20.0)
     press(KEYS.Key_Home)
-    start = grid.pointed_at
+    start = run_plots.crosshair_x
     press(KEYS.Key_Right)
     assert start is not None
-    assert grid.pointed_at == start + 1, "every point, where there is room for it"
+    assert run_plots.crosshair_x == start + 1, "every point, where there is room for it"
 
 
-def test_the_legend_is_a_part_of_the_plot(grid: PlotGrid, press: Press, heard: list[str]) -> None:
-    plot = grid.plot("Loss")
+def test_the_legend_is_a_part_of_the_plot(
+    run_plots: RunPlots, press: Press, heard: list[str]
+) -> None:
+    plot = run_plots.plot("Loss")
     press(KEYS.Key_End)
-    plot.legend.chip(plot.curve_names()[1]).setFocus()
+    plot.legend.chip(list(plot.curves)[1]).setFocus()
     press(KEYS.Key_Space)
     press(KEYS.Key_Left)
     assert heard[-1] == "step 99: train 101."
     press(KEYS.Key_Return, Qt.KeyboardModifier.AltModifier)
     press(KEYS.Key_Left)
-    assert grid.pointed_at == 90, "alone: the validation has every tenth"
+    assert run_plots.crosshair_x == 90, "alone: the validation has every tenth"
 
 
-def test_curves_that_are_hidden_have_no_points(grid: PlotGrid, press: Press) -> None:
-    plot = grid.plot("Loss")
-    plot.legend.chip(plot.curve_names()[0]).click()
+def test_curves_that_are_hidden_have_no_points(run_plots: RunPlots, press: Press) -> None:
+    plot = run_plots.plot("Loss")
+    plot.legend.chip(next(iter(plot.curves))).click()
     press(KEYS.Key_End)
     press(KEYS.Key_Left)
-    assert grid.pointed_at == 90
+    assert run_plots.crosshair_x == 90
 
 
 def test_from_mark_to_mark_with_what_they_say(
-    grid: PlotGrid, press: Press, heard: list[str]
+    run_plots: RunPlots, press: Press, heard: list[str]
 ) -> None:
     loss = 200.0 - STEPS
     loss[[50, 51, 52, 70]] = math.nan
-    grid.set_points("train/loss", points_of(STEPS, loss))
-    put_star(grid)
-    grid.take_events(checkpoints(20, 80))
-    paint(grid)
+    run_plots.set_points("train/loss", points_of(STEPS, loss))
+    put_star(run_plots)
+    run_plots.add_events(checkpoints(20, 80))
+    paint(run_plots)
     found = []
     for _ in range(6):
         press(KEYS.Key_M)
-        found.append(grid.pointed_at)
+        found.append(run_plots.crosshair_x)
     assert found == [20, 50, 60, 70, 80, 80], "a gap is one mark, and after the last is none"
     assert [said.split("\n")[0] for said in heard] == [
         "Checkpoint of step 20: step-20.ckpt",
@@ -239,48 +243,50 @@ def test_from_mark_to_mark_with_what_they_say(
         "Checkpoint of step 80: step-80.ckpt",
         "step 80: train 120, val 1080.",
     ]
-    assert "Checkpoint of step 80: step-80.ckpt" in box(grid)
-    assert "Checkpoint" not in box(grid, "Device utilisation")
+    assert "Checkpoint of step 80: step-80.ckpt" in box(run_plots)
+    assert "Checkpoint" not in box(run_plots, "Device utilisation")
     press(KEYS.Key_Left)
-    assert "Checkpoint" in box(grid), "near it, it is still said"
+    assert "Checkpoint" in box(run_plots), "near it, it is still said"
     press(KEYS.Key_Left)
-    assert "Checkpoint" not in box(grid)
+    assert "Checkpoint" not in box(run_plots)
     press(KEYS.Key_M, SHIFT)
-    assert grid.pointed_at == 70
+    assert run_plots.crosshair_x == 70
 
 
 def test_a_mark_out_of_sight_comes_into_sight(
-    grid: PlotGrid, press: Press, heard: list[str]
+    run_plots: RunPlots, press: Press, heard: list[str]
 ) -> None:
     loss = 200.0 - STEPS
     loss[90] = math.nan
-    grid.set_points("train/loss", points_of(STEPS, loss))
-    paint(grid)
-    canvas = grid.plot("Loss").canvas
-    show(grid, 20.0, 30.0)
+    run_plots.set_points("train/loss", points_of(STEPS, loss))
+    paint(run_plots)
+    canvas = run_plots.plot("Loss").canvas
+    show(run_plots, 20.0, 30.0)
     press(KEYS.Key_M)
-    assert grid.pointed_at == 90
+    assert run_plots.crosshair_x == 90
     assert heard[-1].startswith("Not a number at step 90")
     assert canvas.area.viewRange()[0] == pytest.approx([81.0, 91.0])
 
 
-def test_the_mouse_finds_the_star_too(grid: PlotGrid, press: Press) -> None:
-    plot = grid.plot("Loss")
-    put_star(grid)
-    paint(grid)
+def test_the_mouse_finds_the_star_too(run_plots: RunPlots, press: Press) -> None:
+    plot = run_plots.plot("Loss")
+    put_star(run_plots)
+    paint(run_plots)
     pixel = plot.canvas.area.mapFromView(QPointF(60.0, 140.0)).x()
     assert plot.canvas._marked_near(pixel + 2) == "Best: 140 at step 60"
     assert plot.canvas._marked_near(pixel + 20) == ""
 
 
-def test_without_points_nothing_happens(grid: PlotGrid, press: Press, heard: list[str]) -> None:
-    grid.clear()
-    grid.plot("Loss").canvas.setFocus()
+def test_without_points_nothing_happens(
+    run_plots: RunPlots, press: Press, heard: list[str]
+) -> None:
+    run_plots.clear()
+    run_plots.plot("Loss").canvas.setFocus()
     for key in (KEYS.Key_Right, KEYS.Key_Home, KEYS.Key_M):
         press(key)
     assert not heard
-    assert not box(grid)
+    assert not box(run_plots)
 
 
-def test_a_real_announcement_hurts_nobody(grid: PlotGrid) -> None:
-    keyboard_cursor.announce(grid.plot("Loss").canvas, "step 1: train 2")
+def test_a_real_announcement_hurts_nobody(run_plots: RunPlots) -> None:
+    keyboard_cursor.announce(run_plots.plot("Loss").canvas, "step 1: train 2")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pytestqt.qtbot import QtBot
 
-from gui.plots.panel.repaint_timer import FRAME_MS, IDLE_AFTER, IDLE_MS, Frames
+from gui.plots.panel.repaint_timer import FRAME_MS, IDLE_AFTER, IDLE_MS, RepaintTimer
 
 
 def test_it_slows_down_while_there_is_nothing_to_paint(qtbot: QtBot) -> None:
     there_is_something = [True]
-    frames = Frames(lambda: there_is_something[0])
+    frames = RepaintTimer(lambda: there_is_something[0])
     for _ in range(2 * IDLE_AFTER):
         frames.timeout.emit()
     assert frames.interval() == FRAME_MS

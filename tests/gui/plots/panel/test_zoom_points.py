@@ -19,7 +19,7 @@ from gui.bridge.background import Background
 from gui.bridge.store_reader import StoreReader
 from gui.compare.comparison_plots import ComparisonPlots
 from gui.plots.data.x_axis import XKind
-from gui.plots.panel.run_plots import PlotGrid
+from gui.plots.panel.run_plots import RunPlots
 from gui.plots_controller import PlotsController
 from gui.style.theme import DARK
 from tests.gui.plots.conftest import paint
@@ -69,43 +69,45 @@ def test_a_window_of_a_series_is_exact_or_keeps_its_spikes(long_run: Any) -> Non
 def test_zooming_in_fetches_every_point_in_the_background(
     long_run: Any, background: Background, qtbot: QtBot, kind: XKind
 ) -> None:
-    reader, grid, compared = StoreReader(), PlotGrid(DARK), ComparisonPlots(DARK)
-    qtbot.addWidget(grid)
+    reader, run_plots, compared = StoreReader(), RunPlots(DARK), ComparisonPlots(DARK)
+    qtbot.addWidget(run_plots)
     qtbot.addWidget(compared)
-    grid.bar.slider.setValue(0)
-    controller = PlotsController(grid, compared, reader, background)
-    grid.resize(1000, 700)
-    grid.show()
+    run_plots.toolbar.slider.setValue(0)
+    controller = PlotsController(run_plots, compared, reader, background)
+    run_plots.resize(1000, 700)
+    run_plots.show()
     controller.watch(long_run.id)
     reader.watch(long_run.id)
-    grid.bar.x_buttons[kind].click()
+    run_plots.toolbar.x_buttons[kind].click()
     asked: list[str] = []
-    grid.finer_wanted.connect(lambda series, *_: asked.append(series))
-    paint(grid)
+    run_plots.zoom_points_wanted.connect(lambda series, *_: asked.append(series))
+    paint(run_plots)
     assert not asked
-    loss = grid.plot("Loss")
+    loss = run_plots.plot("Loss")
     curve = loss.curves["train"]
     first, last = curve.series.x_range() or (0.0, 0.0)
     x = first + (last - first) * 0.1234
     narrow = (last - first) / 500
     with qtbot.waitSignal(controller.finer.finer):
         loss.canvas.show_x((x, x + narrow))
-        grid.set_follow(False)
-        paint(grid)
-    paint(grid)
+        run_plots.set_follow(False)
+        paint(run_plots)
+    paint(run_plots)
     assert curve.step_at(x + narrow / 2) == curve.value_at(x + narrow / 2)
     before = len(asked)
     loss.canvas.show_x((x + narrow / 4, x + narrow))
-    paint(grid)
+    paint(run_plots)
     assert len(asked) == before
     reader.watch(None)
 
 
 def test_a_marker_says_what_it_stands_for_and_can_be_hidden(
-    grid: PlotGrid, monkeypatch: pytest.MonkeyPatch
+    run_plots: RunPlots, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    grid.add_points("train/loss", points_of(np.arange(100.0), np.arange(100.0), np.arange(100.0)))
-    grid.take_events(
+    run_plots.add_points(
+        "train/loss", points_of(np.arange(100.0), np.arange(100.0), np.arange(100.0))
+    )
+    run_plots.add_events(
         [
             StoredEvent(1, 0.0, AttemptStarted(1, 1, 0.0)),
             StoredEvent(2, 0.0, TrainingStarted(0, 50, 2, 1, parameters=1)),
@@ -114,10 +116,10 @@ def test_a_marker_says_what_it_stands_for_and_can_be_hidden(
     )
     said: list[str] = []
     monkeypatch.setattr(QToolTip, "showText", lambda _, text: said.append(text))
-    canvas = grid.plot("Loss").canvas
+    canvas = run_plots.plot("Loss").canvas
 
-    def point_at(place: float) -> str:
-        paint(grid)
+    def set_crosshair_x(place: float) -> str:
+        paint(run_plots)
         (x0, x1), _ = canvas.area.viewRange()
         pixel = (place - x0) / (x1 - x0) * canvas.area.width()
         scene = canvas.area.mapToScene(pixel, 30.0)
@@ -127,17 +129,17 @@ def test_a_marker_says_what_it_stands_for_and_can_be_hidden(
         )
         return said[-1]
 
-    assert point_at(50) == "Checkpoint of step 50: step50"
-    assert point_at(20) == ""
-    grid.bar.x_buttons[XKind.RELATIVE].click()
-    assert "Checkpoint" in point_at(60)
-    grid.bar.markers.click()
-    assert point_at(60) == ""
+    assert set_crosshair_x(50) == "Checkpoint of step 50: step50"
+    assert set_crosshair_x(20) == ""
+    run_plots.toolbar.x_buttons[XKind.RELATIVE].click()
+    assert "Checkpoint" in set_crosshair_x(60)
+    run_plots.toolbar.markers.click()
+    assert set_crosshair_x(60) == ""
 
 
-def test_ranks_stand_by_their_number(grid: PlotGrid) -> None:
+def test_ranks_stand_by_their_number(run_plots: RunPlots) -> None:
     for rank in (10, 2, 0):
         for figure in ("compute_share", "data_share"):
-            grid.add_points(f"rank/{rank}/{figure}", points_of(np.arange(3.0), np.arange(3.0)))
-    names = grid.plot("Step time").legend.names()
+            run_plots.add_points(f"rank/{rank}/{figure}", points_of(np.arange(3.0), np.arange(3.0)))
+    names = run_plots.plot("Step time").legend.names()
     assert names == [f"{figure} {rank}" for rank in (0, 2, 10) for figure in ("data", "compute")]

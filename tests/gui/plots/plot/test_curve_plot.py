@@ -191,11 +191,11 @@ def test_replacing_and_clearing(plot: CurvePlot, inked: Inked) -> None:
     plot.add_points("train", points_of(STEPS, STEPS))
     plot.set_points("train", points_of(STEPS[:10], STEPS[:10]))
     plot.refresh()
-    assert plot.x_range() == (0.0, 9.0)
+    assert plot.curves.x_range() == (0.0, 9.0)
     plot.clear()
     plot.refresh()
-    assert plot.curve_names() == []
-    assert plot.x_range() is None
+    assert list(plot.curves) == []
+    assert plot.curves.x_range() is None
     assert plot.headline.text() == ""
     plot.add_points("val", points_of(STEPS, STEPS))
     plot.refresh()
@@ -243,4 +243,4 @@ def test_the_range_of_the_smoothing_is_taken(plot: CurvePlot) -> None:
     plot.set_crosshair(99.0)
     assert "99.00" in plot.canvas.crosshair.box.text()
     assert plot.canvas.crosshair.box.text().count("99.00") == 1
-    assert math.isclose(plot.x_range()[1], 99.0)  # type: ignore[index]
+    assert math.isclose(plot.curves.x_range()[1], 99.0)  # type: ignore[index]

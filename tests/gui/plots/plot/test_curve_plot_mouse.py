@@ -114,9 +114,9 @@ def test_the_mouse_tells_the_step_below_it(plot: CurvePlot, qtbot: QtBot) -> Non
     plot.add_points("train", points_of(STEPS, STEPS))
     plot.refresh()
     QApplication.processEvents()
-    with qtbot.waitSignal(plot.hovered) as heard:
+    with qtbot.waitSignal(plot.canvas.hovered) as heard:
         QTest.mouseMove(plot.canvas.viewport(), place_of(plot, 40, 50))
     assert heard.args[0] == pytest.approx(40, abs=1)
-    with qtbot.waitSignal(plot.hovered) as heard:
+    with qtbot.waitSignal(plot.canvas.hovered) as heard:
         QApplication.sendEvent(plot.canvas, QEvent(QEvent.Type.Leave))
     assert heard.args == [None]

@@ -9,7 +9,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QHBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
-from gui.plots.plot.dash_styles import DASHES, Dash
+from gui.plots.plot.dash_styles import DASH_STYLES, DashStyle
 from gui.plots.plot.legend import Legend
 
 ALT = Qt.KeyboardModifier.AltModifier
@@ -53,9 +53,9 @@ def test_the_keyboard_does_the_same(legend: Legend) -> None:
     assert shown(legend) == "a"
 
 
-@pytest.mark.parametrize("dash", DASHES)
+@pytest.mark.parametrize("dash", DASH_STYLES)
 def test_a_chip_shows_the_dash_of_its_curve_and_whether_it_is_seen(
-    legend: Legend, dash: Dash
+    legend: Legend, dash: DashStyle
 ) -> None:
     def drawn(name: str) -> QImage:
         chip = legend.chip(name)

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QComboBox, QGridLayout, QHBoxLayout, QLabel, QVBox
 from engine.system.units import GIB
 from engine.telemetry.history import Array, DeviceHistory, Field
 from engine.telemetry.snapshot import Snapshot
+from gui.style.device_labels import device_labels
 from gui.style.theme import theme_of
 from gui.style.translation import translate
 
@@ -44,12 +45,13 @@ def _figures() -> tuple[_Figure, ...]:
     )
 
 
-class DevicePast(QWidget):
+class DeviceCharts(QWidget):
     """Remembers every device that it is shown, and draws the one that is watched."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._histories: dict[str, DeviceHistory] = {}
+        self._colours: dict[str, int] = {}
         self._watched = ""
         self.span = QComboBox()
         self.span.addItem(self.tr("10 minutes"), TEN_MINUTES)
@@ -74,8 +76,9 @@ class DevicePast(QWidget):
         self._grid.setColumnStretch(0, 1)
         self._grid.setColumnStretch(1, 1)
 
-    def take_snapshot(self, snapshot: Snapshot) -> None:
+    def add_snapshot(self, snapshot: Snapshot) -> None:
         """Remember what every device does now."""
+        self._colours |= {id: each.colour_index for id, each in device_labels(snapshot).items()}
         for device in snapshot.devices:
             self._histories.setdefault(device.id, DeviceHistory()).add(snapshot.time, device)
         if self.isVisible():
@@ -91,9 +94,8 @@ class DevicePast(QWidget):
         if history is None:
             return
         seconds = self.span.currentData()
-        number = list(self._histories).index(self._watched)
         for field, chart in self.charts.items():
-            chart.show_curve(*history.recent(field, seconds), seconds, number)
+            chart.show_curve(*history.recent(field, seconds), seconds, self._colours[self._watched])
         self._arrange([chart for chart in self.charts.values() if not chart.isHidden()])
 
     def _arrange(self, shown: list[Chart]) -> None:

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from PySide6.QtCore import QObject, QSettings, Signal
 
-MOST = 8
+MAX_COMPARED = 8
 """As many as there are colours that can be told apart."""
 
 
-MOST_REMEMBERED = 64
+MAX_REMEMBERED = 64
 """Runs whose colours are kept though they are not chosen any more."""
 
 _HAD, _CHOSEN, _BASELINE = "compare/colours", "compare/runs", "compare/baseline"
@@ -72,14 +72,14 @@ class ChosenRuns(QObject):
 
     def _add(self, run_ids: list[str]) -> None:
         for run_id in run_ids:
-            free = [index for index in range(MOST) if index not in self._colours.values()]
+            free = [index for index in range(MAX_COMPARED) if index not in self._colours.values()]
             if run_id in self._colours:
                 continue
             if not free:
                 text = self.tr(
                     "{most} runs can be compared at once: take one out to add run {run}."
                 )
-                self.refused.emit(text.format(most=MOST, run=run_id))
+                self.refused.emit(text.format(most=MAX_COMPARED, run=run_id))
                 break
             had = self._had.get(run_id)
             fresh = [index for index in free if index not in self._had.values()]
@@ -90,7 +90,7 @@ class ChosenRuns(QObject):
         self._colours[run_id] = colour
         self._had.pop(run_id, None)  # to the end, so that the oldest is forgotten first
         self._had[run_id] = colour
-        for each in list(self._had)[:-MOST_REMEMBERED]:
+        for each in list(self._had)[:-MAX_REMEMBERED]:
             del self._had[each]
 
     def _remember(self) -> None:
@@ -127,5 +127,5 @@ def _read(text: object) -> dict[str, int]:
     return {
         pair[0]: int(pair[1])
         for pair in pairs
-        if len(pair) == 2 and pair[1].isdecimal() and int(pair[1]) < MOST
+        if len(pair) == 2 and pair[1].isdecimal() and int(pair[1]) < MAX_COMPARED
     }

@@ -33,7 +33,7 @@ _AMBER, _RED = 0.80, 0.95
 """Parts of the memory in use."""
 
 
-class Brush:
+class RowPainter:
     """A painter with the inks of one row."""
 
     def __init__(self, painter: QPainter, theme: Theme, greyed: bool, number: int | None) -> None:

@@ -1,0 +1,19 @@
+"""Reads recipe files: the built-in ones and the user's own."""
+
+from __future__ import annotations
+
+from engine.spec import catalog
+from engine.spec.recipe_file import RecipeInfo
+
+
+def builtin_recipes() -> tuple[RecipeInfo, ...]:
+    """Return the recipes that come with the application, sorted by name."""
+    return catalog.builtin_recipes()
+
+
+def read_recipe(reference: str) -> RecipeInfo:
+    """Read the recipe of a built-in name or a path; its `problem` says why it cannot be used."""
+    try:
+        return catalog.recipe(reference)
+    except catalog.UnknownName as error:
+        return RecipeInfo(name=reference, path=reference, builtin=False, problem=str(error))

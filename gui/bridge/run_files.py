@@ -1,0 +1,97 @@
+"""Changes the folders of runs in the background: notes, the trash, and back from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from PySide6.QtCore import QObject, Signal
+
+from engine.runs import trash
+from engine.runs.run_notes import RunNotes, write_notes
+from engine.runs.trash import CannotDelete
+from engine.system import paths
+from gui.bridge.background import Background
+
+_Outcome = tuple[list[str], str]
+"""Ids of the runs that were changed, and sentences about the others."""
+
+
+class CannotWrite(Exception):
+    """Notes that could not be written; the text is a sentence."""
+
+
+class RunFiles(QObject):
+    """Deletes and restores runs, and writes their notes."""
+
+    changed = Signal()
+    """The runs or their notes have changed."""
+
+    deleted = Signal(list)
+    """Ids of the runs that are in the trash now: an answer to `delete`."""
+
+    failed = Signal(str)
+    """Sentences: what could not be done, and why."""
+
+    def __init__(self, background: Background, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._background = background
+
+    def write_notes(self, notes: Mapping[str, RunNotes]) -> None:
+        """Write notes, by the id of their run."""
+
+        def work() -> None:
+            for run_id, each in notes.items():
+                try:
+                    write_notes(paths.run_folder(run_id), each)
+                except OSError as error:
+                    text = self.tr("The notes on run {run} cannot be written: {why}.")
+                    raise CannotWrite(text.format(run=run_id, why=error.strerror)) from error
+
+        self._background.run(work, lambda _: self.changed.emit(), self._fail)
+
+    def trashed(self) -> list[str]:
+        """Return the ids of the runs in the trash, newest first."""
+        return trash.trashed()
+
+    def delete(self, run_ids: Sequence[str]) -> None:
+        """Move runs to the trash."""
+        work = partial(_for_each, trash.delete, run_ids)
+        self._background.run(work, self._report_deleted, self._fail)
+
+    def restore(self, run_ids: Sequence[str]) -> None:
+        """Move runs out of the trash."""
+        work = partial(_for_each, trash.restore, run_ids)
+        self._background.run(work, self._report, self._fail)
+
+    def empty_trash(self) -> None:
+        """Delete the runs in the trash for good."""
+        self._background.run(trash.empty, lambda _: self.changed.emit(), self._fail)
+
+    def _report_deleted(self, outcome: _Outcome) -> None:
+        self.deleted.emit(outcome[0])
+        self._report(outcome)
+
+    def _report(self, outcome: _Outcome) -> None:
+        self.changed.emit()
+        if outcome[1]:
+            self.failed.emit(outcome[1])
+
+    def _fail(self, error: Exception) -> None:
+        if not isinstance(error, (CannotDelete, CannotWrite, OSError)):
+            raise error
+        self.changed.emit()
+        self.failed.emit(str(error))
+
+
+def _for_each(change: Callable[[str], None], run_ids: Sequence[str]) -> _Outcome:
+    """Apply `change` to every run, also after one that it cannot change."""
+    done: list[str] = []
+    problems: list[str] = []
+    for run_id in run_ids:
+        try:
+            change(run_id)
+            done.append(run_id)
+        except CannotDelete as error:
+            problems.append(str(error))
+    return done, " ".join(problems)

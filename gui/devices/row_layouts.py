@@ -1,0 +1,176 @@
+"""The two faces of a device in the list: three lines and its slices, or one line only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from PySide6.QtCore import QRect, QRectF
+from PySide6.QtGui import QColor
+
+from engine.system.units import GIB
+from engine.telemetry.memory_attribution import MemoryUse
+from engine.telemetry.snapshot import DeviceSnapshot, MigSlice
+from gui.devices import device_text
+from gui.devices.memory_bar import Segment, filled, segments
+from gui.devices.row_painter import RowPainter, Sample
+from gui.style.translation import translate
+
+SHOWN_SECONDS = 120.0
+"""What the curve shows."""
+
+COMPACT_HEIGHT = 22
+_TALL, _QUIET, _SLICE = 52, 36, 15
+_UTIL, _MEM = 18, 33
+"""Where the second and the third line of the tall face begin."""
+
+_EDGE = 4
+"""Pixels on both sides, where the ring of the focus is."""
+
+_LABEL = 32
+"""Room of `CPU`, or of a number of two digits, where a line begins."""
+
+
+class RowContent(NamedTuple):
+    """What a row shows."""
+
+    device: DeviceSnapshot
+    use: MemoryUse | None
+    history: Sequence[Sample]
+
+
+def detailed_height(device: DeviceSnapshot | None) -> int:
+    """Pixels of the tall face."""
+    if device is None:
+        return _TALL
+    if device.lost is not None or device.asleep:
+        return _QUIET
+    return _TALL + _SLICE * len(device.slices)
+
+
+def paint_detailed(painter: RowPainter, width: int, content: RowContent) -> None:
+    """Three lines: what it is, how hard it works, who has its memory; then its slices."""
+    device, use, history = content
+    right = width - _EDGE
+    state, ink = _state(painter, device)
+    taken = painter.text(QRect(right - 150, 2, 150, 18), state, ink, right=True)
+    start = (
+        _EDGE + 7 + painter.text(QRect(_EDGE, 1, width, 18), device.label, painter.label, bold=True)
+    )
+    room = right - start - taken - 8
+    painter.text(
+        QRect(start, 1, room, 18), device_text.short_name(device), painter.plain, bold=True
+    )
+    if device.lost is not None or device.asleep:
+        why = device.lost or translate("Devices", "Powered down and left alone.")
+        painter.text(QRect(_EDGE, 18, right - _EDGE, 16), why, painter.muted)
+        return
+    spark, captions, figures = 72, 28, 54
+    bar = right - _EDGE - captions - figures - spark - 6
+    left = _EDGE + captions
+    memory = filled(device)
+    painter.text(QRect(_EDGE, _UTIL, captions, 16), translate("Devices", "util"), painter.muted)
+    if device.slices and device_text.known(device.utilisation) is None:
+        text = device_text.divided(device)
+        painter.text(QRect(left, _UTIL, bar + figures - 4, 16), text, painter.plain)
+    else:
+        painter.bar(QRectF(left, _UTIL + 5, bar, 7), _part(device.utilisation))
+        text = device_text.figure(device.utilisation, "%")
+        painter.text(QRect(left + bar, _UTIL, figures - 4, 16), text, painter.plain, right=True)
+    ink = painter.memory_ink(memory)
+    painter.text(QRect(_EDGE, _MEM, captions, 16), translate("Devices", "mem"), painter.muted)
+    painter.stack(QRectF(left, _MEM + 5, bar, 7), segments(device, use), ink)
+    painter.text(
+        QRect(left + bar, _MEM, figures - 4, 16), _short(device.memory_used), ink, right=True
+    )
+    busy = device_text.busy(use)
+    place = QRectF(right - spark, 20, spark, 28)
+    if busy:
+        painter.text(
+            QRect(right - spark, _MEM, spark, 16),
+            translate("Devices", "busy"),
+            painter.warn,
+            right=True,
+        )
+        place.setHeight(16)
+    painter.sparkline(place, history, SHOWN_SECONDS)
+    for number, slice in enumerate(device.slices):
+        _paint_slice(painter, width, _TALL + number * _SLICE - 3, slice)
+
+
+def paint_compact(painter: RowPainter, width: int, content: RowContent) -> None:
+    """One line: number, work, memory, and its state in a word."""
+    device, use, _ = content
+    right, state = width - _EDGE, 78
+    painter.text(QRect(_EDGE, 2, _LABEL, 18), device.label, painter.label, bold=True)
+    left = _EDGE + _LABEL
+    if device.lost is not None or device.asleep:
+        state_now, ink = _state(painter, device)
+        text = f"{state_now}: {device.lost}" if device.lost else state_now
+        painter.text(QRect(left, 3, right - left, 16), text, ink)
+        return
+    percent, amount = 36, 44
+    bar = (right - left - percent - amount - state - 4) // 2
+    if device.slices and device_text.known(device.utilisation) is None:
+        text = device_text.divided(device)
+        painter.text(QRect(left, 3, bar + percent, 16), text, painter.plain)
+    else:
+        painter.bar(QRectF(left, 8, bar, 6), _part(device.utilisation))
+        text = device_text.figure(device.utilisation, "%")
+        painter.text(QRect(left + bar, 3, percent - 2, 16), text, painter.plain, right=True)
+    left += bar + percent + 4
+    ink = painter.memory_ink(filled(device))
+    painter.stack(QRectF(left, 8, bar, 6), segments(device, use), ink)
+    painter.text(QRect(left + bar, 3, amount, 16), _short(device.memory_used), ink, right=True)
+    heat = device_text.figure(device.temperature, "°")
+    if device.kind == "cpu" and heat == device_text.UNKNOWN:
+        heat = ""
+    mark = "⚠ " if device_text.needs_a_look(device) else ""
+    ink = painter.warn if mark else painter.muted
+    taken = painter.text(QRect(right - state, 3, state, 16), mark + heat, ink, right=True)
+    if device_text.busy(use):
+        place = QRect(right - state + 6, 3, state - taken - 8, 16)
+        painter.text(place, translate("Devices", "busy"), painter.warn)
+
+
+def _paint_slice(painter: RowPainter, width: int, top: int, slice: MigSlice) -> None:
+    right, left = width - _EDGE, _EDGE + 12
+    caption = painter.text(
+        QRect(left, top, 90, 16), slice.name or translate("Devices", "slice"), painter.muted
+    )
+    amount, figures = device_text.of_total(slice.memory_used, slice.memory_total, "G"), 92
+    start = left + max(caption + 8, 60)
+    used, total = device_text.known(slice.memory_used), device_text.known(slice.memory_total)
+    part = used / total if used is not None and total and total > 0 else 0.0
+    pieces = [Segment("ours", min(part, 1.0))] if part > 0 else []
+    painter.stack(QRectF(start, top + 6, right - figures - start, 5), pieces, painter.plain)
+    painter.text(QRect(right - figures, top, figures, 16), amount, painter.plain, right=True)
+
+
+def _state(painter: RowPainter, device: DeviceSnapshot) -> tuple[str, QColor]:
+    """What stands at the right of the first line."""
+    if device.lost is not None:
+        return f"✕ {device_text.lost_since(device)}", painter.muted
+    if device.asleep:
+        return "☾ " + translate("Devices", "asleep"), painter.muted
+    figures = [
+        text.replace(" / ", "/")
+        for text in (device_text.temperature(device), device_text.power(device))
+    ]
+    if device.kind == "cpu":
+        figures = [text for text in figures if text != device_text.UNKNOWN]
+    elif figures == [device_text.UNKNOWN, device_text.UNKNOWN]:
+        figures = [device_text.UNKNOWN]
+    mark = "⚠ " if device_text.needs_a_look(device) else ""
+    return mark + " · ".join(figures), painter.warn if mark else painter.muted
+
+
+def _part(percent: float | None) -> float | None:
+    value = device_text.known(percent)
+    return None if value is None else value / 100
+
+
+def _short(bytes: float | None) -> str:
+    return (
+        device_text.UNKNOWN if device_text.known(bytes) is None else f"{(bytes or 0) / GIB:.1f} G"
+    )
