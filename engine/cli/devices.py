@@ -26,7 +26,7 @@ def default_devices() -> tuple[str, ...]:
 def resolve_devices(text: str) -> tuple[str, ...]:
     """The devices that `cpu:0,gpu:1,GPU-...` or `all-gpus` stands for, as `RunSpec` names them.
 
-    `gpu:k` and `cuda:k` are the k-th GPU in PCI order. Raises Refused.
+    `gpu:k` and `cuda:k` are the GPU that `nvidia-smi` numbers k. Raises Refused.
     """
     names = [name.strip() for name in text.split(",")]
     if not all(names):
@@ -59,20 +59,21 @@ def _resolve(name: str, look: Callable[[], Snapshot]) -> Sequence[str]:
 
 
 def _numbered(name: str, number: int, snapshot: Snapshot) -> str:
-    """The UUID of GPU `number` in PCI order."""
-    rows = [row for row in snapshot.devices if row.kind == "gpu"]
-    if not rows:
-        raise Refused(f"{name} is not there: {snapshot.gpu_note}")
-    if number >= len(rows):
+    """The UUID of the GPU to which the driver gives `number`."""
+    rows = {row.index: row for row in snapshot.devices if row.kind == "gpu"}
+    row = rows.get(number)
+    if row is None:
+        if snapshot.gpu_note:
+            raise Refused(f"{name} is not there: {snapshot.gpu_note}")
         raise Refused(f"There is no {name}: this machine has {len(rows)} GPUs, counted from 0.")
-    if rows[number].lost:
-        raise Refused(f"{name} ({rows[number].name}) is lost. {rows[number].lost}")
-    if rows[number].slices:
+    if row.lost:
+        raise Refused(f"{name} ({row.name}) is lost. {row.lost}")
+    if row.slices:
         raise Refused(
-            f"{name} ({rows[number].name}) is divided into slices (MIG): name one of them by its "
-            "UUID, such as " + rows[number].slices[0].uuid + "."
+            f"{name} ({row.name}) is divided into slices (MIG): name one of them by its UUID, such "
+            f"as {row.slices[0].uuid}."
         )
-    return rows[number].id
+    return row.id
 
 
 def why_not_here(strategy: Strategy, snapshot: Snapshot) -> str:

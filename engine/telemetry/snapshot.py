@@ -45,9 +45,13 @@ class DeviceSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: Literal["cpu", "gpu"]
     label: str
-    """Short name for the eye: `CPU`, or the GPU's number in PCI order."""
+    """Short name for people: `CPU`, or the GPU's `index`."""
 
     name: str
+    index: int | None = None
+    """The driver's number of a GPU, which `nvidia-smi` shows too; a card that does not answer keeps
+    its own, so the numbers may have a gap. None for the CPU."""
+
     pci_bus: str | None = None
 
     memory_total: int | None = None
@@ -142,6 +146,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds since the epoch."""
 
     devices: tuple[DeviceSnapshot, ...]
+    """The GPUs in PCI order, then the CPU."""
+
     gpu_note: str = ""
     """Why no GPU is listed, in a sentence; empty when the driver answers."""
 

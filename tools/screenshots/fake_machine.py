@@ -72,6 +72,7 @@ def gpu(number: int, used: float | None = 0.4, **known: Any) -> DeviceSnapshot:
         id=uuid(number),
         kind="gpu",
         label=str(number),
+        index=number,
         pci_bus=f"00000000:{0x10 + number:02X}:00.0",
         memory_total=total,
         **(figures | known),

@@ -40,6 +40,9 @@ _TOLERANCE = 0.5
 class _Gpu:
     """One GPU that was seen at least once."""
 
+    index: int
+    """The driver's number, as of the last connection in which the GPU answered."""
+
     uuid: str
     name: str
     pci_bus: str
@@ -87,9 +90,7 @@ class Nvml:
         now = self._clock()
         self._look_for_missing(now)
         gpus = sorted(self._gpus.values(), key=lambda gpu: gpu.pci_bus)
-        rows = tuple(
-            self._row(gpu, str(number), now, gpu.uuid == detail) for number, gpu in enumerate(gpus)
-        )
+        rows = tuple(self._row(gpu, now, gpu.uuid == detail) for gpu in gpus)
         if self._links_due:
             self._find_links(gpus)
         return GpuSample(rows, self._note, tuple(self._links.values()))
@@ -157,6 +158,7 @@ class Nvml:
         """Raises NVMLError where the GPU does not answer."""
         handle = self._driver.nvmlDeviceGetHandleByIndex(index)
         return _Gpu(
+            index=index,
             uuid=self._driver.nvmlDeviceGetUUID(handle),
             name=self._driver.nvmlDeviceGetName(handle),
             pci_bus=_text(self._driver.nvmlDeviceGetPciInfo_v3(handle).busId),
@@ -174,7 +176,7 @@ class Nvml:
         gpu.handle, gpu.lost = handle, None
         self._links_due = True
 
-    def _row(self, gpu: _Gpu, label: str, now: float, in_detail: bool) -> DeviceSnapshot:
+    def _row(self, gpu: _Gpu, now: float, in_detail: bool) -> DeviceSnapshot:
         asleep = gpu.handle is not None and is_suspended(gpu.pci_bus)
         if asleep:
             _forget_figures(gpu)
@@ -183,8 +185,9 @@ class Nvml:
         return DeviceSnapshot(
             id=gpu.uuid,
             kind="gpu",
-            label=label,
+            label=str(gpu.index),
             name=gpu.name,
+            index=gpu.index,
             pci_bus=gpu.pci_bus,
             asleep=asleep,
             lost=gpu.lost,

@@ -17,12 +17,12 @@ class Sampler:
         self._nvml = Nvml()
 
     def sample(self, detail: str = "") -> Snapshot:
-        """The CPU, then the GPUs in PCI order; what goes in and out only of the GPU `detail`."""
+        """Return all devices; traffic (PCIe, NVLink) only of the GPU with the UUID `detail`."""
         cpu = self._cpu.sample()
         gpus = self._nvml.sample(detail)
         return Snapshot(
             time=time.time(),
-            devices=(cpu, *gpus.devices),
+            devices=(*gpus.devices, cpu),
             gpu_note=gpus.note,
             links=gpus.links,
         )

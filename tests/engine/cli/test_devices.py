@@ -27,6 +27,7 @@ def snapshot(*gpus: str) -> Snapshot:
             kind="gpu",
             label=str(number),
             name="H100",
+            index=number,
             lost="It fell off the bus." if uuid == LOST else None,
         )
         for number, uuid in enumerate(gpus)
@@ -50,9 +51,10 @@ def test_of_a_divided_gpu_a_slice_is_chosen(monkeypatch: pytest.MonkeyPatch) -> 
         kind="gpu",
         label="0",
         name="H100",
+        index=0,
         slices=(MigSlice(uuid="MIG-1", name="3g.40gb"), MigSlice(uuid="MIG-2", name="1g.10gb")),
     )
-    machine_now = Snapshot(time=0.0, devices=(divided, *snapshot(SECOND).devices))
+    machine_now = Snapshot(time=0.0, devices=(divided, *snapshot(FIRST, SECOND).devices[1:]))
     monkeypatch.setattr(devices, "snapshot_once", lambda: machine_now)
     assert default_devices() == ("MIG-1",)
     assert resolve_devices("MIG-2") == ("MIG-2",)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from engine.cli.devices import resolve_devices
+from engine.cli.output import Refused
 from engine.telemetry.probe import snapshot_once
 from engine.telemetry.snapshot import DeviceSnapshot
 from tests.engine.telemetry.conftest import FIRST, SECOND
@@ -22,13 +24,14 @@ from tests.support.fake_nvml import (
 from tests.support.nvml_on_demand import NvmlOnDemand
 
 IN_PCI_ORDER = [f"GPU-{number:08x}" for number in range(16)]
+SHUFFLED = random.Random(7).sample(range(16), 16)
+"""The place in PCI order of each GPU, by the driver's number."""
 
 
 @pytest.fixture
 def sixteen_gpus(fake_nvml: FakeNvml) -> FakeNvml:
     """NVML lists them in an order of its own."""
-    shuffled = random.Random(7).sample(range(16), 16)
-    for number in shuffled:
+    for number in SHUFFLED:
         fake_nvml.add_gpu(IN_PCI_ORDER[number], pci_bus=f"00000000:{number * 15 + 1:02X}:00.0")
     return fake_nvml
 
@@ -38,16 +41,18 @@ def lost(rows: dict[str, DeviceSnapshot]) -> list[str]:
 
 
 @pytest.mark.parametrize("visible", [None, "3,1", IN_PCI_ORDER[5]])
-def test_gpus_are_known_by_uuid_in_pci_order_whatever_is_visible_to_cuda(
+def test_gpus_come_in_pci_order_with_the_drivers_numbers_whatever_is_visible_to_cuda(
     sixteen_gpus: FakeNvml, monkeypatch: pytest.MonkeyPatch, visible: str | None
 ) -> None:
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
         monkeypatch.setenv("CUDA_DEVICE_ORDER", "FASTEST_FIRST")
     snapshot = snapshot_once()
-    gpus = snapshot.devices[1:]
+    gpus, cpu = snapshot.devices[:-1], snapshot.devices[-1]
+    assert (cpu.kind, cpu.index) == ("cpu", None)
     assert [row.id for row in gpus] == IN_PCI_ORDER
-    assert [row.label for row in gpus] == [str(number) for number in range(16)]
+    assert [row.index for row in gpus] == [SHUFFLED.index(number) for number in range(16)]
+    assert [row.label for row in gpus] == [str(row.index) for row in gpus]
     assert snapshot.gpu_note == ""
     assert len(snapshot.links) == 16 * 15 / 2
 
@@ -75,7 +80,7 @@ def test_a_lost_card_keeps_its_row_and_is_left_alone(
     before = time.time()
     rows = nvml.rows(101)
     row = rows[FIRST]
-    assert (row.id, row.label, row.name) == (FIRST, "0", "NVIDIA H100 80GB HBM3")
+    assert (row.id, row.label, row.name) == (FIRST, "1", "NVIDIA H100 80GB HBM3")
     assert row.lost == "The GPU does not answer: GPU is lost."
     assert row.lost_since is not None
     assert before <= row.lost_since <= time.time()
@@ -194,6 +199,26 @@ def test_a_card_that_never_answered_is_spoken_of_and_found_later(
     sample = nvml.sample(30)
     assert [row.id for row in sample.devices] == [FIRST, SECOND]
     assert sample.note == ""
+
+
+def test_a_card_that_is_lost_at_the_start_leaves_the_numbers_of_the_others_alone(
+    fake_nvml: FakeNvml, nvml: NvmlOnDemand
+) -> None:
+    for number in range(8):
+        fake_nvml.add_gpu(IN_PCI_ORDER[number], pci_bus=f"00000000:{number * 15 + 1:02X}:00.0")
+    fake_nvml.fail("gpu5", "*", GPU_IS_LOST)
+    there = [number for number in range(8) if number != 5]
+    sample = nvml.sample(0)
+    assert [(row.id, row.index, row.label) for row in sample.devices] == [
+        (IN_PCI_ORDER[number], number, str(number)) for number in there
+    ]
+    snapshot = snapshot_once()
+    assert snapshot.spoken_names()[IN_PCI_ORDER[6]] == "GPU 6"
+    assert resolve_devices("gpu:6,cuda:7") == (IN_PCI_ORDER[6], IN_PCI_ORDER[7])
+    with pytest.raises(Refused, match=r"gpu:5 is not there: 1 of 8 GPUs cannot be reached"):
+        resolve_devices("gpu:5")
+    fake_nvml.answer("gpu5", "*")
+    assert [row.index for row in nvml.sample(30).devices] == list(range(8))
 
 
 def test_a_driver_that_goes_and_comes_takes_all_cards_along(

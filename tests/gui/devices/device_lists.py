@@ -31,6 +31,7 @@ def gpu(number: int = 0, used: float | None = 40, **known: object) -> DeviceSnap
         id=f"GPU-{number}",
         kind="gpu",
         label=str(number),
+        index=number,
         name="NVIDIA H100",
         memory_total=80 * GIB,
         memory_used=None if used is None else int(used * GIB),

@@ -26,7 +26,8 @@ def test_every_field_of_a_gpu(two_gpus: FakeNvml, nvml: NvmlOnDemand) -> None:
     assert nvml.rows(0)[FIRST] == DeviceSnapshot(
         id=FIRST,
         kind="gpu",
-        label="0",
+        label="1",
+        index=1,
         name="NVIDIA H100 80GB HBM3",
         pci_bus="00000000:3B:00.0",
         memory_total=80 * GIB,
