@@ -1,0 +1,76 @@
+"""A device has the same number and the same colour everywhere in the window."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import numpy as np
+import pytest
+from PySide6.QtCore import QSize
+from PySide6.QtGui import QColor, QIcon, QImage
+from PySide6.QtWidgets import QApplication
+
+from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
+from gui.app import AppController
+from gui.style.device_labels import device_labels
+from tests.gui.points import points_of
+from tests.support.device_states import cpu, eight_gpus, gpu, uuid
+
+STEPS = np.arange(10.0)
+SERIES = ("utilisation", "memory", "temperature", "power")
+
+
+def colours_of(image: QImage) -> set[str]:
+    return {
+        QColor(image.pixel(x, y)).name()
+        for x in range(image.width())
+        for y in range(image.height())
+    }
+
+
+@pytest.mark.parametrize("number", [0, 5])
+def test_a_gpu_has_one_colour_and_one_number(
+    open_app: Callable[[], AppController], number: int
+) -> None:
+    app = open_app()
+    theme, device = app.theme.current, uuid(number)
+    devices = [cpu(), *(gpu(each, utilisation=90.0) for each in range(8) if each != 4)]
+    app.telemetry.snapshot.emit(Snapshot(time=1.0, devices=tuple(devices)))
+    for series in SERIES:
+        app.plots.add_points(f"device/{device}/{series}", points_of(STEPS, STEPS * 1e9))
+    colour, name = theme.curve(number), f"GPU {number}"
+    app.devices.open_detail(device)
+    QApplication.processEvents()
+    assert colour in colours_of(app.devices.row(device).grab().toImage())
+    assert app.devices.row(device).accessibleName().startswith(name)
+    chip = app.form.devices.box(device)
+    chip.setChecked(True)
+    assert colour in colours_of(chip.grab().toImage())
+    assert chip.accessibleName().startswith(name)
+    assert app.devices.detail.charts._colours[device] == number
+    app.devices.detail.close()
+    for plot in app.plots.plots()[1:5]:
+        curve, entry = plot.curves[device], plot.legend.chip(device)
+        assert (curve.label, curve.colour_index, entry.text()) == (name, number, name)
+        dot = entry.icon().pixmap(QSize(8, 8), QIcon.Mode.Normal, QIcon.State.On).toImage()
+        assert dot.pixelColor(4, 4).name() == colour
+        assert plot.readings(5.0)[1][0][:2] == (name, colour)
+
+
+def test_a_lost_gpu_changes_no_other_colour() -> None:
+    whole = eight_gpus()
+    assert whole.devices[0].kind == "cpu", "as the sampler lists them"
+    rest = tuple(each for each in whole.devices if each.id != uuid(2))
+    labels = device_labels(whole)
+    assert device_labels(msgspec.structs.replace(whole, devices=rest)) == {
+        id: label for id, label in labels.items() if id != uuid(2)
+    }
+
+
+def test_the_cpu_has_the_first_colour_only_without_gpus() -> None:
+    def index(*devices: DeviceSnapshot) -> int:
+        return device_labels(Snapshot(time=1.0, devices=devices))["cpu"].colour_index
+
+    assert index(cpu()) == 0
+    assert index(cpu(), gpu(0), gpu(1)) == 2
