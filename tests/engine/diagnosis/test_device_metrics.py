@@ -1,4 +1,4 @@
-"""Which pictures of the devices become points of a run's curves."""
+"""Which snapshots of the devices become points of a run's curves."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_all_logical_cpus_are_the_one_processor() -> None:
     ]
 
 
-def test_what_the_driver_never_says_is_no_curve_but_zero_is_a_value() -> None:
+def test_an_unknown_figure_has_no_curve_but_zero_is_a_value() -> None:
     recorder = DeviceRecorder((GPU,))
     for time in (50.0, 51.0):
         assert recorded(recorder, time, gpu(utilisation=0.0)) == [
@@ -68,7 +68,7 @@ def test_what_the_driver_never_says_is_no_curve_but_zero_is_a_value() -> None:
         ]
 
 
-def test_a_value_that_is_not_known_any_more_leaves_one_gap() -> None:
+def test_a_value_that_becomes_unknown_leaves_one_gap() -> None:
     recorder = DeviceRecorder((GPU,))
     recorded(recorder, 50.0, gpu(utilisation=90.0))
     [gap] = recorded(recorder, 51.0, gpu(lost="gone"))
@@ -79,7 +79,7 @@ def test_a_value_that_is_not_known_any_more_leaves_one_gap() -> None:
     assert back.values == [80.0]
 
 
-def test_a_silence_of_the_telemetry_leaves_a_gap_but_a_slower_pace_does_not() -> None:
+def test_a_long_time_without_snapshots_leaves_a_gap_but_a_slower_pace_does_not() -> None:
     recorder = DeviceRecorder((GPU,))
     recorded(recorder, 50.0, gpu(utilisation=90.0))
     assert recorded(recorder, 55.0, gpu(utilisation=80.0))[0].values == [80.0]
@@ -95,5 +95,5 @@ def test_the_same_snapshot_is_recorded_once() -> None:
     assert recorded(recorder, 50.0, gpu(utilisation=90.0)) == []
 
 
-def test_a_device_that_is_not_in_the_picture_has_no_points() -> None:
+def test_a_device_that_is_not_in_the_snapshot_has_no_points() -> None:
     assert recorded(DeviceRecorder((GPU,)), 50.0) == []

@@ -1,4 +1,4 @@
-"""What snapshots mean for a run: its record, its alarms, and when a lost GPU ends it."""
+"""What snapshots mean for a run: its points, its alarms, and when a lost GPU ends it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def progress(step: int, step_seconds: float = 0.01) -> Progress:
 
 
 class Run:
-    """A run of ten steps an epoch on GPU, as its supervisor would tell the watch of it."""
+    """A run of ten steps an epoch on GPU, whose events and snapshots are passed to the watch."""
 
     def __init__(self) -> None:
         self.watch = DeviceWatch((GPU,), lambda: self.now)
@@ -54,7 +54,7 @@ class Run:
         self.happen(TrainingStarted(0, 10, 3, 1, 1234), progress(step, step_seconds))
 
     def see(self, **known: Any) -> list[Event]:
-        """A second later there is a snapshot: of this GPU, and of another that is always lost."""
+        """Add a snapshot, a second later: of this GPU, and of another that is always lost."""
         self.now += 1.0
         ours = DeviceSnapshot(id=GPU, kind="gpu", label="3", name="G", **known)
         other = DeviceSnapshot(id=OTHER, kind="gpu", label="4", name="G", lost=LOST)
@@ -69,9 +69,9 @@ class Run:
         """Whether the run must end, `after` seconds from now."""
         now = self.now
         self.now += after
-        loss = self.watch.fatal_lost_device(self.status)
+        lost = self.watch.fatal_lost_device(self.status)
         self.now = now
-        return loss is not None
+        return lost is not None
 
 
 @pytest.fixture
@@ -148,7 +148,7 @@ def test_a_gpu_that_is_lost_twice_without_a_step_ends_the_run(run: Run) -> None:
     run.see(lost=LOST)
     assert not run.is_fatal(STEP_PATIENCE - 1)
     assert run.is_fatal(STEP_PATIENCE)
-    for _ in range(3):  # more of the same does not put it off
+    for _ in range(3):  # more such snapshots do not delay it
         run.see(lost=LOST)
     assert run.is_fatal(STEP_PATIENCE - 3)
 
@@ -160,16 +160,16 @@ def test_slow_steps_have_more_time(run: Run) -> None:
     assert run.is_fatal(300.0)
 
 
-def test_a_run_that_trains_on_has_lost_nothing_but_the_telemetry(run: Run) -> None:
+def test_a_lost_gpu_whose_run_trains_on_is_not_fatal(run: Run) -> None:
     run.train(step=3)
     run.lose()
     run.happen(progress(4))
     assert not run.is_fatal(10_000.0)
-    assert run.watch.lost_device_to_blame() is None, "whatever ends it later has another reason"
+    assert run.watch.lost_device_to_blame() is None, "a later failure has another cause"
     assert alarms(run.see(lost=LOST)) == []
 
 
-def test_a_step_that_was_on_its_way_proves_nothing(run: Run) -> None:
+def test_a_step_that_was_already_in_progress_proves_nothing(run: Run) -> None:
     run.train(step=3)
     run.see(lost=LOST)
     run.happen(progress(4))
@@ -185,10 +185,10 @@ def test_a_gpu_that_answers_again_is_not_lost(run: Run) -> None:
     assert (cleared.kind, cleared.raised) == ("lost", False)
     assert not run.is_fatal(10_000.0)
     run.see(lost=LOST)
-    assert not run.is_fatal(10_000.0), "counting begins anew"
+    assert not run.is_fatal(10_000.0), "the snapshots are counted from one again"
 
 
-def test_a_picture_without_the_gpu_proves_nothing(run: Run) -> None:
+def test_a_snapshot_without_the_gpu_proves_nothing(run: Run) -> None:
     run.train()
     for _ in range(5):
         run.watch.add_snapshot(
@@ -197,7 +197,7 @@ def test_a_picture_without_the_gpu_proves_nothing(run: Run) -> None:
     assert not run.is_fatal(10_000.0)
 
 
-def test_a_driver_that_says_nothing_of_any_gpu_is_no_lost_gpu(run: Run) -> None:
+def test_a_driver_that_reports_no_gpu_at_all_means_no_lost_gpu(run: Run) -> None:
     run.train()
     note = "The NVIDIA driver was replaced while it was in use: restart the machine."
     ours = DeviceSnapshot(id=GPU, kind="gpu", label="3", name="G", lost=note)
@@ -215,7 +215,7 @@ def test_a_validation_may_take_long_but_not_for_ever(run: Run) -> None:
     assert run.is_fatal(OTHER_PATIENCE)
 
 
-def test_a_pause_is_no_silence(run: Run) -> None:
+def test_the_time_of_a_pause_does_not_count(run: Run) -> None:
     run.train()
     run.lose()
     run.happen(Paused(3))
@@ -226,8 +226,8 @@ def test_a_pause_is_no_silence(run: Run) -> None:
     assert run.is_fatal(STEP_PATIENCE)
 
 
-def test_a_sleep_of_the_machine_is_no_silence() -> None:
-    """Some systems' clocks count it, and a supervisor that was halted sees the same."""
+def test_a_sleep_of_the_machine_does_not_count() -> None:
+    """Some systems' clocks count it; a supervisor that was suspended sees the same gap."""
     run = Run()
     run.watch = DeviceWatch((GPU,), AwakeClock(lambda: run.now))
     run.train()
@@ -242,11 +242,11 @@ def test_a_sleep_of_the_machine_is_no_silence() -> None:
 
 def test_the_failure_names_the_gpu_and_the_checkpoint(tmp_path: Path) -> None:
     log = tmp_path / "rank1.log"
-    log.write_text("a last word\n")
+    log.write_text("the last line\n")
     device = DeviceSnapshot(id=GPU, kind="gpu", label="3", name="G", lost=LOST)
     plans = (WorkerPlan(0, (OTHER,)), WorkerPlan(1, (GPU,)))
     failure = lost_device_failure(device, RunStatus(checkpoint_step=40), plans, {1: log})
-    assert (failure.rank, failure.device, failure.log_tail) == (1, GPU, "a last word")
+    assert (failure.rank, failure.device, failure.log_tail) == (1, GPU, "the last line")
     assert failure.message == (
         "GPU 3 (GPU-1111) stopped answering, so the run was ended. The GPU fell off the bus. The "
         "last checkpoint is of step 40: resume the run when the GPU is back, or go on from there "

@@ -1,4 +1,4 @@
-"""When a training counts as hanging, by a clock that the test moves; and what stacks say."""
+"""When a training counts as hanging, by a clock that the test moves; and what stacks show."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Case:
 
     def __post_init__(self) -> None:
         self.now = 1000.0
-        self.asked: list[int] = []
+        self.requested: list[int] = []
         self.state = RunState.RUNNING
         self.watch = HangWatch(self.folder, self.minutes, PLANS, RECIPE, lambda: self.now)
 
@@ -54,14 +54,14 @@ class Case:
         )
 
     def wait(self, seconds: int) -> list[Trouble]:
-        """Let time pass, and look every second, as the supervisor does."""
-        told = []
+        """Let time pass, and call `tick` every second, as the supervisor does."""
+        troubles = []
         for _ in range(seconds):
             self.now += 1.0
             if trouble := self.watch.tick(self.status):
                 assert isinstance(trouble, Trouble)
-                told.append(trouble)
-        return told
+                troubles.append(trouble)
+        return troubles
 
     def step(self, step: int = 7) -> None:
         self.watch.received(0, Progress(1, step, 64.0, self.step_seconds, 9.0))
@@ -71,22 +71,22 @@ class Case:
 def case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Case:
     (tmp_path / "logs").mkdir()
     made = Case(tmp_path)
-    monkeypatch.setattr(hang_watch, "ask_for_stacks", made.asked.append)
+    monkeypatch.setattr(hang_watch, "ask_for_stacks", made.requested.append)
     return made
 
 
-def test_after_the_limit_all_ranks_are_asked_and_it_is_told_once(case: Case) -> None:
+def test_after_the_limit_all_stacks_are_requested_and_the_hang_is_reported_once(case: Case) -> None:
     case.watch.received(0, STARTED)
     case.step()
     assert case.wait(60) == []
-    assert case.asked == []
+    assert case.requested == []
     [trouble] = case.wait(10)
-    assert case.asked == [11, 12]
+    assert case.requested == [11, 12]
     assert trouble.raised
     assert trouble.text.startswith("No step was done for 62 s after step 7. Rank 0 on cpu:0 does ")
 
 
-def test_what_was_written_before_is_no_stack_of_now(case: Case) -> None:
+def test_older_stacks_in_the_file_are_ignored(case: Case) -> None:
     file = paths.stacks_file(case.folder, 1)
     file.write_text(STACKS.replace("loss", "older"))
     case.step()
@@ -102,7 +102,7 @@ def test_what_was_written_before_is_no_stack_of_now(case: Case) -> None:
     assert failure.message.startswith("The training hangs: Rank 1 on cpu:1 is in fetch")
 
 
-def test_when_it_goes_on_that_is_told_and_it_may_hang_again(case: Case) -> None:
+def test_the_end_of_a_hang_is_reported_and_it_may_hang_again(case: Case) -> None:
     case.step()
     case.wait(70)
     case.step(8)
@@ -111,11 +111,11 @@ def test_when_it_goes_on_that_is_told_and_it_may_hang_again(case: Case) -> None:
 
 
 @pytest.mark.parametrize("sign", [Alive("validation", 3), Alive("checkpoint", 7)])
-def test_what_is_no_step_may_take_ten_times_as_long(case: Case, sign: Alive) -> None:
+def test_a_validation_or_checkpoint_may_take_ten_times_as_long(case: Case, sign: Alive) -> None:
     case.step()
     case.watch.received(0, sign)
     for _ in range(590):
-        case.watch.received(0, sign)  # it says so every second
+        case.watch.received(0, sign)  # the same sign of life every second
         assert case.wait(1) == []
     assert case.wait(20)
 
@@ -126,14 +126,14 @@ def test_a_first_step_may_compile_for_long(case: Case) -> None:
     assert case.wait(20)
 
 
-def test_a_validation_that_gets_on_is_no_hang(case: Case) -> None:
+def test_a_validation_that_makes_progress_is_no_hang(case: Case) -> None:
     case.step()
     for batch in range(2000):
         case.watch.received(0, Alive("validation", batch))
         assert case.wait(1) == []
 
 
-def test_slow_steps_have_ten_of_their_own_time(case: Case) -> None:
+def test_slow_steps_have_the_time_of_ten_steps(case: Case) -> None:
     case.step_seconds = 30.0
     case.step()
     assert case.wait(299) == []
@@ -150,7 +150,7 @@ def test_a_sign_of_life_alone_is_no_progress(case: Case) -> None:
     assert case.wait(5)
 
 
-def test_a_pause_is_no_hang_and_the_clock_starts_anew_after_it(case: Case) -> None:
+def test_a_pause_is_no_hang_and_restarts_the_clock(case: Case) -> None:
     case.step()
     case.state = RunState.PAUSED
     assert case.wait(1000) == []
@@ -159,13 +159,13 @@ def test_a_pause_is_no_hang_and_the_clock_starts_anew_after_it(case: Case) -> No
     assert case.wait(59) == []
 
 
-def test_who_was_held_up_itself_blames_nobody(case: Case) -> None:
+def test_after_a_gap_of_the_supervisor_the_time_is_counted_from_zero(case: Case) -> None:
     case.step()
     case.now += 1000.0  # the machine slept
     assert case.wait(59) == []
 
 
-def test_a_sleep_does_not_heal_what_hung_before_it(case: Case) -> None:
+def test_a_sleep_of_the_machine_does_not_end_a_hang(case: Case) -> None:
     case.step()
     case.wait(70)
     case.now += 1000.0
@@ -175,14 +175,14 @@ def test_a_sleep_does_not_heal_what_hung_before_it(case: Case) -> None:
     assert case.watch.failure(case.status) is not None
 
 
-def test_a_stop_of_what_hangs_is_no_sign_that_it_goes_on(case: Case) -> None:
+def test_a_stop_during_a_hang_does_not_end_the_hang(case: Case) -> None:
     case.step()
     case.wait(70)
     case.state = RunState.STOPPING
     assert case.wait(30) == []
 
 
-def test_zero_minutes_are_never_over(case: Case) -> None:
+def test_a_limit_of_zero_reports_no_hang(case: Case) -> None:
     case.minutes = 0.0
     case.__post_init__()
     case.step()
@@ -212,7 +212,7 @@ Current thread 0x00007f0000000002 (most recent call first):
 
 
 def test_a_thread_of_the_framework_calls_the_recipe_for_the_main_one() -> None:
-    """As in a `py_function`. What the recipe does beside the training is not what hangs."""
+    """As in a `py_function`. Other threads of the recipe are not the cause of a hang."""
     threads = working_threads(OTHER_THREADS.format(project=PROJECT))
     found = locate_worker(PLANS[0], threads, RECIPE)
     assert found.text == "Rank 0 on cpu:0 is in augment (mine.py:30)."
@@ -220,7 +220,7 @@ def test_a_thread_of_the_framework_calls_the_recipe_for_the_main_one() -> None:
 
 
 def test_a_thread_of_ours_works_for_the_main_one() -> None:
-    """As `fit` does, which is in its own thread."""
+    """As `fit`, which runs in a thread of its own."""
     ours = OTHER_THREADS.replace(
         '"/usr/lib/python3.11/threading.py", line 982',
         '"{project}/engine/tf/fit_epoch.py", line 83',
@@ -230,7 +230,7 @@ def test_a_thread_of_ours_works_for_the_main_one() -> None:
     assert found.text == "Rank 0 on cpu:0 is in prefetch (mine.py:90)."
 
 
-def test_outside_of_the_recipe_the_framework_room_is_named() -> None:
+def test_outside_of_the_recipe_the_module_of_ours_is_named() -> None:
     frames = [
         Frame("/site-packages/torch/distributed.py", 3000, "all_reduce"),
         Frame(str(PROJECT / "engine/pytorch/process_group.py"), 88, "agree"),

@@ -1,4 +1,4 @@
-"""Which rank is to blame, and how it is said."""
+"""Which rank is the root cause of a failure, and in which sentence."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.spec.strategy import one_process, one_process_per_device
 PLANS = one_process_per_device(("cpu:0", "cpu:1", "cpu:2"))
 
 
-def account(rank: int, *, lost_peer: bool = False, traceback: str = "") -> WorkerFailed:
+def report(rank: int, *, lost_peer: bool = False, traceback: str = "") -> WorkerFailed:
     return WorkerFailed(rank, f"ValueError: {rank}", "recipe.py:3", traceback, lost_peer)
 
 
@@ -26,23 +26,23 @@ def logs(tmp_path: Path) -> dict[int, Path]:
 
 
 def find(
-    logs: dict[int, Path], exits: dict[int, int], accounts: tuple[WorkerFailed, ...] = ()
+    logs: dict[int, Path], exits: dict[int, int], reports: tuple[WorkerFailed, ...] = ()
 ) -> Failure:
-    return find_failure(exits, {account.rank: account for account in accounts}, PLANS, logs)
+    return find_failure(exits, {report.rank: report for report in reports}, PLANS, logs)
 
 
 @pytest.mark.parametrize(
-    ("exits", "accounts", "rank"),
+    ("exits", "reports", "rank"),
     [
-        ({2: 1, 0: 1, 1: 1}, (account(2), account(0), account(1)), 2),
-        ({0: 1, 1: 1}, (account(0, lost_peer=True), account(1)), 1),
-        ({0: 1, 1: -9}, (account(0),), 1),
+        ({2: 1, 0: 1, 1: 1}, (report(2), report(0), report(1)), 2),
+        ({0: 1, 1: 1}, (report(0, lost_peer=True), report(1)), 1),
+        ({0: 1, 1: -9}, (report(0),), 1),
         ({0: 77, 1: -11, 2: -9}, (), 1),
-        ({0: 1, 1: 1}, (account(1),), 1),
-        ({0: 1, 1: 3}, (account(0, lost_peer=True),), 1),
-        ({0: 1, 2: 1}, (account(0, lost_peer=True), account(2, lost_peer=True)), 1),
-        ({2: 1}, tuple(account(rank, lost_peer=True) for rank in (2, 0, 1)), 2),
-        ({}, (account(1),), 1),
+        ({0: 1, 1: 1}, (report(1),), 1),
+        ({0: 1, 1: 3}, (report(0, lost_peer=True),), 1),
+        ({0: 1, 2: 1}, (report(0, lost_peer=True), report(2, lost_peer=True)), 1),
+        ({2: 1}, tuple(report(rank, lost_peer=True) for rank in (2, 0, 1)), 2),
+        ({}, (report(1),), 1),
     ],
     ids=[
         "the first exception",
@@ -56,17 +56,17 @@ def find(
         "an exception whose process has not ended yet",
     ],
 )
-def test_who_is_to_blame(
-    exits: dict[int, int], accounts: tuple[WorkerFailed, ...], rank: int, logs: dict[int, Path]
+def test_which_rank_is_the_root_cause(
+    exits: dict[int, int], reports: tuple[WorkerFailed, ...], rank: int, logs: dict[int, Path]
 ) -> None:
-    failure = find(logs, exits, accounts)
+    failure = find(logs, exits, reports)
     assert failure.rank == rank
     assert failure.device == f"cpu:{rank}"
     assert failure.log_tail == f"rank {rank} was here"
 
 
-def test_an_exception_is_told_in_the_workers_words(logs: dict[int, Path]) -> None:
-    failure = find(logs, {1: 1}, (account(1),))
+def test_an_exception_is_shown_with_the_message_of_its_worker(logs: dict[int, Path]) -> None:
+    failure = find(logs, {1: 1}, (report(1),))
     assert failure.message == "Rank 1 on cpu:1 failed: ValueError: 1"
     assert failure.where == "recipe.py:3"
     assert (failure.exit_code, failure.signal) == (1, "")
@@ -82,7 +82,7 @@ def test_an_exception_is_told_in_the_workers_words(logs: dict[int, Path]) -> Non
         (0, "", "ended with exit code 0 before the training was done."),
     ],
 )
-def test_an_end_without_words_is_told_by_its_exit_code(
+def test_an_exit_without_a_report_is_explained_by_its_code(
     code: int, signal: str, phrase: str, logs: dict[int, Path]
 ) -> None:
     failure = find(logs, {0: code})
@@ -95,7 +95,7 @@ def test_a_worker_with_several_devices_names_them_all(logs: dict[int, Path]) -> 
     assert failure.device == "cpu:0, cpu:1"
 
 
-def test_workers_that_just_left_are_nobodys_fault(logs: dict[int, Path]) -> None:
+def test_workers_that_exit_without_an_error_have_no_rank_to_blame(logs: dict[int, Path]) -> None:
     failure = find(logs, {})
     assert failure.rank == -1
     assert failure.message == "The workers left without finishing the training."
@@ -117,11 +117,11 @@ def test_a_missing_log_has_no_tail(tmp_path: Path) -> None:
     assert tail(tmp_path / "log") == ""
 
 
-def test_a_traceback_that_is_told_elsewhere_leaves_room_for_what_was_printed(
+def test_the_traceback_is_left_out_of_the_log_tail(
     logs: dict[int, Path],
 ) -> None:
     traceback = "Traceback:\n" + "".join(f"  frame {n}\n" for n in range(50)) + "ValueError: 0\n"
     logs[0].write_text("printed by the recipe\n" + traceback)
-    assert find(logs, {0: 1}, (account(0, traceback=traceback),)).log_tail == (
+    assert find(logs, {0: 1}, (report(0, traceback=traceback),)).log_tail == (
         "printed by the recipe"
     )

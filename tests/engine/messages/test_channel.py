@@ -1,4 +1,4 @@
-"""The control channel: who may call, and what happens when somebody calls badly."""
+"""The control channel: which callers are accepted, and what happens to all others."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Answering:
         self._channels.append(channel)
         return hello, channel
 
-    def nobody_called(self) -> bool:
+    def has_no_caller(self) -> bool:
         return self._callers.empty()
 
     def close(self) -> None:
@@ -69,7 +69,7 @@ def answering(tmp_path: Path) -> Iterator[Answering]:
 
 @pytest.fixture
 def channels() -> Iterator[tuple[Channel, Channel]]:
-    """Two channels that are each other's other side."""
+    """The two ends of one connection."""
     one, other = map(Channel, Pipe())
     with closing(one), closing(other):
         yield one, other
@@ -94,7 +94,7 @@ def test_nan_and_infinities_arrive(channels: tuple[Channel, Channel]) -> None:
     assert repr(receiver.receive(SECONDS)) == repr(losses(NOT_NUMBERS))
 
 
-def test_waiting_for_a_silent_side_ends(channels: tuple[Channel, Channel]) -> None:
+def test_waiting_for_a_message_has_a_timeout(channels: tuple[Channel, Channel]) -> None:
     with pytest.raises(TimeoutError):
         channels[0].receive(0.0)
 
@@ -120,7 +120,7 @@ def test_a_closed_side_is_noticed_by_the_other(channels: tuple[Channel, Channel]
     ],
     ids=lambda frame: repr(frame[:12]),
 )
-def test_a_frame_that_is_no_message_is_refused_and_the_next_one_taken(frame: bytes) -> None:
+def test_a_frame_that_is_not_a_message_is_refused_and_the_next_one_received(frame: bytes) -> None:
     ours, theirs = Pipe()
     with closing(Channel(ours)) as channel, theirs:
         theirs.send_bytes(frame)
@@ -147,7 +147,7 @@ def test_a_wrong_key_is_refused(answering: Answering, tmp_path: Path) -> None:
         Client(control(tmp_path)["address"], authkey=b"wrong" * 8)
     with closing(connect(tmp_path, Hello(0))):
         hello, _ = answering.next()
-    assert hello == Hello(0), "the refused caller never got this far"
+    assert hello == Hello(0), "the refused caller was never announced"
 
 
 def test_a_control_file_with_the_wrong_key_is_an_os_error(
@@ -157,10 +157,10 @@ def test_a_control_file_with_the_wrong_key_is_an_os_error(
     (tmp_path / CONTROL_FILE).write_text(json.dumps(changed))
     with pytest.raises(OSError, match="does not answer"):
         connect(tmp_path, Hello(0))
-    assert answering.nobody_called()
+    assert answering.has_no_caller()
 
 
-def test_a_caller_who_does_not_begin_with_hello_is_hung_up_on(
+def test_the_server_hangs_up_on_a_caller_without_a_hello(
     answering: Answering, tmp_path: Path
 ) -> None:
     key = bytes.fromhex(control(tmp_path)["key"])
@@ -168,37 +168,36 @@ def test_a_caller_who_does_not_begin_with_hello_is_hung_up_on(
         caller.send(Stop(now=True))
         with pytest.raises(CLOSED):
             caller.receive(SECONDS)
-    assert answering.nobody_called()
+    assert answering.has_no_caller()
 
 
 @only_posix
 @pytest.mark.parametrize("noise", [b"", b"GET / HTTP/1.1\r\n\r\n" * 20], ids=["silent", "noisy"])
-def test_a_wedged_caller_does_not_hold_up_another(
+def test_a_caller_that_hangs_does_not_delay_another(
     noise: bytes, answering: Answering, tmp_path: Path
 ) -> None:
-    with socket.socket(socket.AF_UNIX) as wedged:
-        wedged.connect(control(tmp_path)["address"])
-        wedged.sendall(noise)
+    with socket.socket(socket.AF_UNIX) as hanging:
+        hanging.connect(control(tmp_path)["address"])
+        hanging.sendall(noise)
         with closing(connect(tmp_path, Hello(1))):
             hello, _ = answering.next()
     assert hello == Hello(1)
 
 
 @only_posix
-@only_posix
-def test_a_caller_who_never_reads_is_hung_up_on(
+def test_the_server_hangs_up_on_a_caller_that_never_reads(
     answering: Answering, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("engine.messages.channel.LONGEST_SEND", 0.1)
     with closing(connect(tmp_path, Hello(-1))):
         _, ours = answering.next()
 
-        def talk() -> None:
+        def send_for_ever() -> None:
             while True:
                 ours.send(CommandAccepted(1))
 
         with pytest.raises(BlockingIOError):
-            talk()
+            send_for_ever()
         with pytest.raises(CLOSED):
             ours.receive()
         with pytest.raises(CLOSED):
@@ -216,11 +215,11 @@ def test_a_frame_that_is_too_large_ends_its_connection(
 
 
 @only_posix
-def test_the_end_of_a_caller_is_heard_while_its_child_holds_the_connection(
+def test_the_end_of_a_caller_is_noticed_while_its_child_holds_the_connection(
     answering: Answering, tmp_path: Path
 ) -> None:
     with closing(connect(tmp_path, Hello(0))) as theirs:
-        held = os.dup(theirs._connection.fileno())  # as a forked process has it
+        held = os.dup(theirs._connection.fileno())  # as a forked process holds it
         _, ours = answering.next()
         theirs.send(Pause())
         theirs.finish()
@@ -228,7 +227,7 @@ def test_the_end_of_a_caller_is_heard_while_its_child_holds_the_connection(
         with pytest.raises(CLOSED):
             ours.receive(SECONDS)
         ours.send(Resume())
-        assert theirs.receive(SECONDS) == Resume(), "the other way is still open"
+        assert theirs.receive(SECONDS) == Resume(), "the other direction is still open"
         os.close(held)
 
 
@@ -237,7 +236,7 @@ def test_only_the_owner_may_read_the_key(answering: Answering, tmp_path: Path) -
 
 
 @only_posix
-def test_a_control_file_that_was_left_open_to_all_is_replaced(tmp_path: Path) -> None:
+def test_a_control_file_that_all_users_can_read_is_replaced(tmp_path: Path) -> None:
     (tmp_path / CONTROL_FILE).write_text("{}")
     (tmp_path / CONTROL_FILE).chmod(0o666)
     with closing(Answering(tmp_path)):
@@ -252,21 +251,19 @@ def test_the_control_file_names_the_supervisor_until_it_closes(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("text", ["", "{", "{}", "[1]", '{"pid": "x"}'])
-def test_a_damaged_control_file_names_nobody_and_cannot_be_called(
-    text: str, tmp_path: Path
-) -> None:
+def test_a_damaged_control_file_has_no_pid_and_no_address(text: str, tmp_path: Path) -> None:
     (tmp_path / CONTROL_FILE).write_text(text)
     assert supervisor_pid(tmp_path) == 0
     with pytest.raises(OSError, match="does not answer"):
         connect(tmp_path, Hello(-1))
 
 
-def test_calling_where_nobody_ever_listened_is_an_os_error(tmp_path: Path) -> None:
+def test_connecting_without_a_control_file_is_an_os_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         connect(tmp_path, Hello(-1))
 
 
-def test_calling_a_supervisor_that_was_killed_is_an_os_error(tmp_path: Path) -> None:
+def test_connecting_to_a_killed_supervisor_is_an_os_error(tmp_path: Path) -> None:
     with closing(Answering(tmp_path)):
         left_behind = (tmp_path / CONTROL_FILE).read_text()
     (tmp_path / CONTROL_FILE).write_text(left_behind)
@@ -281,7 +278,7 @@ def test_a_closed_server_leaves_no_thread(tmp_path: Path) -> None:
     assert not acceptor.is_alive()
 
 
-def test_connections_outlive_the_listening(tmp_path: Path) -> None:
+def test_connections_stay_open_when_the_server_closes(tmp_path: Path) -> None:
     answering = Answering(tmp_path)
     with closing(connect(tmp_path, Hello(0))) as caller:
         _, channel = answering.next()

@@ -10,11 +10,11 @@ import pytest
 from engine.messages.heartbeat import Heartbeat, last_beat
 
 
-def test_a_run_without_a_supervisor_gives_no_sign(tmp_path: Path) -> None:
+def test_a_run_without_a_supervisor_has_no_heartbeat(tmp_path: Path) -> None:
     assert last_beat(tmp_path) == 0.0
 
 
-def test_a_loop_that_turns_is_heard_until_it_ends(tmp_path: Path) -> None:
+def test_a_running_loop_has_a_heartbeat_until_it_ends(tmp_path: Path) -> None:
     heartbeat = Heartbeat(tmp_path)
     before = time.time()
     heartbeat.beat()
@@ -37,5 +37,5 @@ def test_a_fast_loop_does_not_wear_out_the_disk(
     assert last_beat(tmp_path) > 0.0
 
 
-def test_a_disk_that_takes_nothing_ends_no_run(tmp_path: Path) -> None:
+def test_errors_of_the_disk_are_ignored(tmp_path: Path) -> None:
     Heartbeat(tmp_path / "gone").beat()

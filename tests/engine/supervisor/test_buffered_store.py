@@ -1,4 +1,4 @@
-"""The store on a disk that refuses: nothing is lost, and what waits is written in order."""
+"""The store on a full or read-only disk: nothing is lost, and entries are written in order."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def losses_in(folder: Path) -> list[float]:
         return reader.points_after("train/loss", 0).value.tolist()
 
 
-def test_what_a_read_only_disk_refuses_is_written_later(
+def test_entries_that_a_read_only_disk_refuses_are_written_later(
     buffer: BufferedStore, store: RunStore, tmp_path: Path
 ) -> None:
     buffer.append(losses([1.0, 2.0]))
@@ -51,7 +51,7 @@ def test_what_a_read_only_disk_refuses_is_written_later(
     buffer.append(Paused(3))
     buffer.commit()
     assert buffer.write_problem == "it is read-only"
-    assert buffer.status.state is RunState.PAUSED, "known here, if nowhere else"
+    assert buffer.status.state is RunState.PAUSED, "also while it cannot be written"
     assert losses_in(tmp_path) == [1.0, 2.0]
     read_only(store, False)
     buffer.append(losses([4.0], first_step=4))
@@ -62,7 +62,7 @@ def test_what_a_read_only_disk_refuses_is_written_later(
     assert buffer.close()
 
 
-def test_a_rewind_waits_like_everything_else(
+def test_a_rewind_waits_like_every_other_entry(
     buffer: BufferedStore, store: RunStore, tmp_path: Path
 ) -> None:
     buffer.append(losses([1.0, 2.0, 3.0]))
@@ -79,9 +79,9 @@ def test_a_rewind_waits_like_everything_else(
 
 @contextmanager
 def no_file_grows_beyond(size: int) -> Iterator[None]:
-    """As on a full disk: the limit of this process on the size of its files."""
+    """As on a full disk, through the limit on the size of this process's files."""
     resource = pytest.importorskip("resource", reason="only POSIX limits the size of files")
-    assert signal.getsignal(signal.SIGXFSZ) is signal.SIG_IGN, "as Python has it"
+    assert signal.getsignal(signal.SIGXFSZ) is signal.SIG_IGN, "the default of Python"
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
@@ -103,13 +103,13 @@ def test_a_file_that_may_not_grow_loses_no_point(buffer: BufferedStore, tmp_path
         buffer.commit()
         on_disk = len(losses_in(tmp_path))
         assert on_disk < written + 1
-        assert not (tmp_path / "reserve").exists(), "it was given up"
+        assert not (tmp_path / "reserve").exists(), "its space was needed"
     buffer.commit()
     assert len(losses_in(tmp_path)) == written + 1
     assert buffer.write_problem == ""
 
 
-def test_the_oldest_points_go_when_there_are_too_many(
+def test_the_oldest_points_are_dropped_when_there_are_too_many(
     buffer: BufferedStore, store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(buffered_store, "MOST_POINTS", 4)
@@ -124,24 +124,26 @@ def test_the_oldest_points_go_when_there_are_too_many(
     assert (buffer.pop_dropped_count(), buffer.pop_dropped_count()) == (2, 0)
 
 
-def test_a_mistake_of_ours_is_not_a_full_disk(buffer: BufferedStore, store: RunStore) -> None:
+def test_a_program_error_is_raised_and_not_taken_for_a_full_disk(
+    buffer: BufferedStore, store: RunStore
+) -> None:
     store._connection.execute("DROP TABLE point")
     with pytest.raises(sqlite3.Error, match="no such table"):
         buffer.append(losses([1.0]))
 
 
 @pytest.mark.skipif(os.name != "posix", reason="elsewhere a file that is in use stays")
-def test_a_store_that_was_deleted_or_replaced_is_gone(
+def test_a_store_that_was_deleted_or_replaced_is_missing(
     buffer: BufferedStore, tmp_path: Path
 ) -> None:
     assert not buffer.is_missing()
-    (tmp_path / FILE_NAME).rename(tmp_path / "aside")
+    (tmp_path / FILE_NAME).rename(tmp_path / "elsewhere")
     assert buffer.is_missing()
     (tmp_path / FILE_NAME).touch()
     assert buffer.is_missing()
 
 
-def test_a_disk_that_is_almost_full_is_told_at_once(
+def test_a_disk_that_is_almost_full_is_reported_at_once(
     store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(disk_reserve, "BYTES", 2**62)

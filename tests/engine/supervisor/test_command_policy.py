@@ -35,7 +35,7 @@ def refused(
 
 
 @pytest.mark.parametrize("command", [SaveCheckpoint(), EmptyCache(), Pause()], ids=repr)
-def test_a_run_that_trains_takes_commands(command: Command) -> None:
+def test_a_run_that_trains_accepts_commands(command: Command) -> None:
     assert refused(command) == ""
     assert "still starting" in refused(command, RunState.STARTING)
     assert "still starting" in refused(command, accepts_commands=False)
@@ -48,7 +48,7 @@ def test_stop_is_never_refused(state: RunState) -> None:
     assert refused(Stop(), state, training_ended=True) == ""
 
 
-def test_pausing_and_resuming_alternate() -> None:
+def test_a_paused_run_cannot_be_paused_nor_a_running_one_resumed() -> None:
     assert refused(Pause(), RunState.PAUSED) == "The run is paused already."
     assert refused(Resume(), RunState.PAUSED) == ""
     assert refused(Resume()) == "The run is not paused."

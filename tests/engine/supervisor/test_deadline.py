@@ -1,4 +1,4 @@
-"""A worker that connects and never gets ready: the supervisor ends the run, by force."""
+"""Workers that never get ready: the supervisor ends the run by force."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from engine.supervisor.supervisor import Supervisor
 from engine.system import paths, process
 from tests.support.runs import spec
 
-DEAF = """
+HANGS_AT_IMPORT = """
 import signal, threading
 import torch
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -38,7 +38,7 @@ def test_workers_that_never_get_ready_are_named_and_ended(
 ) -> None:
     monkeypatch.setattr(deadlines, "START_SECONDS", 2.0)
     path = tmp_path / "deaf.py"
-    path.write_text(DEAF)
+    path.write_text(HANGS_AT_IMPORT)
     wanted = spec(str(path), "torch/ddp", 2)
     folder = paths.create_run_folder()
     write_spec(folder, wanted, catalog.recipe(wanted.recipe))

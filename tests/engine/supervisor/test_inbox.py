@@ -8,26 +8,33 @@ from multiprocessing.connection import Pipe
 from engine.messages.channel import Channel, Hello
 from engine.messages.commands import Pause
 from engine.messages.events import Notice
-from engine.supervisor.inbox import Connected, Disconnected, Inbox, MessageReceived, SignalReceived
+from engine.supervisor.inbox import (
+    Connected,
+    Disconnected,
+    Inbox,
+    InboxItem,
+    MessageReceived,
+    SignalReceived,
+)
 
 SECONDS = 60.0
 """Longest wait; only a test that fails gets there."""
 
 
-def test_news_come_out_in_the_order_in_which_they_came_in() -> None:
+def test_items_come_out_in_the_order_in_which_they_came_in() -> None:
     inbox = Inbox()
-    news = [SignalReceived("SIGTERM"), Disconnected(1), Disconnected(0)]
-    for item in news:
+    items: list[InboxItem] = [SignalReceived("SIGTERM"), Disconnected(1), Disconnected(0)]
+    for item in items:
         inbox.put(item)
-    assert [inbox.next(SECONDS) for _ in news] == news
+    assert [inbox.next(SECONDS) for _ in items] == items
 
 
-def test_without_news_there_is_none() -> None:
+def test_an_empty_inbox_returns_none() -> None:
     assert Inbox().next(0.0) is None
-    assert Inbox().next(-1.0) is None, "a wait that is over already"
+    assert Inbox().next(-1.0) is None, "a time that is over already"
 
 
-def test_a_connection_is_announced_read_and_its_end_told_last() -> None:
+def test_a_connection_is_announced_then_read_and_its_end_comes_last() -> None:
     inbox = Inbox()
     ours, theirs = map(Channel, Pipe())
     with closing(ours):
@@ -43,7 +50,7 @@ def test_a_connection_is_announced_read_and_its_end_told_last() -> None:
         ]
 
 
-def test_a_frame_that_is_no_message_does_not_end_the_reading() -> None:
+def test_a_frame_that_is_not_a_message_is_skipped() -> None:
     inbox = Inbox()
     ours, theirs = Pipe()
     channel = Channel(ours)

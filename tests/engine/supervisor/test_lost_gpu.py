@@ -1,4 +1,4 @@
-"""A GPU is lost under a run: the supervisor ends the workers, which may hang, and says why."""
+"""A run loses its GPU: the supervisor ends the workers, which may hang, and says why."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def datasets(): ...
 
 
 class Attempt:
-    """A real supervisor with a worker that hangs; the test says what it hears."""
+    """A real supervisor with a worker that hangs; the test makes up messages and snapshots."""
 
     def __init__(self, wanted: RunSpec) -> None:
         self.folder = paths.create_run_folder()
@@ -61,23 +61,23 @@ class Attempt:
         buffer = BufferedStore(self.folder, self.store)
         self.supervisor = Supervisor(self.folder, wanted, buffer, self.inbox, admission)
 
-    def hear(self, *messages: Any) -> None:
+    def receive(self, *messages: Any) -> None:
         for message in messages:
             self.inbox.put(MessageReceived(0, cast(Channel, None), message))
 
-    def see(self, lost: str | None) -> None:
+    def take_snapshot(self, lost: str | None) -> None:
         device = DeviceSnapshot(id=GPU, kind="gpu", label="3", name="G", lost=lost)
         self.inbox.put(SnapshotReceived(Snapshot(time=time.time(), devices=(device,))))
 
 
 @pytest.fixture
 def attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Attempt]:
-    """The run trains on GPU."""
+    """A run that trains on GPU."""
     monkeypatch.setattr(deadlines, "FAILURE_GRACE_SECONDS", 0.0)
     recipe = tmp_path / "hangs.py"
     recipe.write_text(HANGS)
     made = Attempt(spec(str(recipe), "torch/single", (GPU,)))
-    made.hear(TrainingStarted(0, 10, 3, 1, 1234), Progress(1, 3, 100.0, 0.0, 60.0))
+    made.receive(TrainingStarted(0, 10, 3, 1, 1234), Progress(1, 3, 100.0, 0.0, 60.0))
     yield made
     made.server.close()
     made.store.close()
@@ -88,7 +88,7 @@ def alarms(folder: Path) -> list[Alarm]:
         return [e.event for e in reader.events_after(0) if isinstance(e.event, Alarm)]
 
 
-def failed_for_the_gpu(ended: RunEnded) -> bool:
+def failed_because_of_the_gpu(ended: RunEnded) -> bool:
     return ended.state == "failed" and ended.reason.startswith(
         f"GPU 3 ({GPU}) stopped answering, so the run was ended. GPU is lost. There is no check"
     )
@@ -98,11 +98,11 @@ def test_the_run_ends_with_that_reason_and_no_worker_is_left(
     attempt: Attempt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(device_watch, "STEP_PATIENCE", 0.0)
-    attempt.see(None)
-    attempt.see("GPU is lost")
-    attempt.see("GPU is lost")
+    attempt.take_snapshot(None)
+    attempt.take_snapshot("GPU is lost")
+    attempt.take_snapshot("GPU is lost")
     ended = attempt.supervisor.run()
-    assert failed_for_the_gpu(ended), ended.reason
+    assert failed_because_of_the_gpu(ended), ended.reason
     assert ended.failure is not None
     assert (ended.failure.rank, ended.failure.device) == (0, GPU)
     assert [(alarm.kind, alarm.raised) for alarm in alarms(attempt.folder)] == [("lost", True)]
@@ -112,14 +112,16 @@ def test_the_run_ends_with_that_reason_and_no_worker_is_left(
 
 
 def test_a_worker_that_fails_because_of_it_is_not_to_blame(attempt: Attempt) -> None:
-    attempt.see("GPU is lost")
-    attempt.hear(WorkerFailed(0, "AcceleratorError: CUDA error: unknown error", "", "", False))
-    assert failed_for_the_gpu(attempt.supervisor.run())
+    attempt.take_snapshot("GPU is lost")
+    attempt.receive(WorkerFailed(0, "AcceleratorError: CUDA error: unknown error", "", "", False))
+    assert failed_because_of_the_gpu(attempt.supervisor.run())
 
 
 def test_a_worker_that_fails_after_training_on_is_to_blame(attempt: Attempt) -> None:
-    attempt.see("Unknown Error")
-    attempt.see("Unknown Error")
-    attempt.hear(Progress(1, 4, 100.0, 0.0, 60.0), WorkerFailed(0, "ValueError: no", "", "", False))
+    attempt.take_snapshot("Unknown Error")
+    attempt.take_snapshot("Unknown Error")
+    attempt.receive(
+        Progress(1, 4, 100.0, 0.0, 60.0), WorkerFailed(0, "ValueError: no", "", "", False)
+    )
     ended = attempt.supervisor.run()
     assert ended.reason == f"Rank 0 on {GPU} failed: ValueError: no"

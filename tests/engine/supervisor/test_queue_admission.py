@@ -65,7 +65,7 @@ def places() -> list[tuple[str, str]]:
     return [(ticket.run, ticket.place) for ticket in device_queue.read()]
 
 
-def test_a_free_device_lets_a_run_through_without_a_word(folder: Path, store: RunStore) -> None:
+def test_with_free_devices_no_event_is_recorded(folder: Path, store: RunStore) -> None:
     admission = QueueAdmission(folder, SPEC)
     admission.enter_queue()
     assert admission.wait_for_turn(BufferedStore(folder, store), Inbox()) is None
@@ -75,14 +75,16 @@ def test_a_free_device_lets_a_run_through_without_a_word(folder: Path, store: Ru
     assert places() == []
 
 
-def test_it_answers_while_it_waits_and_a_stop_ends_it(folder: Path, store: RunStore) -> None:
+def test_requests_are_answered_in_the_queue_and_a_stop_ends_the_run(
+    folder: Path, store: RunStore
+) -> None:
     device_queue.enter(OTHER)
     inbox = Inbox()
     admission = QueueAdmission(folder, SPEC)
     admission.enter_queue()
     answers: list[object] = []
 
-    def ask() -> None:
+    def send_commands() -> None:
         for command in (Pause(), Stop()):
             try:
                 answers.append(client.send("1", command))
@@ -90,21 +92,21 @@ def test_it_answers_while_it_waits_and_a_stop_ends_it(folder: Path, store: RunSt
                 answers.append(str(error))
 
     with closing(Server(folder, inbox.connected)):
-        asker = threading.Thread(target=ask)
-        asker.start()
+        sender = threading.Thread(target=send_commands)
+        sender.start()
         ended = admission.wait_for_turn(BufferedStore(folder, store), inbox)
-        asker.join()
+        sender.join()
     assert ended is not None
     assert (ended.state, ended.failure) == ("stopped", None)
-    said = queued_events(folder)
-    assert said[0] == Queued(("99",), "Queued behind run 99 on GPU 0 (next in line).")
-    assert [type(event) for event in said[1:3]] == [CommandRefused, CommandReceived]
-    assert said[-1] == ended
+    recorded = queued_events(folder)
+    assert recorded[0] == Queued(("99",), "Queued behind run 99 on GPU 0 (next in line).")
+    assert [type(event) for event in recorded[1:3]] == [CommandRefused, CommandReceived]
+    assert recorded[-1] == ended
     assert "waits in the queue" in str(answers[0])
-    assert answers[1] == 4, "the number of the event that answers"
+    assert answers[1] == 4, "the number of the event CommandReceived"
 
 
-def test_the_end_of_the_session_ends_it(folder: Path, store: RunStore) -> None:
+def test_a_signal_ends_a_run_in_the_queue(folder: Path, store: RunStore) -> None:
     device_queue.enter(OTHER)
     inbox = Inbox()
     inbox.put(SignalReceived("SIGTERM"))
@@ -115,10 +117,10 @@ def test_the_end_of_the_session_ends_it(folder: Path, store: RunStore) -> None:
     assert ended.state == "stopped"
 
 
-def test_a_disk_that_takes_nothing_while_it_waits_loses_no_word(
+def test_a_read_only_disk_loses_no_event_of_the_queue(
     folder: Path, store: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Read-only for as long as it is queued; with room again all of it is there, in order."""
+    """The disk is read-only while the run is queued; later all events are there, in order."""
     monkeypatch.setattr(buffered_store, "RETRY_SECONDS", 0.0)
     device_queue.enter(OTHER)
     buffer = BufferedStore(folder, store)
@@ -127,14 +129,14 @@ def test_a_disk_that_takes_nothing_while_it_waits_loses_no_word(
     store._connection.execute("PRAGMA query_only = 1")
     device_queue.leave(OTHER)
     assert admission.wait_for_turn(buffer, Inbox()) is None
-    assert buffer.write_problem == "it is read-only", "whoever is next is told by the same ledger"
+    assert buffer.write_problem == "it is read-only", "the supervisor goes on with the same buffer"
     assert queued_events(folder) == []
     store._connection.execute("PRAGMA query_only = 0")
     buffer.commit()
     assert [event.ahead for event in queued_events(folder)] == [("99",), ()]
 
 
-def test_a_pause_without_the_devices_lets_others_in_and_the_way_back_is_said(
+def test_a_pause_that_frees_devices_releases_them_until_they_are_reacquired(
     folder: Path, store: RunStore
 ) -> None:
     admission = QueueAdmission(folder, SPEC)
@@ -150,16 +152,14 @@ def test_a_pause_without_the_devices_lets_others_in_and_the_way_back_is_said(
     )
     device_queue.leave(OTHER)
     assert admission.reacquire() == ""
-    admission.update(FREED)  # the workers have not said yet that they go on
+    admission.update(FREED)  # the workers have not reported yet that they resumed
     assert places() == [("1", "inside")]
     admission.update(RunStatus())
     admission.update(FREED)
     assert places() == [("1", "aside")]
 
 
-def test_a_ticket_of_a_run_that_never_queues_is_in_the_way_of_others(
-    folder: Path, store: RunStore
-) -> None:
+def test_a_run_that_never_queues_is_admitted_beside_others(folder: Path, store: RunStore) -> None:
     device_queue.enter(OTHER)
     admission = QueueAdmission(folder, msgspec.structs.replace(SPEC, queue="never"))
     admission.enter_queue()

@@ -40,7 +40,7 @@ def test_there_are_as_many_restarts_as_are_allowed() -> None:
         (failed_at(3, possible=40), False),
     ],
 )
-def test_the_same_failure_at_the_same_step_is_not_tried_a_third_time(
+def test_the_same_failure_at_the_same_step_is_not_restarted_again(
     second: FailurePoint, is_granted: bool
 ) -> None:
     restarts = Restarts(5)
@@ -52,7 +52,7 @@ def test_the_same_failure_at_the_same_step_is_not_tried_a_third_time(
         )
 
 
-def test_workers_report_chunks_so_a_failure_may_be_a_chunk_further() -> None:
+def test_a_failure_may_be_further_than_the_last_reported_chunk() -> None:
     steps = StepBounds(100)
     assert (steps.reported, steps.possible) == (100, 102)
     steps.report(108)
@@ -72,7 +72,7 @@ def test_the_newest_checkpoint_that_is_intact_is_found(tmp_path: Path) -> None:
     assert search.found == "step-00000010"
 
 
-def test_without_a_checkpoint_there_is_none_to_find(tmp_path: Path) -> None:
+def test_without_checkpoints_none_is_found(tmp_path: Path) -> None:
     search = CheckpointSearch(tmp_path)
     search.join()
     assert search.found == ""

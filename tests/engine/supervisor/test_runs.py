@@ -1,4 +1,4 @@
-"""Runs that go wrong, and runs that are ended: real processes, real signals."""
+"""Runs that fail, and runs that are ended: with real processes and real signals."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def datasets():
 
 @pytest.fixture
 def recipe(tmp_path: Path) -> Iterator[Path]:
-    """A file to write a recipe to; whatever runs it started are ended afterwards."""
+    """A file to write a recipe to; all runs are ended after the test."""
     yield tmp_path / "broken.py"
     for info in client.runs():
         if not info.state.is_over:
@@ -90,7 +90,7 @@ def loss(outputs, targets):
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "expected"),
     [
         ("import no_such_package_anywhere", "no_such_package_anywhere"),
         ("raise SystemExit('I would rather not')", "I would rather not"),
@@ -98,9 +98,9 @@ def loss(outputs, targets):
         ("def metrics(outputs, targets):\n    os.kill(os.getpid(), signal.SIGSEGV)", "SIGSEGV"),
     ],
 )
-def test_every_way_to_die_ends_in_one_sentence(recipe: Path, code: str, said: str) -> None:
+def test_every_kind_of_failure_has_one_sentence(recipe: Path, code: str, expected: str) -> None:
     recipe.write_text(HEAD + code + "\n")
-    assert said in failure_of(train(spec(str(recipe), "torch/single"))).message
+    assert expected in failure_of(train(spec(str(recipe), "torch/single"))).message
 
 
 def test_a_worker_killed_from_outside_is_named_with_its_signal() -> None:
@@ -157,7 +157,7 @@ def test_stop_while_the_workers_start_ends_them_at_once() -> None:
     wait_until_gone(info)
 
 
-def test_a_worker_that_does_not_listen_is_ended_by_force(recipe: Path) -> None:
+def test_a_worker_that_ignores_commands_is_ended_by_force(recipe: Path) -> None:
     recipe.write_text(
         HEAD
         + """
