@@ -1,10 +1,15 @@
-"""What every test gets: a data folder of its own, and a Qt that needs no screen."""
+"""What every test gets: a data folder of its own, and a Qt that needs no screen.
+
+A test that starts processes uses the fixture `processes` (by a fixture, an argument or
+`usefixtures`) and so gets the mark of that name: `pytest -m "not processes"` is the quick loop.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import gc
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +21,50 @@ from engine import client
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 # Several workers with several threads each wait for one another on a machine with two cores.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+MAY_START = "git"
+"""A program that takes milliseconds; a run's spec asks it for the recipe's commit."""
+
+_is_refused = False
+_started: list[str] = []
+
+
+def _note_start(event: str, arguments: tuple[object, ...]) -> None:
+    """Refuse to start a process for a test that does not use the fixture `processes`."""
+    if not _is_refused or event not in ("subprocess.Popen", "os.fork"):
+        return
+    command = arguments[1] if event == "subprocess.Popen" else "a fork"
+    if isinstance(command, (list, tuple)) and command[0] == MAY_START:
+        return
+    _started.append(f"{command}")
+    raise RuntimeError("this test does not use the fixture `processes`")
+
+
+sys.addaudithook(_note_start)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that start processes, before `-m` looks at the marks."""
+    for item in items:
+        if "processes" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.processes)
+
+
+@pytest.fixture(scope="session")
+def processes() -> None:
+    """The test starts real processes: supervisors, workers, telemetry helpers or programs."""
+
+
+@pytest.fixture(autouse=True)
+def processes_only_where_marked(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test without the mark `processes` that starts one fails, also if the product goes on."""
+    global _is_refused
+    _started.clear()
+    _is_refused = request.node.get_closest_marker("processes") is None
+    yield
+    _is_refused = False
+    assert _started == [], "a test that starts processes uses the fixture `processes`"
 
 
 @pytest.fixture(autouse=True)

@@ -35,6 +35,7 @@ def loaded_by(code: str) -> set[str]:
     return {name for name in FRAMEWORKS if repr(name) in result.stdout}
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(
     "code",
     [
@@ -50,6 +51,7 @@ def test_no_framework_is_loaded_outside_the_workers(code: str) -> None:
     assert loaded_by(code) == set()
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_loaded_framework_is_noticed() -> None:
     assert loaded_by("import PySide6") == {"PySide6"}
 

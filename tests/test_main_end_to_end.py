@@ -73,6 +73,7 @@ def last_object(text: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_run_trains_to_its_end_and_can_be_looked_at_afterwards() -> None:
     code, output, errors = main(*TRAIN, "--epochs", "2", "--set", "width=8", "--json")
     assert code == 0, errors
@@ -103,6 +104,7 @@ def test_ctrl_c_while_it_is_still_importing_is_no_traceback(
         runpy.run_path(str(ROOT / "main.py"), run_name="__main__")
 
 
+@pytest.mark.usefixtures("processes")
 @on_posix
 def test_ctrl_c_saves_and_stops_and_the_run_can_be_resumed() -> None:
     with traindeck(*ENDLESS) as process:
@@ -125,6 +127,7 @@ def test_ctrl_c_saves_and_stops_and_the_run_can_be_resumed() -> None:
     wait_until_gone(client.get_run(run_id))
 
 
+@pytest.mark.usefixtures("processes")
 @on_posix
 def test_a_run_survives_the_command_line_that_started_it() -> None:
     with traindeck(*ENDLESS) as process:
@@ -135,6 +138,7 @@ def test_a_run_survives_the_command_line_that_started_it() -> None:
         wait_for(run_id, lambda info: info.status.step > step)
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_detached_run_takes_commands_by_its_number() -> None:
     code, output, errors = main(*ENDLESS, "--detach")
     assert code == 0, errors
@@ -157,6 +161,7 @@ def test_a_detached_run_takes_commands_by_its_number() -> None:
     wait_until_gone(client.get_run(run_id))
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_damaged_checkpoint_is_named_and_an_older_one_goes_on_elsewhere() -> None:
     code, output, errors = main(*ENDLESS, "--checkpoint-epochs", "1", "--detach")
     assert code == 0, errors
@@ -192,6 +197,7 @@ def test_a_damaged_checkpoint_is_named_and_an_older_one_goes_on_elsewhere() -> N
     assert main("stop", run_id)[0] == 0
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_failing_run_says_why_and_exits_with_1(tmp_path: Path) -> None:
     recipe = tmp_path / "broken.py"
     recipe.write_text(
@@ -204,6 +210,7 @@ def test_a_failing_run_says_why_and_exits_with_1(tmp_path: Path) -> None:
         assert part in errors
 
 
+@pytest.mark.usefixtures("processes")
 @on_posix
 def test_a_closed_pipe_is_no_reason_for_a_traceback() -> None:
     with traindeck("recipes") as process:
@@ -213,6 +220,7 @@ def test_a_closed_pipe_is_no_reason_for_a_traceback() -> None:
         assert process.stderr.read() == ""
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is full")
 def test_output_that_cannot_be_written_is_told_in_a_sentence() -> None:
     with Path("/dev/full").open("w") as full:
@@ -233,6 +241,7 @@ def processes(lines: list[str]) -> set[str]:
     return {line.split()[2].partition("[")[0] for line in lines}
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_command_can_be_followed_through_all_processes(traindeck_home: Path) -> None:
     two = ("train", "--recipe", "digits", "--strategy", "ddp", "--devices", "cpu:0,cpu:1")
     code, output, errors = main(*two, "--epochs", "100000", "--detach", "--log-level", "info")

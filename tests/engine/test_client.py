@@ -73,7 +73,12 @@ def test_a_spec_that_can_run_has_no_problems() -> None:
         ({"recipe": "my strategy"}, "recipe", "There is no built-in recipe 'my strategy'"),
         ({"recipe": "/nowhere/x.py"}, "recipe", "There is no recipe file"),
         ({"strategy": "torch/dpd"}, "strategy", "There is no strategy 'torch/dpd'"),
-        ({"devices": ("GPU-0",)}, "devices", "GPU-0 is not on this machine"),
+        pytest.param(
+            {"devices": ("GPU-0",)},
+            "devices",
+            "GPU-0 is not on this machine",
+            marks=pytest.mark.processes,
+        ),
         ({"batch_size": 0}, "batch_size", "must be at least 1"),
         (
             {"strategy": "torch/ddp", "devices": ("cpu:0", "cpu:1"), "batch_size": 1},

@@ -192,7 +192,9 @@ def test_what_does_not_start_leaves_the_spec_as_it_was(monkeypatch: pytest.Monke
         ({"strategy": "nope"}, "There is no strategy 'nope'"),
         ({"strategy": "tf/single"}, "tf/single trains keras recipes"),
         ({"devices": ("cpu:0", "cpu:1")}, "trains on 1 device"),
-        ({"devices": ("GPU-0",)}, "GPU-0 is not on this machine"),
+        pytest.param(
+            {"devices": ("GPU-0",)}, "GPU-0 is not on this machine", marks=pytest.mark.processes
+        ),
     ],
 )
 def test_where_it_cannot_go_on_is_said(

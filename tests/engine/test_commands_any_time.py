@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 import threading
 
+import pytest
+
 from engine import client
 from engine.messages.commands import Command, EmptyCache, Pause, Resume, SaveCheckpoint, Stop
 from engine.messages.events import CacheEmptied, CheckpointSaved, Paused, Resumed
@@ -18,6 +20,8 @@ from tests.support.runs import (
     wait_for_end,
     wait_for_event,
 )
+
+pytestmark = pytest.mark.usefixtures("processes")
 
 COMMANDS = 100
 

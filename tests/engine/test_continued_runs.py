@@ -19,6 +19,8 @@ from tests.support.contract import last_checkpoint, probe
 from tests.support.runs import curve, events, train, wait_for_end
 from tests.support.weights import largest_difference
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 
 def trained(strategy: str, **options: Any) -> RunInfo:
     """A finished run of the probe recipe, whose epochs have four steps of at most 32 samples."""

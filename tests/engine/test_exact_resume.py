@@ -30,6 +30,8 @@ from tests.support.contract import (
 from tests.support.runs import curve, wait_for, wait_for_end, wait_until_gone
 from tests.support.weights import largest_difference
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 HALF = 10
 """Steps before the kill, in the middle of an epoch, of 20 in all."""
 

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.gpu
 
 
 @pytest.fixture(scope="module")
-def gpus() -> tuple[str, ...]:
+def gpus(processes: None) -> tuple[str, ...]:
     """Two GPUs where there are two."""
     found = gpu_uuids()[:2]
     if not found:

@@ -80,11 +80,13 @@ def run_id(strategy: Strategy) -> Iterator[str]:
             wait_for_end(started)
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_loss_falls(strategy: Strategy, trained: TrainedRuns) -> None:
     _, losses = curve(trained[probe(strategy)], "train/loss")
     assert sum(losses[-4:]) < 0.5 * sum(losses[:4])
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("strategy", SYNCHRONOUS, ids=name_of)
 def test_replicas_at_one_global_batch_train_like_one_device(
     strategy: Strategy, trained: TrainedRuns
@@ -98,6 +100,7 @@ def test_replicas_at_one_global_batch_train_like_one_device(
     assert largest_difference(last_checkpoint(ours), last_checkpoint(reference)) < 1e-5
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("strategy", ACCUMULATING, ids=name_of)
 def test_accumulation_trains_like_one_step_over_the_whole_batch(
     strategy: Strategy, trained: TrainedRuns
@@ -110,6 +113,7 @@ def test_accumulation_trains_like_one_step_over_the_whole_batch(
     assert largest_difference(last_checkpoint(ours), last_checkpoint(reference)) < 1e-5
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("strategy", TORCH, ids=name_of)
 def test_every_rank_says_where_its_time_goes(strategy: Strategy, trained: TrainedRuns) -> None:
     info = trained[probe(strategy)]
@@ -124,6 +128,7 @@ def test_every_rank_says_where_its_time_goes(strategy: Strategy, trained: Traine
             assert min(of_one_moment) >= 0
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("strategy", SYNCHRONOUS, ids=name_of)
 def test_every_rank_says_how_much_memory_it_holds(strategy: Strategy, trained: TrainedRuns) -> None:
     info = trained[probe(strategy)]
@@ -143,6 +148,7 @@ def test_it_says_what_it_is(strategy: Strategy) -> None:
     assert all(reason.endswith(".") for reason in strategy.refusals.values())
 
 
+@pytest.mark.usefixtures("processes")
 def test_commands_are_honoured_at_one_step(strategy: Strategy, run_id: str) -> None:
     devices = {f"cpu:{k}" for k in range(devices_for(strategy))}
 

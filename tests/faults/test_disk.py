@@ -29,6 +29,8 @@ from tests.support.runs import (
     wait_until_gone,
 )
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 24, 1, 2
 """Of <linux/prctl.h> and <linux/capability.h>."""
 

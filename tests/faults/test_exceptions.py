@@ -14,6 +14,8 @@ from engine.runs.store_reader import RunReader
 from gui.log.event_text import event_text
 from tests.support.runs import failure_of, spec, train
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 RECIPE = """
 import time
 import torch

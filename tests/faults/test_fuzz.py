@@ -90,7 +90,7 @@ def test_what_only_a_supervisor_says_is_not_taken_from_a_worker(event: Event) ->
 
 
 @pytest.fixture
-def training() -> Iterator[str]:
+def training(processes: None) -> Iterator[str]:
     """A run that trains."""
     run_id = client.start(spec("probe_torch", "torch/single", epochs=100_000))
     wait_for(run_id, is_training)

@@ -23,7 +23,10 @@ from tests.support.runs import (
     wait_until_gone,
 )
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="stacks are asked for with a signal")
+pytestmark = [
+    pytest.mark.usefixtures("processes"),
+    pytest.mark.skipif(os.name != "posix", reason="stacks are asked for with a signal"),
+]
 
 HANGS = """
 import os, sys, time

@@ -12,6 +12,8 @@ import pytest
 
 from tests.faults.kills import Outcome
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 ROOT = Path(__file__).parent.parent.parent
 
 

@@ -30,7 +30,10 @@ from tests.support.runs import (
 LONGEST = 5.0
 """Seconds from the kill until no process is left."""
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="it kills with signals")
+pytestmark = [
+    pytest.mark.usefixtures("processes"),
+    pytest.mark.skipif(os.name != "posix", reason="it kills with signals"),
+]
 
 
 def test_whichever_process_is_killed_the_others_end_and_the_run_resumes() -> None:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+import pytest
+
 from engine.client import RunInfo
 from engine.messages.events import Notice
 from engine.runs.run_state import RunState
 from tests.support.contract import last_checkpoint
 from tests.support.runs import RECIPES, curve, events, logs, spec, train
 from tests.support.weights import largest_difference
+
+pytestmark = pytest.mark.usefixtures("processes")
 
 EPOCHS = 3
 

@@ -29,6 +29,8 @@ from tests.support.runs import (
     wait_for_event,
 )
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 
 @pytest.fixture
 def foreigner() -> Iterator[psutil.Process]:

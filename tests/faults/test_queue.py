@@ -26,6 +26,8 @@ from engine.system import paths
 from engine.system.process import PROJECT
 from tests.support.runs import events, is_training, spec, wait_for, wait_for_end, wait_until_gone
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 AT_ONCE = 10
 VISITOR = """
 import sys, time

@@ -25,6 +25,8 @@ from tests.support.runs import (
     wait_until_gone,
 )
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 FAILS = """
 import os, sys
 import torch

@@ -39,7 +39,10 @@ ROOT = Path(__file__).parent.parent.parent
 STOPPED_SOON = 20.0
 """Seconds from the wish to the end on a busy machine; alone it takes one."""
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="the signals are POSIX's")
+pytestmark = [
+    pytest.mark.usefixtures("processes"),
+    pytest.mark.skipif(os.name != "posix", reason="the signals are POSIX's"),
+]
 
 
 def everybody(info: client.RunInfo) -> list[psutil.Process]:

@@ -25,6 +25,8 @@ from tests.support.runs import (
     wait_until_gone,
 )
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 
 @only_linux
 def test_awake_while_it_trains_and_training_after_a_sleep(

@@ -20,6 +20,8 @@ from engine.runs.run_state import RunState
 from engine.system import paths
 from tests.support.runs import is_training, spec, wait_for, wait_for_end
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 NOBODY = 65534
 
 as_root = pytest.mark.skipif(

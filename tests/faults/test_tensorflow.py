@@ -21,7 +21,10 @@ from tests.support.runs import (
     wait_for_event,
 )
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="it kills with SIGKILL")
+pytestmark = [
+    pytest.mark.usefixtures("processes"),
+    pytest.mark.skipif(os.name != "posix", reason="it kills with SIGKILL"),
+]
 
 HANGS_WHEN_RESUMED = """
 import os, threading

@@ -21,6 +21,8 @@ from gui.bridge.run_controller import RunController
 from gui.bridge.store_reader import StoreReader
 from tests.support.runs import events, is_training, spec, wait_for, wait_for_end
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 LONG = 60_000
 
 

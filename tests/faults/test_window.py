@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
+import pytest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
@@ -31,6 +32,8 @@ from tests.support.runs import (
     wait_for_end,
     wait_until_gone,
 )
+
+pytestmark = pytest.mark.usefixtures("processes")
 
 ROOT = Path(__file__).parent.parent.parent
 

@@ -140,7 +140,9 @@ def wait_for_runs(app: AppController, qtbot: QtBot) -> None:
 
 
 @pytest.fixture
-def open_app(qapp: QApplication, qtbot: QtBot) -> Iterator[Callable[[], AppController]]:
+def open_app(
+    processes: None, qapp: QApplication, qtbot: QtBot
+) -> Iterator[Callable[[], AppController]]:
     """Opens the window, and waits until it shows what there is."""
     apps: list[AppController] = []
 

@@ -61,6 +61,7 @@ def test_which_machines_have_a_display(
     assert has_display(platform, environment) is there
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_window_imports_no_framework_and_touches_no_gpu(tmp_path: Path) -> None:
     program = """
 import sys

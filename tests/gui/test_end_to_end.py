@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QLineEdit, QPushButton
+from PySide6.QtWidgets import QLineEdit, QPushButton
 from pytestqt.qtbot import QtBot
 
 from engine import client
@@ -16,8 +16,6 @@ from engine.messages.events import CacheEmptied, CheckpointSaved, Paused
 from engine.runs.run_state import RunState
 from engine.runs.store_reader import StoredPoints
 from gui.app import AppController
-from gui.style.theme import ThemeController
-from tests.gui.conftest import wait_for_runs
 
 LONG = 90_000
 """Milliseconds: importing a framework on a busy machine takes a while."""
@@ -44,21 +42,10 @@ class Spectator:
             self.steps += [int(step) for step in points.step]
 
 
-@pytest.fixture
-def open_app(qtbot: QtBot, qapp: QApplication) -> Iterator[Callable[[], AppController]]:
-    apps: list[AppController] = []
-
-    def open() -> AppController:
-        apps.append(AppController(ThemeController(qapp)))
-        apps[-1].window.show()
-        wait_for_runs(apps[-1], qtbot)
-        return apps[-1]
-
-    yield open
-    for app in apps:
-        app.window.close()
-        app.shut_down()
-        app.window.deleteLater()
+@pytest.fixture(autouse=True)
+def runs_stop_with_their_test() -> Iterator[None]:
+    """The window leaves its runs alone, so the test ends them."""
+    yield
     for info in client.runs():
         if not info.state.is_over:
             client.send(info.id, Stop(now=True))

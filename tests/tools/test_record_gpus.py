@@ -24,6 +24,8 @@ from tests.support.fake_nvml import (
 )
 from tools.record_gpus import Recording, record_gpus
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 Record = Callable[[Path], str]
 
 

@@ -26,6 +26,7 @@ ROOT = Path(__file__).parent.parent.parent
 MOST_BYTES = 1_500_000
 
 
+@pytest.mark.usefixtures("processes")
 def test_two_states_are_drawn_and_the_users_runs_are_left_alone(
     tmp_path: Path, traindeck_home: Path
 ) -> None:

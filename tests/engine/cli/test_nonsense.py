@@ -55,7 +55,11 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         (["train", "--devices", "cpu:64"], "There is no device cpu:64"),
         (["train", "--devices", "tpu:0"], "'tpu:0' names no device"),
         (["train", "--devices", "cpu:0,cpu:00"], "cpu:0 is chosen 2 times"),
-        (["train", "--devices", "GPU-0000"], "GPU-0000 is not on this machine"),
+        pytest.param(
+            ["train", "--devices", "GPU-0000"],
+            "GPU-0000 is not on this machine",
+            marks=pytest.mark.processes,
+        ),
         (["train", "--strategy", "single", "--devices", "cpu:0,cpu:1"], "trains on 1 device"),
         *(
             ([command, run_id], f"There is no run {run_id}")

@@ -215,6 +215,7 @@ def test_every_worker_on_a_device_answers_for_its_cache(
     assert capsys.readouterr().out == ("cpu:0  1 B freed  (rank 0)\ncpu:0  2 B freed  (rank 1)\n")
 
 
+@pytest.mark.usefixtures("processes")
 def test_lists_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["strategies", "--json"]) == 0
     rows = {row["name"]: row for row in last_line(capsys.readouterr().out)}
@@ -225,6 +226,7 @@ def test_lists_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
     assert "digits" in [row["name"] for row in last_line(capsys.readouterr().out)]
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("command", ["strategies", "devices", "recipes", "runs"])
 def test_lists_for_people(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command]) == 0

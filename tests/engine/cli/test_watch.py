@@ -63,6 +63,7 @@ def test_an_attempt_that_never_begins_is_given_up() -> None:
         list(updates(run.id, after=0, attempt=2))
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_run_whose_supervisor_is_gone_is_over() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         supervisor = AttemptStarted(1, process.pid, created(process.pid))

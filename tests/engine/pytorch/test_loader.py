@@ -37,11 +37,13 @@ def drawn(batches: list[tuple[torch.Tensor, list[int]]]) -> torch.Tensor:
     return torch.cat([inputs[:, :3] for inputs, _ in batches])
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("workers", [0, 2])
 def test_the_parts_come_in_their_order(workers: int) -> None:
     assert [targets for _, targets in fetched(workers)] == [[3, 1], [0], [4, 2, 5]]
 
 
+@pytest.mark.usefixtures("processes")
 def test_other_processes_fetch_the_very_same_samples() -> None:
     here, elsewhere = fetched(0), fetched(2)
     assert torch.equal(drawn(here), drawn(elsewhere))
@@ -49,6 +51,7 @@ def test_other_processes_fetch_the_very_same_samples() -> None:
     assert float(os.getpid()) not in {float(row[3]) for inputs, _ in elsewhere for row in inputs}
 
 
+@pytest.mark.usefixtures("processes")
 def test_processes_stay_from_epoch_to_epoch() -> None:
     samples = MapSamples(Augmented(), 0, 1)
     pids = set()
@@ -67,6 +70,7 @@ def test_draws_depend_on_the_sample_the_epoch_and_the_seed_alone() -> None:
     assert torch.equal(alone[0, :3], drawn(fetched(0))[1])
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("workers", [0, 1])
 def test_fetching_leaves_the_process_own_random_numbers_alone(workers: int) -> None:
     def next_draws() -> list[float]:

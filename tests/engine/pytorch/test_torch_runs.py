@@ -27,6 +27,8 @@ from tests.support.runs import (
     wait_for_event,
 )
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 HEAD = """
 import torch
 from torch import nn

@@ -9,6 +9,8 @@ from engine.spec import catalog
 from engine.spec.recipe_file import RecipeInfo
 from tests.support.runs import curve, logs, spec, train
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 
 @pytest.mark.parametrize("recipe", catalog.builtin_recipes(), ids=lambda recipe: recipe.name)
 def test_a_built_in_recipe_learns_within_its_default_epochs(recipe: RecipeInfo) -> None:

@@ -22,6 +22,8 @@ from engine.supervisor.supervisor import Supervisor
 from engine.system import paths, process
 from tests.support.runs import spec
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 HANGS_AT_IMPORT = """
 import signal, threading
 import torch

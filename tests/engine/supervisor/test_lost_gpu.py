@@ -34,6 +34,8 @@ from engine.system import paths, process
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
 from tests.support.runs import spec
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 GPU = "GPU-11111111-2222-3333-4444-555555555555"
 HANGS = """
 import signal, threading

@@ -30,6 +30,8 @@ from tests.support.runs import (
     wait_until_gone,
 )
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 HEAD = """
 import os, signal, time
 import torch

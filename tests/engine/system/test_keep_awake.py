@@ -14,7 +14,7 @@ from engine.system.keep_awake import Wakefulness
 from engine.system.process import PROJECT
 from tests.support.inhibitor import Inhibitor, only_linux
 
-pytestmark = only_linux
+pytestmark = [pytest.mark.usefixtures("processes"), only_linux]
 
 
 @pytest.fixture

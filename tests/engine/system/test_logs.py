@@ -107,6 +107,7 @@ def test_a_full_disk_costs_the_lines_only(
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_process_that_is_started_logs_too(tmp_path: Path) -> None:
     logs.start("window", tmp_path, "info")
     child = (

@@ -48,6 +48,7 @@ def test_this_process_is_alive() -> None:
     assert process.is_alive(os.getpid(), process.created(os.getpid()))
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_process_that_ended_is_not_alive() -> None:
     pid, born = dead_process()
     assert born > 0
@@ -73,6 +74,7 @@ def test_a_pid_that_somebody_else_got_at_once_is_not_alive(
     assert not process.is_alive(os.getpid(), born + tick)
 
 
+@pytest.mark.usefixtures("processes")
 @only_posix
 def test_a_zombie_is_not_alive() -> None:
     child = subprocess.Popen([sys.executable, "-c", "pass"], stdout=subprocess.PIPE)
@@ -85,6 +87,7 @@ def test_a_zombie_is_not_alive() -> None:
         assert not process.is_alive(child.pid, born)
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_started_module_gets_its_arguments_and_appends_its_output(module: Path) -> None:
     source = "import sys; print(sys.argv[1:]); print('worse', file=sys.stderr)"
     module.with_suffix(".log").write_text("before\n")
@@ -93,6 +96,7 @@ def test_a_started_module_gets_its_arguments_and_appends_its_output(module: Path
     assert sorted(log.read_text().splitlines()) == ["['a', 'b c']", "before", "worse"]
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_started_module_finds_the_engine_from_any_working_directory(
     module: Path, tmp_path: Path
 ) -> None:
@@ -101,6 +105,7 @@ def test_a_started_module_finds_the_engine_from_any_working_directory(
     assert Path(log.read_text().strip()).parent == process.PROJECT / "engine"
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_file_in_the_working_directory_does_not_replace_one_of_ours(
     module: Path, tmp_path: Path
 ) -> None:
@@ -115,6 +120,7 @@ def test_a_log_that_cannot_be_written_is_an_os_error(tmp_path: Path) -> None:
         process.start_module("engine.worker", log=tmp_path / "missing" / "x.log")
 
 
+@pytest.mark.usefixtures("processes")
 @only_posix
 @pytest.mark.parametrize("own_session", [False, True])
 def test_a_started_module_leads_a_process_group(own_session: bool, tmp_path: Path) -> None:
@@ -137,6 +143,7 @@ with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as line:
 """
 
 
+@pytest.mark.usefixtures("processes")
 @only_posix
 @pytest.mark.parametrize("kill", [False, True], ids=["terminate", "kill"])
 @pytest.mark.parametrize("more", ["child.wait()", ""], ids=["leader lives", "leader gone"])
@@ -155,6 +162,7 @@ def test_ending_a_group_ends_the_grandchildren(kill: bool, more: str, module: Pa
         assert line.recv(100) == b"", "the grandchild, who holds the line, is gone"
 
 
+@pytest.mark.usefixtures("processes")
 @only_posix
 def test_ending_a_group_that_is_gone_already_is_no_error(module: Path) -> None:
     child, _ = start(module, "pass")
@@ -177,6 +185,7 @@ def test_resident_memory_is_that_of_this_process() -> None:
     assert 10**6 < process.resident_bytes() <= psutil.virtual_memory().total
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(
     ("source", "output"),
     [("print(' x ')", "x"), ("print('x'); raise SystemExit(1)", ""), (SLEEPER, "")],
@@ -188,6 +197,7 @@ def test_what_a_short_command_prints(source: str, output: str, tmp_path: Path) -
     assert process.run_and_read(command, tmp_path, timeout) == output
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_command_that_is_not_installed_prints_nothing(tmp_path: Path) -> None:
     assert process.run_and_read(["no-such-command"], tmp_path) == ""
 

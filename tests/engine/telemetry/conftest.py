@@ -21,7 +21,7 @@ def meet(fake: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def fake_nvml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeNvml:
+def fake_nvml(processes: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeNvml:
     """A driver without GPUs that every process started by this test meets.
 
     A missing C compiler is an error, not a skip: without it nothing here would be tested.

@@ -22,6 +22,7 @@ from tests.support.fake_nvml.library import LIBRARY, build_library
 from tests.support.nvml_on_demand import NvmlOnDemand
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(
     ("code", "note"),
     [
@@ -43,6 +44,7 @@ def test_a_driver_that_cannot_start_leaves_the_cpu_and_a_sentence(
     assert snapshot.gpu_note == note
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_driver_that_appears_is_found_within_30_s(two_gpus: FakeNvml, nvml: NvmlOnDemand) -> None:
     two_gpus.fail("system", "nvmlInit", DRIVER_NOT_LOADED)
     assert nvml.sample(0).devices == ()
@@ -52,10 +54,12 @@ def test_a_driver_that_appears_is_found_within_30_s(two_gpus: FakeNvml, nvml: Nv
     assert set(nvml.rows(31)) == {FIRST, SECOND}
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_driver_without_cards_says_so(fake_nvml: FakeNvml) -> None:
     assert snapshot_once().gpu_note == "The NVIDIA driver finds no GPU."
 
 
+@pytest.mark.usefixtures("processes")
 def test_without_the_library_there_is_the_cpu_and_a_sentence(
     fake_nvml: FakeNvml, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -68,6 +72,7 @@ def test_without_the_library_there_is_the_cpu_and_a_sentence(
     assert snapshot.gpu_note == "No NVIDIA driver is installed (its library NVML was not found)."
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_driver_that_crashes_costs_the_gpus_only(two_gpus: FakeNvml) -> None:
     two_gpus.fail("gpu1", "nvmlDeviceGetFanSpeed", CRASH)
     snapshot = snapshot_once()
@@ -75,6 +80,7 @@ def test_a_driver_that_crashes_costs_the_gpus_only(two_gpus: FakeNvml) -> None:
     assert snapshot.gpu_note.startswith("The NVIDIA driver cannot be asked: the telemetry helper")
 
 
+@pytest.mark.usefixtures("processes")
 def test_only_cards_that_answer_can_be_chosen(two_gpus: FakeNvml) -> None:
     assert gpu_uuids() == (FIRST, SECOND)
     two_gpus.fail("gpu1", "nvmlDeviceGetPowerUsage", GPU_IS_LOST)

@@ -37,6 +37,7 @@ def helper(interval: float = 0.05) -> Iterator[subprocess.Popen[bytes]]:
             process.kill()
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_helper_prints_a_snapshot_per_line_with_the_cpu_last() -> None:
     with helper() as process:
         assert process.stdout is not None
@@ -54,6 +55,7 @@ def test_the_helper_prints_a_snapshot_per_line_with_the_cpu_last() -> None:
     assert second.time > first.time
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_helper_ends_when_its_input_ends() -> None:
     with helper() as process:
         assert process.stdin is not None
@@ -65,6 +67,7 @@ def test_the_helper_ends_when_its_input_ends() -> None:
         assert process.stderr.read() == b""
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_helper_ends_quietly_when_nobody_reads_it() -> None:
     with helper() as process:
         assert process.stdout is not None
@@ -75,6 +78,7 @@ def test_the_helper_ends_quietly_when_nobody_reads_it() -> None:
         assert process.stderr.read() == b""
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_helper_ends_with_its_input_inside_a_call_that_never_returns(
     fake_nvml: FakeNvml,
 ) -> None:
@@ -89,6 +93,7 @@ def test_the_helper_ends_with_its_input_inside_a_call_that_never_returns(
         assert process.wait(60) == 0
 
 
+@pytest.mark.usefixtures("processes")
 def test_what_the_reader_wishes_is_answered_at_once(two_gpus: FakeNvml) -> None:
     with helper(interval=600) as process:
         assert process.stdin is not None
@@ -130,6 +135,7 @@ def test_who_does_not_look_gets_fewer_snapshots(wish: bytes, seconds: float) -> 
     assert wishes.pause(60.0) == 60.0
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_driver_that_never_answers_costs_a_probe_its_timeout_only(fake_nvml: FakeNvml) -> None:
     fake_nvml.fail("system", "nvmlDeviceGetCount", NEVER)
     begin = time.monotonic()
@@ -139,6 +145,7 @@ def test_a_driver_that_never_answers_costs_a_probe_its_timeout_only(fake_nvml: F
     assert [row.id for row in snapshot.devices] == ["cpu"]
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_stream_hands_on_snapshots_and_ends_its_helper() -> None:
     arrived: queue.Queue[Snapshot] = queue.Queue()
     live = TelemetryStream(arrived.put, interval=0.05)
@@ -150,6 +157,7 @@ def test_the_stream_hands_on_snapshots_and_ends_its_helper() -> None:
     assert not child.is_running()
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_helper_that_dies_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "RESTART_PAUSE", 0.0)
     arrived: queue.Queue[Snapshot] = queue.Queue()
@@ -163,6 +171,7 @@ def test_a_helper_that_dies_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None
         live.close()
 
 
+@pytest.mark.usefixtures("processes")
 def test_whoever_only_reads_snapshots_loads_neither_psutil_nor_pynvml() -> None:
     program = (
         "import sys, engine.telemetry.stream, engine.telemetry.probe\n"

@@ -15,7 +15,7 @@ PROJECT = Path(__file__).parent.parent.parent.parent
 
 
 @pytest.fixture(scope="session")
-def small() -> dict[str, Any]:
+def small(processes: None) -> dict[str, Any]:
     """What `small_trainers.py` found, by the name of its functions."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.engine.tf.trainers.small_trainers"],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from engine.runs.run_state import RunState
 from engine.tf.entry import without_noise
 from tests.support.runs import spec, train
@@ -22,6 +24,7 @@ def test_a_missing_driver_is_told_to_those_who_want_a_gpu() -> None:
     assert without_noise(text, wants_gpu=True) == NO_DRIVER + NO_GPU
 
 
+@pytest.mark.usefixtures("processes")
 def test_the_log_of_a_run_is_empty() -> None:
     """With two replicas and XLA, which prints much."""
     info = train(spec("probe_keras", "tf/mirrored", 2, compile=True, deterministic=True))

@@ -68,7 +68,7 @@ def test_one_device_can_be_divided(way: str, tmp_path: Path, single: Path) -> No
 
 
 @pytest.fixture(scope="module")
-def single(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def single(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The last checkpoint of the same training on one device."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRAINDECK_HOME", str(tmp_path_factory.mktemp("single")))

@@ -9,6 +9,8 @@ import pytest
 from engine.runs.run_state import RunState
 from tests.support.runs import RECIPES, logs, spec, train
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 
 @pytest.mark.parametrize(
     ("datasets", "said"),

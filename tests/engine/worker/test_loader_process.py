@@ -14,6 +14,8 @@ from engine.diagnosis.stack_dumps import working_threads
 from engine.system import paths, process
 from engine.worker import environment
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 HELPER = """
 import sys
 from engine.worker import loader_process

@@ -13,6 +13,8 @@ from pytestqt.qtbot import QtBot
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
 from gui.bridge.telemetry_reader import TelemetryReader
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 CPU = DeviceSnapshot(id="cpu", kind="cpu", label="CPU", name="x")
 SNAPSHOT = Snapshot(time=1000.0, devices=(CPU,))
 LINE = msgspec.json.encode(SNAPSHOT).decode()

@@ -68,7 +68,7 @@ class Bracketed(QTranslator):
 
 
 @pytest.fixture(scope="module")
-def known(tmp_path_factory: pytest.TempPathFactory) -> set[tuple[str, str]]:
+def known(processes: None, tmp_path_factory: pytest.TempPathFactory) -> set[tuple[str, str]]:
     """Contexts and sentences as pyside6-lupdate collects them for the translators."""
     file = tmp_path_factory.mktemp("ts") / "traindeck.ts"
     sources = [str(path) for path in sorted((ROOT / "gui").rglob("*.py"))]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 PROGRAM = """
 import gc, threading, weakref
 from PySide6.QtCore import QTimer
@@ -30,6 +32,7 @@ assert killers == [threading.main_thread()], killers
 """
 
 
+@pytest.mark.usefixtures("processes")
 def test_garbage_is_collected_between_events_alone() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -7,11 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from engine.system import paths
 
 ROOT = Path(__file__).parents[3]
 
 
+@pytest.mark.usefixtures("processes")
 def test_everything_is_crisp_and_whole_at_one_and_a_half(traindeck_home: Path) -> None:
     environment = os.environ | {
         "QT_SCALE_FACTOR": "1.5",

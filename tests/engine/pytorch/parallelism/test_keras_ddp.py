@@ -27,7 +27,7 @@ Found = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def ranks(tmp_path_factory: pytest.TempPathFactory) -> tuple[Found, Found, Found]:
+def ranks(processes: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Found, Found, Found]:
     """What each rank found out: alone, as rank 0 of 2, as rank 1 of 2."""
     folder = tmp_path_factory.mktemp("ranks")
     files = [folder / f"rank{number}of{size}.pt" for number, size in RANKS]

@@ -30,7 +30,7 @@ Found = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def pools(tmp_path_factory: pytest.TempPathFactory) -> dict[int, list[Found]]:
+def pools(processes: None, tmp_path_factory: pytest.TempPathFactory) -> dict[int, list[Found]]:
     """What each rank found out, by the size of its pool."""
     folder = tmp_path_factory.mktemp("ranks")
     process = subprocess.Popen(

@@ -99,6 +99,7 @@ def test_a_field_without_a_value_has_a_reason_and_costs_no_other(
             assert getattr(row, other) is not None, other
 
 
+@pytest.mark.usefixtures("processes")
 def test_an_old_driver_without_the_newer_functions_answers_the_old_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pci_devices: Path
 ) -> None:

@@ -18,6 +18,8 @@ from tests.support.runs import (
     wait_until_gone,
 )
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 SGD = "keras.optimizers.SGD(learning_rate, momentum=0.9)"
 
 

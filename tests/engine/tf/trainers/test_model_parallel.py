@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[4]
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def found(processes: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the process found out."""
     file = tmp_path_factory.mktemp("staged") / "found.json"
     ended = subprocess.run(

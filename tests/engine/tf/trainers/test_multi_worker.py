@@ -21,6 +21,8 @@ from engine.runs.run_state import RunState
 from engine.spec.run_spec import RunSpec
 from tests.support.runs import events, is_training, spec, wait_for, wait_for_end, wait_until_gone
 
+pytestmark = pytest.mark.usefixtures("processes")
+
 LONGEST = 60.0
 """Seconds from the end of a worker to the end of the run."""
 

@@ -66,6 +66,7 @@ def test_it_says_that_it_is_asynchronous() -> None:
     assert "asynchronous" in strategy.summary
 
 
+@pytest.mark.usefixtures("processes")
 def test_one_worker_trains_like_one_device() -> None:
     """Also when each batch is computed in parts."""
     ours = train(probe(strategy, devices=1, accumulation=3, **DEMANDING))
@@ -77,6 +78,7 @@ def test_one_worker_trains_like_one_device() -> None:
     wait_until_gone(ours)
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(
     ("role", "number", "said"),
     [
