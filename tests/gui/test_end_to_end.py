@@ -83,7 +83,7 @@ def test_click_train_watch_checkpoint_stop_and_come_back(
     before = len(seen.steps)
     again = open_app()
     seen_again = Spectator(again)
-    again.open(again.history.watched)
+    again.open(again.run_list.watched)
     assert seen_again.state is RunState.RUNNING
     assert len(seen_again.steps) >= before
     assert seen_again.steps[0] == 1

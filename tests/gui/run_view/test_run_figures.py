@@ -154,7 +154,7 @@ def test_another_run_begins_with_unknown_figures(figures: RunFigures) -> None:
 
 def test_the_run_may_say_which_way_its_metric_is_better(figures: RunFigures) -> None:
     cards = Cards(figures)
-    figures.take_events(
+    figures.add_events(
         stored(
             TrainingStarted(0, 10, 2, 1, parameters=5, metric_directions={"score": "min"}),
             EpochEnded(1, 10, {"validation/score": 0.25}),
