@@ -76,9 +76,9 @@ def train(folder: Path, seconds: float, first: int, *, flood: bool) -> dict[str,
     Without `flood` it makes the same points and the same output, which are the recipe's own doing,
     but sends few of the points.
     """
-    from engine.worker.outbox import Outbox
+    from engine.worker.event_sender import EventSender
 
-    outbox = Outbox(connect(folder, Hello(0)), rank=0)
+    sender = EventSender(connect(folder, Hello(0)), rank=0)
     random = np.random.default_rng(0)
     weights, inputs = random.normal(size=(400, 400)), random.normal(size=(400, 400))
     repeat, begun = 0, time.perf_counter()
@@ -105,8 +105,8 @@ def train(folder: Path, seconds: float, first: int, *, flood: bool) -> dict[str,
         ]
         if not flood:
             size, points = 50, [Points("train/loss", numbers[:50], points[0].values[:50])]
-        outbox.put(Metrics(time.time() - 0.1, time.time(), points))
-        outbox.put(Progress(1, step, 1e5, STEP, 1.0))
+        sender.put(Metrics(time.time() - 0.1, time.time(), points))
+        sender.put(Progress(1, step, 1e5, STEP, 1.0))
         sent += size
         number += 1
         if number > 20 and output:
@@ -119,7 +119,7 @@ def train(folder: Path, seconds: float, first: int, *, flood: bool) -> dict[str,
         "wall": (time.perf_counter() - wall) / steps / repeat,
         "sent": sent,
     }
-    outbox.close(60.0)
+    sender.close(60.0)
     return took
 
 

@@ -51,6 +51,15 @@ class RecipeInfo(msgspec.Struct, frozen=True, kw_only=True):
         """What `RunSpec.recipe` holds for this recipe."""
         return self.name if self.builtin else self.path
 
+    def owns(self, file: Path) -> bool:
+        """Return whether `file` is the user's code: the recipe, or a file imported from beside it.
+
+        The folder of a built-in recipe, and installed packages, are not the user's.
+        """
+        recipe = Path(self.path)
+        is_beside = not self.builtin and file.is_relative_to(recipe.parent)
+        return file == recipe or (is_beside and "site-packages" not in file.parts)
+
 
 def read_recipe(path: Path, *, builtin: bool = False) -> RecipeInfo:
     """Read the recipe in `path`; what is wrong with it stands in `problem`, nothing is raised."""

@@ -1,4 +1,4 @@
-"""One worker: `python -m engine.worker RUN_DIR`, started the way torchrun starts one.
+"""One worker: `python -m engine.worker RUN_DIR`, started in the way in which torchrun starts one.
 
 The environment holds RANK, LOCAL_RANK, WORLD_SIZE and LOCAL_WORLD_SIZE. RUN_DIR holds the spec and
 the supervisor's address.
@@ -23,8 +23,8 @@ from engine.system.paths import helper_stacks_file, stacks_file
 from engine.system.process import write_stacks_when_asked
 from engine.training.errors import TrainingFailed
 from engine.training.loop import Loop
-from engine.worker import environment, output, signals
-from engine.worker.failure_report import account
+from engine.worker import debugger, environment, output, signals
+from engine.worker.failure_report import failure_report
 from engine.worker.session import WorkerSession
 
 _log = logging.getLogger("engine.worker")
@@ -34,27 +34,32 @@ PACKAGES = {"torch": "torch", "tf": "tensorflow"}
 
 
 def main(folder: Path) -> int:
-    """Train as one rank of the run in `folder`; the exit code."""
-    gc.disable()  # to look for garbage among what is only imported takes a fifth of the start
+    """Train as one rank of the run in `folder`, and return the exit code."""
+    gc.disable()  # during the imports, a search for garbage takes a fifth of the start
+    rank = int(os.environ["RANK"])
     output.survive_full_disk()
-    logs.start(f"rank{os.environ['RANK']}", folder / "logs")
+    logs.start(f"rank{rank}", folder / "logs")
+    is_debugged = debugger.use_terminal(rank)
     faulthandler.enable()
-    _write_stacks(stacks_file(folder, int(os.environ["RANK"])))
+    _write_stacks_to(stacks_file(folder, rank))
     session = WorkerSession(folder)
     _log.info("connected; devices %s, strategy %s", session.devices, session.strategy.name)
     signals.leave_to_supervisor()
     try:
-        room = importlib.import_module(TRAINERS[session.strategy.framework])
-        trainer = room.build(session, session.strategy)
+        trainer_module = importlib.import_module(TRAINERS[session.strategy.framework])
+        trainer = trainer_module.build(session, session.strategy)
         position = _restore(trainer, folder, session.spec.batch_size)
         versions = _versions(session.strategy.framework, session.recipe.framework)
         gc.enable()
         _log.info("ready: %s, begins at step %d", versions, position.step)
         session.emit(WorkerReady(session.rank, session.devices, versions))
-        Loop(trainer, session, position).run()
+        loop = Loop(trainer, session, position)
+        if is_debugged:
+            breakpoint()
+        loop.run()
         trainer.close()
     except BaseException as error:  # a recipe may even raise SystemExit
-        failed = account(session.rank, session.recipe, error)
+        failed = failure_report(session.rank, session.recipe, error)
         _log.info("fails: %s", failed.message)
         print(failed.traceback, end="", file=sys.stderr)
         session.emit(failed)
@@ -67,14 +72,16 @@ def main(folder: Path) -> int:
     return 0
 
 
-def _write_stacks(file: Path) -> None:
+def _write_stacks_to(file: Path) -> None:
+    """Write the stacks of this worker to `file` when the supervisor asks for them."""
     for old in file.parent.glob(helper_stacks_file(file, 0).name.replace("0.txt", "*.txt")):
-        old.unlink()  # of an attempt before; who has that pid today may be anybody
+        old.unlink()  # from an earlier attempt: another process may have the pid in its name now
     write_stacks_when_asked(file)
     os.environ[environment.STACKS] = str(file)
 
 
 def _restore(trainer: Any, folder: Path, batch_size: int) -> Position:
+    """Load the checkpoint that the environment names, if any. Return where the training begins."""
     name = os.environ.get(environment.RESUME)
     if not name:
         return Position()
@@ -93,12 +100,12 @@ def _restore(trainer: Any, folder: Path, batch_size: int) -> Position:
 
 
 def _versions(framework: str, recipe_framework: str) -> dict[str, str]:
-    """The versions of what decides what is computed: the framework, and Keras if it is used."""
+    """Return the versions of the packages that compute: the framework, and Keras if it is used."""
     packages = {PACKAGES[framework], PACKAGES.get(recipe_framework, recipe_framework)}
     return {package: importlib.metadata.version(package) for package in sorted(packages)}
 
 
 if __name__ == "__main__":
     code = main(Path(sys.argv[1]))
-    # Frameworks' own exit handlers have been seen to hang; everything of ours is flushed by now.
+    # The exit handlers of a framework may hang. Our own output is flushed by now.
     os._exit(code)

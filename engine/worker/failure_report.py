@@ -1,4 +1,4 @@
-"""A worker's own account of the exception that ends it: what, and where in the recipe."""
+"""What a worker reports about the exception that ends it: the message, and the recipe's line."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ _LOST_PEER = (
     "failed to connect to all addresses",
     "stopped sending heartbeats",
 )
-"""What gloo, NCCL and gRPC say when another rank went away."""
+"""What gloo, NCCL and gRPC say when they lose the connection to another rank."""
 
 _LOST_PEER_ERRORS = frozenset({"UnavailableError", "DeadlineExceededError"})
-"""What TensorFlow raises for no other reason, whatever it says."""
+"""TensorFlow raises these only when it loses another process."""
 
 _FRAME = re.compile(r'File "([^"\n]+)", line (\d+)')
-_IN_GRAPH = ("Graph execution error", "Detected at node")
-_SEVERAL = re.compile(r"\d+ root error\(s\) found")
-_FIRST_OF_SEVERAL = re.compile(r"\s*\(0\) [A-Z_]+:\s*(.+)")
-_TRACED = "in user code:"
-_RAISED = re.compile(r"[\w.]+: ")
+_GRAPH_LOCATION = ("Graph execution error", "Detected at node")
+_SEVERAL_ERRORS = re.compile(r"\d+ root error\(s\) found")
+_FIRST_ERROR = re.compile(r"\s*\(0\) [A-Z_]+:\s*(.+)")
+_WHILE_TRACING = "in user code:"
+_ERROR_LINE = re.compile(r"[\w.]+: ")
 _TRACEBACK = "Traceback (most recent call last):"
 
 
 LONGEST_MESSAGE = 2000
 LONGEST_TRACEBACK = 200_000
-"""Characters; an exception may print a whole array, or all of a data set."""
+"""Characters. An exception may print a whole array, or a whole data set."""
 
 
-def account(rank: int, recipe: RecipeInfo, error: BaseException) -> WorkerFailed:
-    """What went wrong, with the recipe's line where it is the recipe's doing."""
+def failure_report(rank: int, recipe: RecipeInfo, error: BaseException) -> WorkerFailed:
+    """Return the event that reports `error`, with the recipe's line if the recipe is involved."""
     text = _text(error)
     return WorkerFailed(
         rank=rank,
@@ -57,12 +57,12 @@ def account(rank: int, recipe: RecipeInfo, error: BaseException) -> WorkerFailed
 def _text(error: BaseException) -> str:
     try:
         return str(error).strip()
-    except Exception:  # its own __str__ is at fault: its type is all there is to say
+    except Exception:  # its own __str__ fails: report its type only
         return ""
 
 
 def _sendable(text: str, longest: int) -> str:
-    """`text`, cut in the middle, without what no encoding has (file names may hold that)."""
+    """Return `text` as valid UTF-8 (file names may hold anything), with its middle cut out."""
     if len(text) > longest:
         text = f"{text[: longest // 2]} … {text[-longest // 2 :]}"
     return text.encode(errors="backslashreplace").decode()
@@ -75,42 +75,43 @@ def _message(error: BaseException, text: str) -> str:
     if not lines:
         return type(error).__name__
     if _TRACEBACK in text:
-        # It comes from another process, such as a data loader's: its last line says what happened.
+        # The error of another process, such as a data loader: its last line tells what happened.
         return f"{lines[-1]} ({lines[0].rstrip('.')})"
-    if lines[0].startswith(_TRACED):
-        # What is raised while a graph is traced shows the code first, and is indented like it.
-        raised = [line for line in map(str.strip, lines) if _RAISED.match(line)]
-        return raised[-1] if raised else lines[-1].strip()
-    return f"{type(error).__name__}: {_telling(lines)}"
+    if lines[0].startswith(_WHILE_TRACING):
+        # An error while a graph is traced: the code comes first, and the message is indented too.
+        messages = [line for line in map(str.strip, lines) if _ERROR_LINE.match(line)]
+        return messages[-1] if messages else lines[-1].strip()
+    return f"{type(error).__name__}: {_main_line(lines)}"
 
 
-def _telling(lines: list[str]) -> str:
-    """The first line, or the one after where in a graph it happened, as TensorFlow says first."""
-    if not lines[0].startswith(_IN_GRAPH):
+def _main_line(lines: list[str]) -> str:
+    """Return the first line, or, for TensorFlow, the first after the location in the graph."""
+    if not lines[0].startswith(_GRAPH_LOCATION):
         return lines[0]
     for line in lines:
-        if first := _FIRST_OF_SEVERAL.match(line):
+        if first := _FIRST_ERROR.match(line):
             return first[1]
-        if line and not line.startswith((*_IN_GRAPH, " ")) and not _SEVERAL.match(line):
+        is_location = line.startswith((*_GRAPH_LOCATION, " "))
+        if line and not is_location and not _SEVERAL_ERRORS.match(line):
             return line
     return lines[0]
 
 
 def _where(error: BaseException, text: str, recipe: RecipeInfo) -> str:
-    """File and line in the recipe; empty when it has no part in this."""
+    """Return file and line in the user's code; empty if it is not involved."""
     for cause in _chain(error):
         if isinstance(cause, SyntaxError) and cause.filename:
             return f"{cause.filename}:{cause.lineno}"
         frames = traceback.extract_tb(cause.__traceback__)
-        ours = [frame for frame in frames if _is_users(frame.filename, recipe)]
-        if ours:
-            return f"{ours[-1].filename}:{ours[-1].lineno}"
-    told = [frame for frame in _FRAME.findall(text) if _is_users(frame[0], recipe)]
-    return ":".join(told[-1]) if told else ""
+        users = [frame for frame in frames if recipe.owns(Path(frame.filename))]
+        if users:
+            return f"{users[-1].filename}:{users[-1].lineno}"
+    quoted = [frame for frame in _FRAME.findall(text) if recipe.owns(Path(frame[0]))]
+    return ":".join(quoted[-1]) if quoted else ""
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The exception and those that led to it, newest first."""
+    """Yield the exception and those that led to it, newest first."""
     current: BaseException | None = error
     seen: set[int] = set()
     while current is not None and id(current) not in seen:
@@ -119,14 +120,3 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         current = current.__cause__ or (
             None if current.__suppress_context__ else current.__context__
         )
-
-
-def _is_users(filename: str, recipe: RecipeInfo) -> bool:
-    path = Path(filename)
-    if path == Path(recipe.path):
-        return True
-    return (
-        not recipe.builtin
-        and path.is_relative_to(Path(recipe.path).parent)
-        and "site-packages" not in path.parts
-    )

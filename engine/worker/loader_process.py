@@ -1,4 +1,4 @@
-"""The beginning of a process that works for a worker, such as one that loads samples."""
+"""What a process that a worker starts, such as a data loader, does first."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from engine.worker import environment, signals
 
 
 def begin(_: int = 0) -> None:
-    """Call it first in a helper: it ends with its worker, and says what it does when asked.
+    """Leave signals to the worker, and write the stacks of this process when asked.
 
-    A helper that nobody started for a run stays as it is. The number is DataLoader's.
+    Outside of a run there is no file for stacks. The argument is the worker number of a DataLoader.
     """
     signals.ignore()
     if stacks := os.environ.get(environment.STACKS):
-        with contextlib.suppress(OSError):  # a full disk; then it is not asked
+        with contextlib.suppress(OSError):  # a full disk: this process has no stacks
             write_stacks_when_asked(helper_stacks_file(Path(stacks), os.getpid()))

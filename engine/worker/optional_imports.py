@@ -1,4 +1,4 @@
-"""Packages that a framework imports if they are there, although hardly any recipe needs that."""
+"""Hides packages that a framework imports when they are installed, but hardly any recipe needs."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ _MENTIONED = re.compile(r"sklearn", re.IGNORECASE)
 
 @contextlib.contextmanager
 def without_scikit_learn(recipe: Path) -> Iterator[None]:
-    """While this lasts, scikit-learn is not there for Keras to import; later it is, for everybody.
+    """Hide scikit-learn from imports inside the `with` block, which imports Keras.
 
-    Keras has wrappers for it, and so imports it and SciPy's statistics: over a second. A recipe
-    that speaks of `sklearn`, as who uses those wrappers (`SKLearnClassifier`) does, has it as ever.
+    Keras has wrappers for scikit-learn, and so imports it and SciPy's statistics: that takes over a
+    second. Nothing is hidden if the file `recipe` mentions `sklearn`, as it must to use the
+    wrappers (`SKLearnClassifier`).
     """
     if "sklearn" in sys.modules or _MENTIONED.search(recipe.read_text("utf-8", "replace")):
         yield

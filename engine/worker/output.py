@@ -1,4 +1,4 @@
-"""What a worker prints goes to its log; a disk that takes no more must not end the training."""
+"""A worker's standard output, which is its log: a full disk must not end the training."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 from engine.system.disk_errors import disk_problem
 
 
-class _Log(io.FileIO):
-    """A file descriptor that loses what the disk does not take."""
+class _LossyFile(io.FileIO):
+    """A file that drops what it cannot write because the disk is full."""
 
     def write(self, data: Any) -> int:
         try:
@@ -22,11 +22,11 @@ class _Log(io.FileIO):
 
 
 def survive_full_disk() -> None:
-    """From now on `print` and the like lose lines rather than raise when the disk is full."""
+    """Let standard output and standard error drop lines, not raise, when the disk is full."""
     sys.stdout = _stream(1)
     sys.stderr = _stream(2)
 
 
 def _stream(descriptor: int) -> io.TextIOWrapper:
-    log = _Log(descriptor, "w", closefd=False)
+    log = _LossyFile(descriptor, "w", closefd=False)
     return io.TextIOWrapper(log, encoding="utf-8", errors="backslashreplace", write_through=True)

@@ -1,4 +1,4 @@
-"""What one worker is in its run, and its line to the supervisor."""
+"""One worker's place in its run, and its connection to the supervisor."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from engine.spec.recipe_file import RecipeInfo
 from engine.spec.spec_file import read_spec
 from engine.training.command_mailbox import CommandMailbox
 from engine.worker import signals
-from engine.worker.outbox import Outbox
+from engine.worker.event_sender import EventSender
 
 _log = logging.getLogger(__name__)
 
 ORPHANED = 77
 """Exit code of a worker whose supervisor is gone."""
 
-SETTLE_SECONDS = 2.0
-"""For so long a checkpoint waits for what came before it to be recorded."""
+FLUSH_SECONDS = 2.0
+"""Longest wait before a checkpoint until all earlier events are on disk."""
 
 
 class WorkerSession:
-    """What this process is in its run, and its line to the supervisor."""
+    """The `Session` of `engine.training.protocols`, over a channel to the supervisor."""
 
     def __init__(self, folder: Path) -> None:
-        """Call the supervisor of the run in `folder`. Raises OSError, UnreadableSpec."""
+        """Connect to the supervisor of the run in `folder`. Raises OSError, UnreadableSpec."""
         self.folder = folder
         self.rank = int(os.environ["RANK"])
         self.local_rank = int(os.environ["LOCAL_RANK"])
@@ -58,28 +58,28 @@ class WorkerSession:
         self._channel = connect(folder, Hello(self.rank))
         self._leaving = threading.Event()
         self.alive = Alive()
-        self._outbox = Outbox(self._channel, self.rank, lambda: self.alive)
+        self._sender = EventSender(self._channel, self.rank, lambda: self.alive)
         threading.Thread(target=self._read, daemon=True, name="commands").start()
 
     def emit(self, event: Event) -> None:
         """Send an event to the supervisor; never blocks."""
-        self._outbox.put(event)
+        self._sender.put(event)
 
     def flush(self) -> None:
-        """Wait until all that was sent so far is on disk; not for ever: a disk may be full."""
-        self._outbox.flush(SETTLE_SECONDS)
+        """Wait until all earlier events are on disk, for at most FLUSH_SECONDS: it may be full."""
+        self._sender.flush(FLUSH_SECONDS)
 
     def close(self) -> None:
-        """Have everything sent; called last."""
-        self._outbox.close(10.0)
+        """Send what waits, and close the connection; called last."""
+        self._sender.close(10.0)
         self._leaving.set()
         self._channel.finish()
 
     def load_recipe(self) -> ModuleType:
-        """Import the recipe's file; call this once the framework is imported and configured.
+        """Import the recipe's file, after the framework has been imported and configured.
 
-        All that is imported by then is left out whenever garbage is looked for: half a million
-        objects that stay, a quarter of a second each time, on every rank.
+        The garbage collector never looks at the objects that exist by then: they are half a
+        million, they stay, and each look would take a quarter of a second on every rank.
         """
         path = Path(self.recipe.path)
         if not self.recipe.builtin:
@@ -94,15 +94,15 @@ class WorkerSession:
         return module
 
     def settings_for(self, function: Callable[..., Any]) -> dict[str, Setting]:
-        """The spec's settings that `function` takes."""
+        """Return those settings of the spec that are parameters of `function`."""
         names = inspect.signature(function).parameters
         return {name: value for name, value in self.spec.settings.items() if name in names}
 
     def _read(self) -> None:
-        """Pass on what the supervisor says until it is gone; then this process has no reason to
-        live, unless it is leaving anyway.
+        """Pass on the supervisor's messages until the connection ends, then end this process.
 
-        `os._exit`, because the main thread may be stuck in a collective for ever.
+        `os._exit`, because the main thread may be stuck in a collective for ever. A worker that has
+        closed its session is about to end by itself.
         """
         while True:
             try:
@@ -113,12 +113,12 @@ class WorkerSession:
                 _log.info("the supervisor is gone: exits")
                 os._exit(ORPHANED)
             except msgspec.DecodeError:
-                continue  # not a message of ours
+                continue  # no message of this version
             match message:
                 case Stop(now=True):
                     _log.info("command %d: ends at once", message.number)
                     signals.terminate()
                 case Flushed(number):
-                    self._outbox.settled(number)
+                    self._sender.flushed(number)
                 case SaveCheckpoint() | EmptyCache() | Pause() | Resume() | Stop():
                     self.mailbox.post(message)

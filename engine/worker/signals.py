@@ -1,7 +1,7 @@
-"""What the system asks of a worker is left to its supervisor, which ends a run in good order.
+"""A worker ignores the signals that ask it to end: its supervisor ends the run in good order.
 
 A logout, a shutdown and a service manager signal every process of a run at once. A worker that
-obeyed would be gone before the checkpoint that its supervisor asks it for.
+obeyed would be gone before the supervisor could ask it for a last checkpoint.
 """
 
 from __future__ import annotations
@@ -21,36 +21,36 @@ _NUMBERS = [
 
 
 def leave_to_supervisor() -> None:
-    """From now on SIGTERM, SIGINT and SIGHUP do nothing; call it once the supervisor is connected.
+    """Ignore SIGTERM, SIGINT and SIGHUP from now on; call it once the supervisor is connected.
 
-    Programs that this process starts take them as usual, and so do forked children.
+    Programs that this process starts, and its forked children, are ended by them as usual.
     """
     for number in _NUMBERS:
-        signal.signal(number, _nothing)
+        signal.signal(number, _do_nothing)
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=_as_usual)
+        os.register_at_fork(after_in_child=_restore_defaults)
 
 
 def terminate() -> None:
-    """End this process at once, as SIGTERM would have; from any thread, whatever the others do.
+    """End this process at once, from any thread, whatever the other threads do.
 
-    A recipe that handles SIGTERM itself got that signal, too, and is left to it.
+    If the recipe handles SIGTERM itself, do nothing: the supervisor has sent that signal too.
     """
-    if signal.getsignal(signal.SIGTERM) in (_nothing, signal.SIG_DFL):
+    if signal.getsignal(signal.SIGTERM) in (_do_nothing, signal.SIG_DFL):
         os._exit(TERMINATED)
 
 
 def ignore() -> None:
-    """For a process that works for a worker and ends with it."""
+    """Ignore the signals in a process that works for a worker, and ends with it."""
     for number in _NUMBERS:
         signal.signal(number, signal.SIG_IGN)
 
 
-def _nothing(number: int, frame: FrameType | None) -> None:
-    """Not SIG_IGN: a program that is started would inherit that."""
+def _do_nothing(number: int, frame: FrameType | None) -> None:
+    """Unlike SIG_IGN, a handler is not inherited by a program that is started."""
 
 
-def _as_usual() -> None:
+def _restore_defaults() -> None:
     for number in _NUMBERS:
-        if signal.getsignal(number) is _nothing:
+        if signal.getsignal(number) is _do_nothing:
             signal.signal(number, signal.SIG_DFL)

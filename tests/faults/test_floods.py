@@ -34,8 +34,8 @@ from engine.spec.spec_file import write_spec
 from engine.supervisor.inbox import MOST_UNREAD, Inbox, MessageReceived
 from engine.system import paths
 from engine.system.process import created
-from engine.worker import outbox as outbox_module
-from engine.worker.outbox import Outbox
+from engine.worker import event_sender
+from engine.worker.event_sender import EventSender
 from gui.bridge.log_tail import LONGEST_LINE, MOST_BYTES, LogTail
 from gui.bridge.store_reader import StoreReader
 from gui.log.event_model import MOST_ROWS, EventModel
@@ -152,19 +152,19 @@ def test_the_table_of_events_forgets_the_oldest(qapp: QApplication) -> None:
 def test_what_a_worker_keeps_for_a_supervisor_that_does_not_read_is_limited(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(outbox_module, "MOST_POINTS", 100_000)
+    monkeypatch.setattr(event_sender, "MOST_POINTS", 100_000)
     ours, theirs = Pipe()
     with closing(ours), closing(theirs):
-        outbox = Outbox(Channel(ours), rank=0)
+        sender = EventSender(Channel(ours), rank=0)
         last = EpochEnded(1, 1, {})
         for number in range(100):
-            outbox.put(batch(number * 10_000, 10_000))
-        outbox.put(last)
-        kept = sum(len(e.points[0].steps) for e in outbox._waiting if isinstance(e, Metrics))
+            sender.put(batch(number * 10_000, 10_000))
+        sender.put(last)
+        kept = sum(len(e.points[0].steps) for e in sender._waiting if isinstance(e, Metrics))
         assert 50_000 <= kept <= 110_000
-        assert outbox._waiting[-1] == last
+        assert sender._waiting[-1] == last
         theirs.close()
-        outbox._thread.join(SECONDS)
+        sender._thread.join(SECONDS)
 
 
 def test_a_supervisor_reads_no_faster_than_it_writes_and_loses_nothing() -> None:

@@ -10,7 +10,7 @@ import pytest
 from engine.spec.catalog import recipe as builtin_recipe
 from engine.spec.recipe_file import RecipeInfo
 from engine.training.errors import TrainingFailed
-from engine.worker.failure_report import account
+from engine.worker.failure_report import failure_report
 
 
 @pytest.fixture
@@ -34,25 +34,25 @@ def raised(error: BaseException, recipe: RecipeInfo | None = None) -> BaseExcept
 
 
 def test_an_exception_of_the_recipes_has_its_line(recipe: RecipeInfo) -> None:
-    told = account(1, recipe, raised(ValueError("no\nmore"), recipe))
-    assert (told.rank, told.message) == (1, "ValueError: no")
-    assert told.where == f"{recipe.path}:2"
-    assert "Traceback" in told.traceback
+    report = failure_report(1, recipe, raised(ValueError("no\nmore"), recipe))
+    assert (report.rank, report.message) == (1, "ValueError: no")
+    assert report.where == f"{recipe.path}:2"
+    assert "Traceback" in report.traceback
 
 
 def test_what_the_recipe_caused_further_down_has_its_line_too(recipe: RecipeInfo) -> None:
     error = TrainingFailed("There is no memory left.")
     error.__cause__ = raised(RuntimeError("out of memory"), recipe)
-    assert account(0, recipe, raised(error)).where == f"{recipe.path}:2"
+    assert failure_report(0, recipe, raised(error)).where == f"{recipe.path}:2"
 
 
 def test_our_own_explanations_stand_for_themselves(recipe: RecipeInfo) -> None:
     class Ours(TrainingFailed):
         pass
 
-    told = account(0, recipe, raised(Ours("Two sentences.\nOver two lines.")))
-    assert told.message == "Two sentences. Over two lines."
-    assert told.where == ""
+    report = failure_report(0, recipe, raised(Ours("Two sentences.\nOver two lines.")))
+    assert report.message == "Two sentences. Over two lines."
+    assert report.where == ""
 
 
 def test_a_traceback_of_another_process_is_read(recipe: RecipeInfo) -> None:
@@ -66,9 +66,9 @@ Original Traceback (most recent call last):
   File "/somewhere/else.py", line 3, in wrapped
 ValueError: this sample is damaged
 """
-    told = account(0, recipe, raised(ValueError(text)))
-    assert told.where == f"{recipe.path}:17"
-    assert told.message == (
+    report = failure_report(0, recipe, raised(ValueError(text)))
+    assert report.where == f"{recipe.path}:17"
+    assert report.message == (
         "ValueError: this sample is damaged (Caught ValueError in DataLoader worker process 0)"
     )
 
@@ -76,24 +76,24 @@ ValueError: this sample is damaged
 def test_a_syntax_error_lies_where_it_is(recipe: RecipeInfo) -> None:
     with pytest.raises(SyntaxError) as caught:
         compile("x = (", "helper.py", "exec")
-    assert account(0, recipe, caught.value).where == "helper.py:1"
+    assert failure_report(0, recipe, caught.value).where == "helper.py:1"
 
 
 def test_an_exception_without_words_is_named(recipe: RecipeInfo) -> None:
-    assert account(0, recipe, raised(KeyboardInterrupt())).message == "KeyboardInterrupt"
+    assert failure_report(0, recipe, raised(KeyboardInterrupt())).message == "KeyboardInterrupt"
 
 
 def test_a_lost_peer_is_recognised(recipe: RecipeInfo) -> None:
     lost = RuntimeError("[gloo] Connection closed by peer [127.0.0.1]:123")
-    assert account(0, recipe, raised(lost)).lost_peer
-    assert not account(0, recipe, raised(RuntimeError("x"))).lost_peer
+    assert failure_report(0, recipe, raised(lost)).lost_peer
+    assert not failure_report(0, recipe, raised(RuntimeError("x"))).lost_peer
 
 
 def test_what_tensorflow_raises_for_a_lost_peer_is_recognised(recipe: RecipeInfo) -> None:
     class UnavailableError(Exception):
         pass
 
-    assert account(0, recipe, raised(UnavailableError("whatever"))).lost_peer
+    assert failure_report(0, recipe, raised(UnavailableError("whatever"))).lost_peer
 
 
 def test_the_reason_of_an_error_in_a_graph_is_said(recipe: RecipeInfo) -> None:
@@ -104,15 +104,15 @@ Detected at node Gather defined at (most recent call last):
 
 indices[0] = 99 is not in [0, 10)
 \t [[{{{{node Gather}}}}]] [Op:__inference_steps_1]"""
-    told = account(0, recipe, raised(RuntimeError(text)))
-    assert told.message == "RuntimeError: indices[0] = 99 is not in [0, 10)"
-    assert told.where == f"{recipe.path}:7"
+    report = failure_report(0, recipe, raised(RuntimeError(text)))
+    assert report.message == "RuntimeError: indices[0] = 99 is not in [0, 10)"
+    assert report.where == f"{recipe.path}:7"
 
 
 def test_files_beside_a_built_in_recipe_are_not_the_users() -> None:
     digits = builtin_recipe("digits")
     text = f'  File "{Path(digits.path).parent / "other.py"}", line 3'
-    assert account(0, digits, raised(ValueError(text))).where == ""
+    assert failure_report(0, digits, raised(ValueError(text))).where == ""
 
 
 def test_what_went_wrong_while_a_graph_was_traced_comes_after_the_code(recipe: RecipeInfo) -> None:
@@ -126,9 +126,9 @@ def test_what_went_wrong_while_a_graph_was_traced_comes_after_the_code(recipe: R
     Arguments received by call():
       • args=('x',)
 """
-    told = account(0, recipe, raised(ValueError(text)))
-    assert told.message == "ValueError: Cannot reshape 4 elements to 15."
-    assert told.where == f"{recipe.path}:2"
+    report = failure_report(0, recipe, raised(ValueError(text)))
+    assert report.message == "ValueError: Cannot reshape 4 elements to 15."
+    assert report.where == f"{recipe.path}:2"
 
 
 def test_the_first_of_several_errors_in_a_graph_is_told(recipe: RecipeInfo) -> None:
@@ -142,8 +142,8 @@ Detected at node while/Call defined at (most recent call last):
      [[{{node while/Call}}]]
   (1) INVALID_ARGUMENT:  Trying to access a resource.
 """
-    told = account(0, recipe, raised(RuntimeError(text)))
-    assert told.message == "RuntimeError: Trying to access a resource."
+    report = failure_report(0, recipe, raised(RuntimeError(text)))
+    assert report.message == "RuntimeError: Trying to access a resource."
 
 
 def test_an_exception_that_cannot_be_printed_is_named(recipe: RecipeInfo) -> None:
@@ -151,12 +151,12 @@ def test_an_exception_that_cannot_be_printed_is_named(recipe: RecipeInfo) -> Non
         def __str__(self) -> str:
             raise RuntimeError("no words")
 
-    told = account(0, recipe, raised(Broken(), recipe))
-    assert (told.message, told.where) == ("Broken", f"{recipe.path}:2")
+    report = failure_report(0, recipe, raised(Broken(), recipe))
+    assert (report.message, report.where) == ("Broken", f"{recipe.path}:2")
 
 
 def test_what_an_exception_says_can_always_be_sent(recipe: RecipeInfo) -> None:
-    told = account(0, recipe, raised(OSError("a file \udcff " + "x" * 10_000_000), recipe))
-    assert told.message.startswith(r"OSError: a file \udcff xx")
-    assert len(msgspec.msgpack.encode(told)) < 1_000_000
-    assert told.where == f"{recipe.path}:2"
+    report = failure_report(0, recipe, raised(OSError("a file \udcff " + "x" * 10_000_000), recipe))
+    assert report.message.startswith(r"OSError: a file \udcff xx")
+    assert len(msgspec.msgpack.encode(report)) < 1_000_000
+    assert report.where == f"{recipe.path}:2"

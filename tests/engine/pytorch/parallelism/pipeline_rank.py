@@ -27,7 +27,7 @@ from engine.pytorch.strategies.pipeline import strategy
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
 from engine.worker import environment
-from engine.worker.failure_report import account
+from engine.worker.failure_report import failure_report
 from tests.engine.pytorch.parallelism import pipeline_models
 from tests.engine.pytorch.parallelism.pipeline_models import (
     Begin,
@@ -202,7 +202,7 @@ def failure(pool: Pool) -> Found:
     try:
         parallel.train_batch(*samples(4), 1.0, objective(), sync=True)
     except Exception as error:
-        said = account(pool.number, recipe, error)
+        said = failure_report(pool.number, recipe, error)
         line = linecache.getline(recipe.path, int(said.where.rpartition(":")[2]))
         return {"message": said.message, "line": line.strip(), "lost_peer": said.lost_peer}
     return {}

@@ -11,8 +11,8 @@ import pytest
 
 from engine.messages.channel import CLOSED, Alive, Channel, Flush, Message
 from engine.messages.events import EpochEnded, Metrics, Notice
-from engine.worker import outbox as module
-from engine.worker.outbox import MOST_WAITING, Outbox
+from engine.worker import event_sender
+from engine.worker.event_sender import MOST_WAITING, EventSender
 from tests.support.events import losses
 
 SECONDS = 60.0
@@ -30,12 +30,12 @@ def channels() -> Iterator[tuple[Channel, Channel]]:
         yield worker, supervisor
 
 
-def receive_all(supervisor: Channel, outbox: Outbox, last: Message) -> list[Message]:
-    """Everything up to `last`, then whatever the outbox still has."""
+def receive_all(supervisor: Channel, sender: EventSender, last: Message) -> list[Message]:
+    """Everything up to `last`, then whatever the sender still has."""
     received = [supervisor.receive(SECONDS)]
     while received[-1] != last:
         received.append(supervisor.receive(SECONDS))
-    outbox.close(SECONDS)
+    sender.close(SECONDS)
     while True:
         try:
             received.append(supervisor.receive(0.0))
@@ -47,28 +47,28 @@ def test_events_arrive_in_the_order_in_which_they_were_put(
     channels: tuple[Channel, Channel],
 ) -> None:
     worker, supervisor = channels
-    outbox = Outbox(worker, rank=0)
+    sender = EventSender(worker, rank=0)
     sent = [Notice(str(number)) for number in range(100)]
     for event in sent:
-        outbox.put(event)
-    assert receive_all(supervisor, outbox, sent[-1]) == sent
+        sender.put(event)
+    assert receive_all(supervisor, sender, sent[-1]) == sent
 
 
 def test_who_settles_waits_for_the_answer_to_what_came_before(
     channels: tuple[Channel, Channel],
 ) -> None:
     worker, supervisor = channels
-    outbox = Outbox(worker, rank=0)
-    outbox.put(Notice("before"))
-    waiting = threading.Thread(target=outbox.flush, args=(SECONDS,))
+    sender = EventSender(worker, rank=0)
+    sender.put(Notice("before"))
+    waiting = threading.Thread(target=sender.flush, args=(SECONDS,))
     waiting.start()
     assert supervisor.receive(SECONDS) == Notice("before")
     assert supervisor.receive(SECONDS) == Flush(1)
     assert waiting.is_alive()
-    outbox.settled(1)
+    sender.flushed(1)
     waiting.join(SECONDS)
     assert not waiting.is_alive()
-    outbox.flush(0.0)  # nobody answers: it goes on all the same
+    sender.flush(0.0)  # nobody answers: it goes on all the same
     assert supervisor.receive(SECONDS) == Flush(2)
 
 
@@ -76,16 +76,16 @@ def test_nothing_blocks_and_only_metrics_are_lost_while_nobody_reads(
     channels: tuple[Channel, Channel],
 ) -> None:
     worker, supervisor = channels
-    outbox = Outbox(worker, rank=3)
+    sender = EventSender(worker, rank=3)
     batches, epochs = [], []
     for number in range(2 * MOST_WAITING):
         batches.append(losses([float(number)] * LARGE))
-        outbox.put(batches[-1])
+        sender.put(batches[-1])
         if number % 100 == 0:
             epochs.append(EpochEnded(number, number, {}))
-            outbox.put(epochs[-1])
+            sender.put(epochs[-1])
 
-    received = receive_all(supervisor, outbox, batches[-1])
+    received = receive_all(supervisor, sender, batches[-1])
 
     assert [event for event in received if isinstance(event, EpochEnded)] == epochs
     metrics = [event for event in received if isinstance(event, Metrics)]
@@ -104,50 +104,50 @@ def test_more_events_than_fit_are_all_kept_when_none_is_metrics(
     channels: tuple[Channel, Channel],
 ) -> None:
     worker, supervisor = channels
-    outbox = Outbox(worker, rank=0)
+    sender = EventSender(worker, rank=0)
     sent = [Notice("x" * 1000 + str(number)) for number in range(MOST_WAITING + 500)]
     for event in sent:
-        outbox.put(event)
-    assert receive_all(supervisor, outbox, sent[-1]) == sent
+        sender.put(event)
+    assert receive_all(supervisor, sender, sent[-1]) == sent
 
 
 def test_closing_sends_what_waits(channels: tuple[Channel, Channel]) -> None:
     worker, supervisor = channels
-    outbox = Outbox(worker, rank=0)
-    outbox.put(Notice("last words"))
-    outbox.close(SECONDS)
+    sender = EventSender(worker, rank=0)
+    sender.put(Notice("last words"))
+    sender.close(SECONDS)
     assert supervisor.receive(0.0) == Notice("last words")
 
 
 def test_closing_gives_up_on_a_supervisor_that_does_not_read(
     channels: tuple[Channel, Channel],
 ) -> None:
-    outbox = Outbox(channels[0], rank=0)
+    sender = EventSender(channels[0], rank=0)
     for _ in range(20):
-        outbox.put(losses([1.0] * 100 * LARGE))
-    outbox.close(0.01)
-    assert outbox._thread.is_alive()
+        sender.put(losses([1.0] * 100 * LARGE))
+    sender.close(0.01)
+    assert sender._thread.is_alive()
     channels[1].close()
-    outbox._thread.join(SECONDS)
+    sender._thread.join(SECONDS)
 
 
 def test_a_supervisor_that_is_gone_is_no_error(channels: tuple[Channel, Channel]) -> None:
     worker, supervisor = channels
     supervisor.close()
-    outbox = Outbox(worker, rank=0)
-    outbox.put(Notice("anybody there?"))
-    outbox.close(SECONDS)
-    outbox.put(Notice("hello?"))
-    assert not outbox._thread.is_alive()
+    sender = EventSender(worker, rank=0)
+    sender.put(Notice("anybody there?"))
+    sender.close(SECONDS)
+    sender.put(Notice("hello?"))
+    assert not sender._thread.is_alive()
 
 
 def test_a_worker_that_has_nothing_to_say_shows_that_it_lives(
     channels: tuple[Channel, Channel], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker, supervisor = channels
-    monkeypatch.setattr(module, "BEAT_SECONDS", 0.01)
+    monkeypatch.setattr(event_sender, "BEAT_SECONDS", 0.01)
     signs = iter([Alive(), Alive("training", 7)])
-    outbox = Outbox(worker, 0, lambda: next(signs, Alive("validation", 8)))
+    sender = EventSender(worker, 0, lambda: next(signs, Alive("validation", 8)))
     received = [supervisor.receive(SECONDS) for _ in range(3)]
     assert received == [Alive(), Alive("training", 7), Alive("validation", 8)]
-    outbox.close(SECONDS)
+    sender.close(SECONDS)

@@ -1,4 +1,4 @@
-"""A worker's events on their way to the supervisor: a thread sends, a training step never waits."""
+"""Sends a worker's events to the supervisor from a thread, so that no training step waits."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ BEAT_SECONDS = 1.0
 """Longest silence of a worker whose interpreter runs, whatever its training waits for."""
 
 MOST_WAITING = 1000
-"""Events kept while the supervisor does not read; beyond it the oldest metrics are dropped."""
+"""Events kept while the supervisor does not read. Of more, the oldest metrics are dropped."""
 
 MOST_POINTS = 2_000_000
-"""Points in these; some 150 MB. Beyond it, too, the oldest metrics are dropped."""
+"""Points in these events, some 150 MB. Of more, too, the oldest metrics are dropped."""
 
 
-class Outbox:
+class EventSender:
     """Takes events from any thread and sends them in order."""
 
     def __init__(
         self, channel: Channel, rank: int, sign_of_life: Callable[[], Alive] = Alive
     ) -> None:
-        """`sign_of_life` makes what is sent when there is nothing else to say."""
+        """`sign_of_life` makes the message that is sent when no event waits."""
         self._channel = channel
         self._sign_of_life = sign_of_life
         self._rank = rank
@@ -36,9 +36,9 @@ class Outbox:
         self._waiting: deque[Event | Flush] = deque()
         self._points = 0
         self._dropped = 0
-        self._asked = self._settled = 0
+        self._flushes_asked = self._flushes_done = 0
         self._closing = False
-        self._thread = threading.Thread(target=self._send_all, daemon=True, name="outbox")
+        self._thread = threading.Thread(target=self._send_all, daemon=True, name="event sender")
         self._thread.start()
 
     def put(self, event: Event) -> None:
@@ -53,28 +53,31 @@ class Outbox:
             self._changed.notify_all()
 
     def flush(self, seconds: float) -> None:
-        """Wait until all that was put so far is on disk, for at most `seconds`."""
+        """Wait until the supervisor has written all earlier events, for at most `seconds`."""
         with self._changed:
-            self._asked = number = self._asked + 1
+            self._flushes_asked = number = self._flushes_asked + 1
             self._waiting.append(Flush(number))
             self._changed.notify_all()
-            self._changed.wait_for(lambda: self._settled >= number, seconds)
+            self._changed.wait_for(lambda: self._flushes_done >= number, seconds)
 
-    def settled(self, number: int) -> None:
-        """All that was put before the `number`th `flush` is on disk."""
+    def flushed(self, number: int) -> None:
+        """Note the supervisor's answer: what was put before the `number`th `flush` is on disk."""
         with self._changed:
-            self._settled = max(self._settled, number)
+            self._flushes_done = max(self._flushes_done, number)
             self._changed.notify_all()
 
     def close(self, seconds: float) -> None:
-        """Send what waits, for at most `seconds`."""
+        """Send the events that wait, for at most `seconds`."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
         self._thread.join(seconds)
 
     def _drop_oldest(self) -> bool:
-        """Drop the oldest metrics, if there are any; what changes a run's state stays."""
+        """Drop the oldest metrics and return True, or return False if none wait.
+
+        Other events change the state of the run, and are never dropped.
+        """
         for place, waiting in enumerate(self._waiting):
             if isinstance(waiting, Metrics):
                 del self._waiting[place]
