@@ -26,12 +26,12 @@ def test_pdb_of_one_rank_talks_on_the_terminal(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv(environment.PDB, f"1:{os.ttyname(terminal)}")
     os.write(developer, b"p rank + 1\ncontinue\n")
     setup = "from engine.worker.debugger import use_terminal; use_terminal(0) or use_terminal(1)"
-    command = [sys.executable, "-c", f"{setup}; rank = 41; breakpoint(); print(rank)"]
+    command = [sys.executable, "-c", f"{setup}\nrank = 41\nbreakpoint()\nprint(rank)"]
     done = subprocess.run(command, cwd=PROJECT, stdin=subprocess.DEVNULL, capture_output=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     output = b""
-    while not output.endswith(b"\r\n41\r\n"):
+    while not output.endswith(b"(Pdb) 41\r\n"):
         output += os.read(developer, 4096)
-    assert b"42\r\n" in output
+    assert b"(Pdb) 42\r\n" in output
     os.close(terminal)
     os.close(developer)
