@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from pathlib import Path
 
 import psutil
 
-from engine.telemetry.probe import HELPER, ROOT
+from engine.telemetry.helper_client import ARGUMENTS, ROOT
 from tests.support.fake_nvml import FakeNvml
 
 MODES = {
@@ -32,7 +33,11 @@ SETTLED = 3
 def share(wish: bytes, seconds: int, environment: dict[str, str]) -> tuple[float, int]:
     """Processor time over wall time of a helper of its own, and its number of threads."""
     with subprocess.Popen(
-        HELPER, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, *ARGUMENTS],
+        cwd=ROOT,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     ) as helper:
         assert helper.stdin is not None
         assert helper.stdout is not None

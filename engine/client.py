@@ -39,7 +39,7 @@ from engine.spec.validation import Problem, problems
 from engine.system import paths
 from engine.system.process import start_module
 from engine.system.program import call
-from engine.telemetry.probe import gpu_uuids
+from engine.telemetry.helper_client import gpu_uuids
 
 _log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ import pynvml
 
 from engine.telemetry.helper.nvml import GpuSample, Nvml
 from engine.telemetry.helper.nvml_rates import field_number
-from engine.telemetry.probe import ROOT, abandon
+from engine.telemetry.helper_client import ROOT, abandon
 
 
 class Answer(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from engine.cli.output import Refused
 from engine.spec.device_names import is_logical_cpu, is_slice
 from engine.spec.strategy import Strategy
 from engine.system.program import call
-from engine.telemetry.probe import snapshot_once
+from engine.telemetry.helper_client import snapshot_once
 from engine.telemetry.snapshot import Snapshot
 
 ALL_GPUS = "all-gpus"

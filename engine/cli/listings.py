@@ -25,7 +25,7 @@ from engine.client import RunInfo, UnreadableRun
 from engine.runs.run_index import RunIndex
 from engine.spec import catalog
 from engine.system.program import call
-from engine.telemetry.probe import snapshot_once
+from engine.telemetry.helper_client import snapshot_once
 from engine.telemetry.snapshot import DeviceSnapshot
 
 

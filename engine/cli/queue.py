@@ -10,7 +10,7 @@ from engine.client import NoSuchRun
 from engine.runs import device_queue
 from engine.runs.device_queue import CannotMove, Ticket
 from engine.spec.device_names import all_on_cpu
-from engine.telemetry.probe import snapshot_once
+from engine.telemetry.helper_client import snapshot_once
 
 
 def show(*, json: bool) -> Exit:

@@ -24,7 +24,7 @@ from engine.spec.run_spec import RunSpec
 from engine.supervisor.buffered_store import BufferedStore
 from engine.supervisor.inbox import Inbox, MessageReceived, SignalReceived
 from engine.system import process
-from engine.telemetry.probe import snapshot_once
+from engine.telemetry.helper_client import snapshot_once
 
 _log = logging.getLogger(__name__)
 

@@ -50,7 +50,7 @@ from engine.supervisor.queue_admission import QueueAdmission
 from engine.supervisor.restart_policy import CheckpointSearch, Restarts
 from engine.system import process
 from engine.system.keep_awake import Wakefulness
-from engine.telemetry.stream import TelemetryStream
+from engine.telemetry.helper_client import TelemetryStream
 
 _log = logging.getLogger(__name__)
 

@@ -6,26 +6,22 @@ import logging
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
-import msgspec
 from PySide6.QtCore import QObject, QProcess, QTimer, Signal
 
-from engine.telemetry.snapshot import Snapshot
+from engine.telemetry.helper.requests import UNWATCHED_INTERVAL
+from engine.telemetry.helper_client import (
+    ARGUMENTS,
+    RESTART_PAUSE,
+    ROOT,
+    read_snapshot,
+    write_requests,
+)
 
 _log = logging.getLogger(__name__)
 
-HELPER = ("-m", "engine.telemetry.helper")
 STALE_AFTER = 3.0
 """Seconds without a line after which the figures on the screen are no longer news."""
-
-SELDOM = 5.0
-"""Seconds between two snapshots while nobody looks, at the most."""
-
-RESTART_AFTER = 30.0
-"""Seconds between two starts of a helper that keeps ending or hanging."""
-
-_decode = msgspec.json.Decoder(Snapshot).decode
 
 
 class TelemetryReader(QObject):
@@ -39,10 +35,10 @@ class TelemetryReader(QObject):
 
     def __init__(
         self,
-        helper: Sequence[str] = HELPER,
+        helper: Sequence[str] = ARGUMENTS,
         *,
         stale_after: float = STALE_AFTER,
-        restart_after: float = RESTART_AFTER,
+        restart_after: float = RESTART_PAUSE,
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
@@ -58,7 +54,7 @@ class TelemetryReader(QObject):
         self._process = QProcess(self)
         self._process.setProgram(sys.executable)
         self._process.setArguments(list(helper))
-        self._process.setWorkingDirectory(str(Path(__file__).parents[2]))
+        self._process.setWorkingDirectory(str(ROOT))
         self._process.setProcessChannelMode(QProcess.ProcessChannelMode.ForwardedErrorChannel)
         self._process.started.connect(self._ask)  # every helper anew: it knows nothing yet
         self._process.readyReadStandardOutput.connect(self._read)
@@ -95,10 +91,10 @@ class TelemetryReader(QObject):
                 self._end()
 
     def _ask(self) -> None:
-        """Write what is wanted to the helper, a JSON object per line."""
+        """Write to the helper what is wanted."""
         if self._process.state() is QProcess.ProcessState.Running:
-            for request in ({"watching": self._watching}, {"detail": self._detail}):
-                self._process.write(msgspec.json.encode(request) + b"\n")
+            requests = write_requests(watching=self._watching, detail=self._detail)
+            self._process.write(requests)
 
     def _launch(self) -> None:
         self._started = self._heard = time.monotonic()
@@ -111,10 +107,9 @@ class TelemetryReader(QObject):
 
     def _read(self) -> None:
         while self._process.canReadLine():
-            try:
-                snapshot = _decode(self._process.readLine().data())
-            except ValueError:
-                continue  # a line of some library; that nothing else comes, the watchdog notices
+            snapshot = read_snapshot(self._process.readLine().data())
+            if snapshot is None:
+                continue
             self._heard = time.monotonic()
             self._heard_at = snapshot.time
             self._said_stale = False
@@ -122,7 +117,7 @@ class TelemetryReader(QObject):
 
     def _check(self) -> None:
         now = time.monotonic()
-        patience = self._stale_after if self._watching else self._stale_after + SELDOM
+        patience = self._stale_after if self._watching else self._stale_after + UNWATCHED_INTERVAL
         if now - max(self._heard, self._watching_since) < patience:
             return
         if not self._said_stale:

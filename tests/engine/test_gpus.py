@@ -10,7 +10,7 @@ from engine.messages.events import Paused
 from engine.runs.run_state import RunState
 from engine.spec import catalog
 from engine.spec.strategy import Strategy
-from engine.telemetry.probe import gpu_uuids
+from engine.telemetry.helper_client import gpu_uuids
 from tests.support.runs import (
     curve,
     is_training,

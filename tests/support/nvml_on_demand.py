@@ -13,7 +13,7 @@ from typing import Self
 
 import msgspec
 
-from engine.telemetry.probe import ROOT
+from engine.telemetry.helper_client import ROOT
 from engine.telemetry.snapshot import DeviceSnapshot, Link
 
 

@@ -13,7 +13,7 @@ UNWATCHED_INTERVAL = 5.0
 """Seconds between snapshots, at least, while nobody looks at them."""
 
 
-class Request(msgspec.Struct, frozen=True):
+class Request(msgspec.Struct, frozen=True, omit_defaults=True):
     """One line; what it does not mention stays as it is."""
 
     watching: bool | None = None

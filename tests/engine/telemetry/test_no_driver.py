@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.telemetry.probe import gpu_uuids, snapshot_once
+from engine.telemetry.helper_client import gpu_uuids, snapshot_once
 from tests.engine.telemetry.conftest import FIRST, SECOND
 from tests.support.fake_nvml import (
     CRASH,

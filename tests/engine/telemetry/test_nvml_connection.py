@@ -10,7 +10,7 @@ import pytest
 
 from engine.cli.devices import resolve_devices
 from engine.cli.output import Refused
-from engine.telemetry.probe import snapshot_once
+from engine.telemetry.helper_client import snapshot_once
 from engine.telemetry.snapshot import DeviceSnapshot
 from tests.engine.telemetry.conftest import FIRST, SECOND
 from tests.support.fake_nvml import (

@@ -134,7 +134,7 @@ def test_the_successor_of_a_helper_hears_the_same(tmp_path: Path, qtbot: QtBot) 
 def test_figures_that_come_seldom_because_nobody_looks_are_not_old(
     tmp_path: Path, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gui.bridge.telemetry_reader.SELDOM", 600.0)
+    monkeypatch.setattr("gui.bridge.telemetry_reader.UNWATCHED_INTERVAL", 600.0)
     reader = TelemetryReader(helper(tmp_path, "sys.stdin.read()"), stale_after=0.2)
     reader.set_watching(False)
     with qtbot.waitSignal(reader.snapshot, timeout=10_000):

@@ -13,11 +13,10 @@ import msgspec
 import psutil
 import pytest
 
-from engine.telemetry import stream
+from engine.telemetry import helper_client
 from engine.telemetry.helper import requests
-from engine.telemetry.probe import HELPER, ROOT, snapshot_once
+from engine.telemetry.helper_client import ARGUMENTS, ROOT, TelemetryStream, snapshot_once
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
-from engine.telemetry.stream import TelemetryStream
 from tests.engine.telemetry.conftest import FIRST
 from tests.support.fake_nvml import NEVER, FakeNvml
 
@@ -25,7 +24,7 @@ from tests.support.fake_nvml import NEVER, FakeNvml
 @contextmanager
 def helper(interval: float = 0.05) -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen(
-        [*HELPER, "--interval", str(interval)],
+        [sys.executable, *ARGUMENTS, "--interval", str(interval)],
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -159,7 +158,7 @@ def test_the_stream_hands_on_snapshots_and_ends_its_helper() -> None:
 
 @pytest.mark.usefixtures("processes")
 def test_a_helper_that_dies_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "RESTART_PAUSE", 0.0)
+    monkeypatch.setattr(helper_client, "RESTART_PAUSE", 0.0)
     arrived: queue.Queue[Snapshot] = queue.Queue()
     live = TelemetryStream(arrived.put, interval=60.0)  # each helper prints once
     try:
@@ -174,7 +173,7 @@ def test_a_helper_that_dies_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.usefixtures("processes")
 def test_whoever_only_reads_snapshots_loads_neither_psutil_nor_pynvml() -> None:
     program = (
-        "import sys, engine.telemetry.stream, engine.telemetry.probe\n"
+        "import sys, engine.telemetry.helper_client\n"
         "assert not {'psutil', 'pynvml'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)

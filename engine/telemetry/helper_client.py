@@ -1,0 +1,148 @@
+"""Starts the telemetry helper, sends it requests, reads its snapshots and ends it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import platform
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from engine.telemetry.helper.requests import Request
+from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
+
+_log = logging.getLogger(__name__)
+
+ARGUMENTS = ("-m", "engine.telemetry.helper")
+"""Of the Python interpreter, with ROOT as working directory."""
+
+ROOT = Path(__file__).parents[2]
+
+RESTART_PAUSE = 30.0
+"""Seconds between two starts of a helper that ends by itself (a driver can crash it) or hangs."""
+
+END_SECONDS = 0.5
+"""Seconds that the helper has for each of: leaving by itself, being terminated, being killed."""
+
+_decode = msgspec.json.Decoder(Snapshot).decode
+
+
+def read_snapshot(line: bytes | bytearray | memoryview) -> Snapshot | None:
+    """Return the snapshot in a line of the helper's output; None for what a library has printed."""
+    try:
+        return _decode(line)
+    except ValueError:
+        return None
+
+
+def write_requests(*, watching: bool, detail: str) -> bytes:
+    """Return lines for the helper's input.
+
+    `watching`: whether somebody looks, and so wants the full rate; `detail`: the UUID of the GPU
+    whose traffic (PCIe, NVLink) is wanted, or an empty string.
+    """
+    requests = (Request(watching=watching), Request(detail=detail))
+    return b"".join(msgspec.json.encode(request) + b"\n" for request in requests)
+
+
+def snapshot_once(timeout: float = 10.0) -> Snapshot:
+    """Return one snapshot of all devices, taken by a process of its own; nothing is raised.
+
+    When the driver does not answer within `timeout` seconds, or crashes that process, the snapshot
+    has no GPUs and its note says what happened.
+    """
+    helper = _start("--once", stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        output, _ = helper.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        abandon(helper)
+        return _without_gpus(f"The NVIDIA driver does not answer (asked for {timeout:g} s).")
+    return read_snapshot(output) or _without_gpus(
+        "The NVIDIA driver cannot be asked: the telemetry helper ended with exit code "
+        f"{helper.returncode}."
+    )
+
+
+def gpu_uuids(timeout: float = 10.0) -> tuple[str, ...]:
+    """Return the UUIDs of the GPUs, or of their MIG slices, that a run can use, in PCI order."""
+    return snapshot_once(timeout).gpus_to_choose()
+
+
+def abandon(helper: subprocess.Popen[bytes]) -> None:
+    """Kill the helper without waiting long: inside a hanging driver not even SIGKILL ends it."""
+    helper.kill()
+    assert helper.stdout is not None
+    helper.stdout.close()
+    try:
+        helper.wait(timeout=END_SECONDS)
+    except subprocess.TimeoutExpired:
+        helper.returncode = -9  # so that Popen does not warn about a process that still runs
+
+
+class TelemetryStream:
+    """Runs the telemetry helper and passes its snapshots on, from a thread of its own."""
+
+    def __init__(self, on_snapshot: Callable[[Snapshot], None], interval: float = 1.0) -> None:
+        """Start the helper, which samples every `interval` seconds. Raises OSError."""
+        self._on_snapshot = on_snapshot
+        self._interval = interval
+        self._closing = threading.Event()
+        self._starting = threading.Lock()
+        self._helper = self._start_helper()
+        threading.Thread(target=self._read, daemon=True, name="telemetry").start()
+
+    def close(self) -> None:
+        """End the helper; at most 2 s, even if it hangs in the driver. May be called twice."""
+        with self._starting:
+            self._closing.set()
+            helper = self._helper
+        assert helper.stdin is not None
+        helper.stdin.close()
+        for insist in (helper.terminate, helper.kill):
+            try:
+                helper.wait(END_SECONDS)
+                return
+            except subprocess.TimeoutExpired:
+                insist()
+        # A helper that hangs in the driver ends when the driver lets it go.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            helper.wait(END_SECONDS)
+
+    def _start_helper(self) -> subprocess.Popen[bytes]:
+        helper = _start("--interval", str(self._interval), stdin=subprocess.PIPE, stderr=None)
+        _log.info("started the telemetry helper, pid %d", helper.pid)
+        return helper
+
+    def _read(self) -> None:
+        while True:
+            with self._helper.stdout as lines:  # type: ignore[union-attr]  # it is a pipe
+                for line in lines:
+                    snapshot = read_snapshot(line)
+                    if snapshot is not None and not self._closing.is_set():
+                        self._on_snapshot(snapshot)
+            if self._closing.wait(RESTART_PAUSE):
+                return
+            _log.info("the telemetry helper ended by itself: it is started again")
+            self._helper.wait()  # it closed its output, so it has ended
+            with self._starting:
+                if self._closing.is_set():
+                    return
+                self._helper.stdin.close()  # type: ignore[union-attr]  # it is a pipe
+                self._helper = self._start_helper()
+
+
+def _start(*options: str, stdin: int, stderr: int | None) -> subprocess.Popen[bytes]:
+    command = [sys.executable, *ARGUMENTS, *options]
+    return subprocess.Popen(command, cwd=ROOT, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr)
+
+
+def _without_gpus(note: str) -> Snapshot:
+    name = platform.processor() or platform.machine() or "CPU"
+    cpu = DeviceSnapshot(id="cpu", kind="cpu", label="CPU", name=name)
+    return Snapshot(time=time.time(), devices=(cpu,), gpu_note=note)
