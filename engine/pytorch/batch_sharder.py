@@ -93,4 +93,4 @@ class BatchSharder:
             whole = sample_order.global_batch(order, batch, self._batch_size)
             for step in range(self._accumulation):
                 part = step * self._replicas + self._replica
-                yield sample_order.share(whole, part, parts), whole
+                yield sample_order.replica_samples(whole, part, parts), whole

@@ -13,7 +13,7 @@ Gradients = tuple[tf.Tensor, list[tf.Tensor]]
 
 
 def share(whole: tf.Tensor, part: Any, parts: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """A part of a global batch, and its number of samples: `sample_order.share`, in a graph.
+    """A part of a global batch, and its number of samples: `sample_order.replica_samples`, in a graph.
 
     A part without a sample gets one that counts for nothing: its graph is the same.
     """

@@ -108,7 +108,7 @@ class TfTrainer(StaysOnDevices):
         values = self._steps(self._order[1], tf.constant(position.batch, tf.int64), rates).numpy()
         return dict(zip(self._figures, values.T.tolist(), strict=True))
 
-    def rank_figures(self) -> dict[str, float]:
+    def rank_metrics(self) -> dict[str, float]:
         return memory_figures()
 
     def begin_validation(self) -> None:

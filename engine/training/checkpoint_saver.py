@@ -14,13 +14,13 @@ from engine.runs import checkpoint_files
 from engine.runs.checkpoint_files import Position
 from engine.system.disk_errors import disk_problem
 from engine.training.checkpoint_retention import retain
-from engine.training.checkpoint_schedule import CheckpointPlan
+from engine.training.checkpoint_schedule import CheckpointSchedule
 from engine.training.protocols import Session, Trainer
 
 _log = logging.getLogger(__name__)
 
 
-class Saver:
+class CheckpointSaver:
     """One rank's part in the checkpoints of a training.
 
     All ranks call `save` together. What the other methods know matters on rank 0 only.
@@ -31,7 +31,7 @@ class Saver:
         self._session = session
         self._is_rank_zero = session.rank == 0
         saved = checkpoint_files.checkpoints(session.folder) if self._is_rank_zero else []
-        self._plan = CheckpointPlan(
+        self._schedule = CheckpointSchedule(
             session.spec,
             session.metric_directions,
             start,
@@ -43,20 +43,20 @@ class Saver:
         self.failed = False
         """Whether the last attempt to save met a disk that takes nothing more."""
 
-        self.steps_left = self._plan.steps_left
+        self.steps_left = self._schedule.steps_left
 
-    def want(self, kinds: Iterable[str]) -> None:
+    def request(self, kinds: Iterable[str]) -> None:
         """Note why the next checkpoint is saved."""
         self._wanted.update(kinds)
 
-    def want_what_is_due(self, position: Position) -> bool:
+    def request_due(self, position: Position) -> bool:
         """Note what is due at `position`, and whether there is anything."""
-        self.want(self._plan.due(position, time.monotonic()))
+        self.request(self._schedule.due(position, time.monotonic()))
         return bool(self._wanted)  # also what could not be saved before
 
     def validated(self, epoch: int, metrics: Mapping[str, float]) -> None:
         """Take what the validation after `epoch` epochs found."""
-        notice = self._plan.validated(epoch, metrics)
+        notice = self._schedule.validated(epoch, metrics)
         if notice and self._is_rank_zero:
             self._session.emit(Notice(notice, rank=0))
 
@@ -114,13 +114,13 @@ class Saver:
                 batch_size=self._session.spec.batch_size,
                 parameters=self._trainer.parameters,
                 kinds=self._wanted,
-                metrics=self._plan.metrics,
+                metrics=self._schedule.metrics,
             )
 
     def _note_kinds(self, position: Position) -> None:
         if self._is_rank_zero:
             final = checkpoint_files.final_folder(self._session.folder, position.step)
-            checkpoint_files.add_kinds(final, self._wanted, self._plan.metrics)
+            checkpoint_files.add_kinds(final, self._wanted, self._schedule.metrics)
 
     def _clean_up(self, position: Position) -> None:
         """Leave nothing half-written; once every rank has stopped writing."""
@@ -139,7 +139,7 @@ class Saver:
 
     def _conclude(self, folder: Path, seconds: float) -> None:
         self._wanted.clear()
-        self._plan.saved(time.monotonic())
+        self._schedule.saved(time.monotonic())
         manifest = checkpoint_files.read_manifest(folder)
         self._session.emit(
             CheckpointSaved(

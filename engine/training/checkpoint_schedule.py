@@ -13,7 +13,7 @@ from engine.spec.training_fields import LARGEST
 VALIDATION = "validation/"
 
 
-class CheckpointPlan:
+class CheckpointSchedule:
     """Knows what is due at a boundary; rank 0 alone has one. Times are of a monotonic clock."""
 
     def __init__(

@@ -16,7 +16,7 @@ import time
 from engine.messages.channel import Alive
 from engine.messages.events import TrainingEnded, TrainingStarted, WorkerEvent
 from engine.runs.checkpoint_files import Position
-from engine.training.checkpoint_saver import Saver
+from engine.training.checkpoint_saver import CheckpointSaver
 from engine.training.checkpoint_schedule import VALIDATION
 from engine.training.pace import Pace
 from engine.training.protocols import Session, Trainer
@@ -34,7 +34,7 @@ class Loop:
         self._is_rank_zero = session.rank == 0
         self._pace = Pace(session.spec.batch_size)
         self._reporter = Reporter(trainer, session, self._pace)
-        self._saver = Saver(trainer, session, position)
+        self._saver = CheckpointSaver(trainer, session, position)
         self._boundary = StepBoundary(trainer, session, self._saver)
 
     def run(self) -> None:
@@ -43,7 +43,7 @@ class Loop:
         Raises LossNotFinite on every rank, if the spec wants that.
         """
         trainer, spec = self._trainer, self._session.spec
-        self._lead(
+        self._emit_once(
             TrainingStarted(
                 step=self._position.step,
                 steps_per_epoch=trainer.steps_per_epoch,
@@ -59,12 +59,12 @@ class Loop:
             if not (self._train_epoch() and self._validate()):
                 completed = False
                 break
-        self._saver.want_what_is_due(self._position)
-        self._saver.want(["last"])
+        self._saver.request_due(self._position)
+        self._saver.request(["last"])
         while not self._saver.save(self._position):
             if not (completed and self._boundary.hold_for_disk(self._position)):
                 break
-        self._lead(TrainingEnded(self._position.step, completed))
+        self._emit_once(TrainingEnded(self._position.step, completed))
 
     def _train_epoch(self) -> bool:
         """Do the rest of the epoch's steps; False when stopped."""
@@ -72,7 +72,7 @@ class Loop:
             position = self._position
             # What is due after an epoch's last step is saved after its validation, not before:
             # whoever resumes there need not validate again.
-            due = self._is_rank_zero and self._saver.want_what_is_due(position)
+            due = self._is_rank_zero and self._saver.request_due(position)
             wanted = min(left, self._pace.chunk, self._saver.steps_left(position.step))
             ask, count = self._boundary.agree(wanted, due=due)
             if not self._boundary.act(ask, position):
@@ -108,7 +108,7 @@ class Loop:
         self._saver.validated(self._position.epoch, metrics)
         return True
 
-    def _lead(self, event: WorkerEvent) -> None:
+    def _emit_once(self, event: WorkerEvent) -> None:
         """Say something that all ranks know, once."""
         if self._is_rank_zero:
             self._session.emit(event)

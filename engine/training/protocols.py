@@ -16,7 +16,7 @@ from engine.training.command_mailbox import CommandMailbox
 class Trainer(Protocol):
     """What a framework does for the loop.
 
-    All ranks call every method but `rank_figures`, in the same order.
+    All ranks call every method but `rank_metrics`, in the same order.
     """
 
     steps_per_epoch: int
@@ -31,7 +31,7 @@ class Trainer(Protocol):
         over the global batch), maybe `learning_rate` and `gradient_norm`.
         """
 
-    def rank_figures(self) -> dict[str, float]:
+    def rank_metrics(self) -> dict[str, float]:
         """This rank's own figures since the last call, such as {"data_share": 0.1}."""
 
     def begin_validation(self) -> None:

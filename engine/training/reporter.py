@@ -12,10 +12,10 @@ from engine.training.errors import LossNotFinite
 from engine.training.pace import Pace
 from engine.training.protocols import Session, Trainer
 
-RANK_SECONDS = 1.0
+RANK_METRICS_SECONDS = 1.0
 """Least time between two reports of a rank's own figures."""
 
-CALM_STEPS = 100
+EPISODE_GAP_STEPS = 100
 """So many finite losses in a row end an episode of those that are not."""
 
 
@@ -48,8 +48,8 @@ class Reporter:
             points.append(Points("train/samples_per_second", [step], [speed]))
         now = time.monotonic()
         if now >= self._own_figures_due:
-            self._own_figures_due = now + RANK_SECONDS
-            for name, value in self._trainer.rank_figures().items():
+            self._own_figures_due = now + RANK_METRICS_SECONDS
+            for name, value in self._trainer.rank_metrics().items():
                 points.append(Points(f"rank/{self._session.rank}/{name}", [step], [value]))
         if points:
             self._session.emit(Metrics(begin, end, points))
@@ -96,7 +96,7 @@ class Reporter:
             if spec.on_nan == "stop":
                 raise LossNotFinite(losses[place], begin + place)
             last, self._last_bad = self._last_bad, begin + place
-            if self._is_rank_zero and (last is None or begin + place - last > CALM_STEPS):
+            if self._is_rank_zero and (last is None or begin + place - last > EPISODE_GAP_STEPS):
                 self._session.emit(Notice(_NOTICES[spec.on_nan].format(begin + place), rank=0))
 
 

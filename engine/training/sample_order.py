@@ -27,7 +27,7 @@ def global_batch(order: Indices, batch: int, batch_size: int) -> Indices:
     return order[batch * batch_size : (batch + 1) * batch_size]
 
 
-def share(samples: Indices, replica: int, replicas: int) -> Indices:
+def replica_samples(samples: Indices, replica: int, replicas: int) -> Indices:
     """The part of a global batch that one replica computes: every `replicas`-th sample.
 
     The shares differ by one sample at most. Some are empty where there are fewer samples than

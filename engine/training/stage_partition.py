@@ -13,11 +13,11 @@ Layer = TypeVar("Layer")
 Stage = TypeVar("Stage")
 
 
-class UncuttableModel(TrainingFailed):
+class CannotPartition(TrainingFailed):
     """A model that does not come apart into as many stages as there are devices."""
 
 
-def in_stages(
+def partition_layers(
     layers: Sequence[Layer],
     count: int,
     trains: Callable[[Layer], bool],
@@ -30,7 +30,7 @@ def in_stages(
     """
     blocks = _blocks(layers, trains)
     if len(blocks) < count:
-        raise UncuttableModel(
+        raise CannotPartition(
             f"The model cannot be cut into {count} stages: only {len(blocks)} of its layers have "
             f"trainable parameters, and every stage needs one. Choose {max(1, len(blocks))} "
             "devices or fewer, or define stages(model, count) in the recipe."
@@ -59,24 +59,24 @@ def check_stages(
         for key, name in held(stage):
             owner = owners.setdefault(key, number)
             if key not in names:
-                raise UncuttableModel(
+                raise CannotPartition(
                     f"Stage {number} of the model has {name}, which is not in the model: "
                     "stages(model, count) must return the model's own layers, not copies."
                 )
             if owner != number:
-                raise UncuttableModel(
+                raise CannotPartition(
                     f"Stages {owner} and {number} of the model share {names[key]}: stages are on "
                     "different devices, so what is shared must lie in one of them. Define "
                     f"stages(model, count) in the recipe so that it does, or choose {instead}."
                 )
         if not trains(stage):
-            raise UncuttableModel(
+            raise CannotPartition(
                 f"Stage {number} of the model has no trainable parameter: let stages(model, "
                 "count) in the recipe give it one, or choose fewer devices."
             )
     for key, name in names.items():
         if key not in owners:
-            raise UncuttableModel(
+            raise CannotPartition(
                 f"No stage of the model holds {name}: the stages that stages(model, count) in "
                 "the recipe returns must hold the whole model together."
             )

@@ -6,7 +6,7 @@ import logging
 
 from engine.messages.events import CacheEmptied, Paused, Resumed, WorkerEvent
 from engine.runs.checkpoint_files import Position
-from engine.training.checkpoint_saver import Saver
+from engine.training.checkpoint_saver import CheckpointSaver
 from engine.training.command_mailbox import CommandFlags
 from engine.training.protocols import Session, Trainer
 
@@ -22,7 +22,7 @@ _NEEDS_MODEL = CommandFlags.CHECKPOINT | CommandFlags.STOP | CommandFlags.RESUME
 class StepBoundary:
     """One rank's part in the agreement. All ranks call each public method, in the same order."""
 
-    def __init__(self, trainer: Trainer, session: Session, saver: Saver) -> None:
+    def __init__(self, trainer: Trainer, session: Session, saver: CheckpointSaver) -> None:
         self._trainer = trainer
         self._session = session
         self._saver = saver
@@ -91,7 +91,7 @@ class StepBoundary:
     def _noted(self, flags: CommandFlags) -> CommandFlags:
         """Return `flags`, and note for the manifest that a person asked for a checkpoint."""
         if CommandFlags.CHECKPOINT in flags:
-            self._saver.want(["request"])
+            self._saver.request(["request"])
         return flags
 
     def _act_in_place(self, flags: CommandFlags, position: Position) -> bool:

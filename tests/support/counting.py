@@ -86,7 +86,7 @@ class CountingTrainer:
             "learning_rate": [0.1] * count,
         }
 
-    def rank_figures(self) -> dict[str, float]:
+    def rank_metrics(self) -> dict[str, float]:
         return {"batches": float(len(self.done))}
 
     def begin_validation(self) -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from engine.pytorch.torch_strategy import Cut
-from engine.training.stage_partition import UncuttableModel, check_stages, in_stages
+from engine.training.stage_partition import CannotPartition, check_stages, partition_layers
 
 
 class _Layer(NamedTuple):
@@ -33,13 +33,13 @@ def cut_model(model: nn.Module, count: int, cut: Cut | None) -> list[nn.Module]:
     if cut:
         return _checked(cut(model, count), model, count)
     if not _is_chain(model):
-        raise UncuttableModel(
+        raise CannotPartition(
             f"The model is a {type(model).__name__}, not a Sequential, and cannot be cut into "
             f"{count} stages by itself: define stages(model, count) in the recipe, which returns "
             "that many modules, or choose torch/ddp."
         )
     layers = list(_layers(model))
-    stages = [_sequential(stage) for stage in in_stages(layers, count, _trains, _size)]
+    stages = [_sequential(stage) for stage in partition_layers(layers, count, _trains, _size)]
     return _checked(stages, model, count)
 
 
@@ -60,7 +60,7 @@ def _checked(stages: object, model: nn.Module, count: int) -> list[nn.Module]:
     """`stages`, if they are what `cut_model` promises."""
     modules = list(stages) if isinstance(stages, Iterable) else []
     if len(modules) != count or not all(isinstance(stage, nn.Module) for stage in modules):
-        raise UncuttableModel(
+        raise CannotPartition(
             f"stages(model, {count}) in the recipe must return a list of {count} modules."
         )
     names: dict[int, str] = {}

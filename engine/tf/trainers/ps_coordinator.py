@@ -104,7 +104,7 @@ class ParameterServerTrainer(TfTrainer):
         self._members.tell(figures["loss"])
         return figures
 
-    def rank_figures(self) -> dict[str, float]:
+    def rank_metrics(self) -> dict[str, float]:
         return {"memory_resident": float(resident_bytes())}
 
     def validate(self, batch: int, count: int) -> None:

@@ -48,7 +48,7 @@ class ParameterServerMember(StaysOnDevices):
     def run_steps(self, position: Position, count: int) -> dict[str, list[float]]:
         return {"loss": self._member.hear()}
 
-    def rank_figures(self) -> dict[str, float]:
+    def rank_metrics(self) -> dict[str, float]:
         return {"memory_resident": float(resident_bytes())}
 
     def begin_validation(self) -> None:

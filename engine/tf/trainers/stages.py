@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 
-from engine.training.stage_partition import UncuttableModel, check_stages, in_stages
+from engine.training.stage_partition import CannotPartition, check_stages, partition_layers
 
 Cut = Callable[[keras.Model, int], Any]
 """A recipe's `stages(model, count)`."""
@@ -40,13 +40,13 @@ def cut_model(model: keras.Model, count: int, cut: Cut | None) -> list[keras.Lay
     if cut:
         return _checked(cut(model, count), model, count)
     if not _is_chain(model):
-        raise UncuttableModel(
+        raise CannotPartition(
             f"The model is a {type(model).__name__}, not a Sequential, and cannot be cut into "
             f"{count} stages by itself: define stages(model, count) in the recipe, which returns "
             "that many layers or models, or choose tf/mirrored."
         )
     layers = list(_layers(model))
-    stages = [Stage(stage) for stage in in_stages(layers, count, _trains, _size)]
+    stages = [Stage(stage) for stage in partition_layers(layers, count, _trains, _size)]
     return _checked(stages, model, count)
 
 
@@ -54,7 +54,7 @@ def _checked(stages: object, model: keras.Model, count: int) -> list[keras.Layer
     """`stages`, if they are what `cut_model` promises."""
     layers = list(stages) if isinstance(stages, Iterable) else []
     if len(layers) != count or not all(isinstance(stage, keras.Layer) for stage in layers):
-        raise UncuttableModel(
+        raise CannotPartition(
             f"stages(model, {count}) in the recipe must return a list of {count} layers or models."
         )
     check_stages(

@@ -14,7 +14,7 @@ from torch.utils.data import Dataset, IterableDataset, TensorDataset
 from engine.pytorch import data as pytorch_data
 from engine.pytorch.data import Samples, TensorSamples, to_device
 from engine.pytorch.loader import MapSamples
-from engine.training.sample_order import epoch_order, share
+from engine.training.sample_order import epoch_order, replica_samples
 
 COUNT = 10
 INPUTS = np.arange(2 * COUNT, dtype=np.float32).reshape(COUNT, 2)
@@ -76,7 +76,7 @@ def test_every_form_gives_the_samples_that_are_asked_for(data: Samples) -> None:
 
 
 def test_every_form_takes_the_share_of_a_replica(data: Samples) -> None:
-    mine = share(epoch_order(COUNT, seed=0, epoch=0), 1, 3)  # a view with strides
+    mine = replica_samples(epoch_order(COUNT, seed=0, epoch=0), 1, 3)  # a view with strides
     [(_, targets)] = data.batches([mine], epoch=0)
     assert targets.tolist() == mine.tolist()
 

@@ -9,18 +9,18 @@ import pytest
 from engine.runs.checkpoint_files import Manifest, Position
 from engine.spec.metric_direction import direction_overrides, lower_is_better
 from engine.spec.run_spec import RunSpec
-from engine.training.checkpoint_schedule import CheckpointPlan
+from engine.training.checkpoint_schedule import CheckpointSchedule
 
 RECIPE = {"novelty": "min"}
 
 
-def plan(
+def schedule(
     start: Position | None = None, saved: tuple[Manifest, ...] = (), **wishes: Any
-) -> CheckpointPlan:
+) -> CheckpointSchedule:
     """A plan that begins at second 1000."""
     spec = RunSpec(recipe="r", strategy="torch/single", devices=("cpu:0",), **wishes)
     directions = direction_overrides(RECIPE, spec.checkpoint_best)
-    return CheckpointPlan(spec, directions, start or Position(), 1000.0, saved)
+    return CheckpointSchedule(spec, directions, start or Position(), 1000.0, saved)
 
 
 def at(step: int) -> Position:
@@ -40,7 +40,7 @@ def manifest(step: int, *kinds: str, **metrics: float) -> Manifest:
 
 
 def test_minutes_count_from_the_last_checkpoint_whatever_its_reason() -> None:
-    every_two = plan(checkpoint_minutes=2.0)
+    every_two = schedule(checkpoint_minutes=2.0)
     assert every_two.due(at(1), 1119.9) == set()
     assert every_two.due(at(2), 1120.0) == {"minutes"}
     every_two.saved(1130.0)
@@ -49,13 +49,13 @@ def test_minutes_count_from_the_last_checkpoint_whatever_its_reason() -> None:
 
 
 def test_nothing_is_due_where_nothing_was_trained() -> None:
-    busy = plan(at(6), checkpoint_minutes=1.0, checkpoint_steps=3)
+    busy = schedule(at(6), checkpoint_minutes=1.0, checkpoint_steps=3)
     assert busy.due(at(6), 9999.0) == set()
     assert busy.due(at(9), 1001.0) == {"steps"}
 
 
 def test_zero_means_never() -> None:
-    idle = plan(checkpoint_minutes=0.0)
+    idle = schedule(checkpoint_minutes=0.0)
     idle.validated(1, {"validation/loss": 0.1})
     assert idle.due(at(10), 1e9) == set()
     assert idle.steps_left(7) > 1e9
@@ -63,11 +63,11 @@ def test_zero_means_never() -> None:
 
 @pytest.mark.parametrize(("step", "left"), [(0, 5), (1, 4), (4, 1), (5, 5), (13, 2)])
 def test_chunks_end_where_something_is_due(step: int, left: int) -> None:
-    assert plan(checkpoint_steps=5).steps_left(step) == left
+    assert schedule(checkpoint_steps=5).steps_left(step) == left
 
 
 def test_what_a_validation_makes_due_is_told_once() -> None:
-    both = plan(checkpoint_epochs=2, checkpoint_best="loss")
+    both = schedule(checkpoint_epochs=2, checkpoint_best="loss")
     assert both.validated(2, {"validation/loss": 0.5}) == ""
     assert both.due(at(4), 1000.0) == {"epochs", "best"}
     assert both.due(at(5), 1000.0) == set()
@@ -77,7 +77,7 @@ def test_what_a_validation_makes_due_is_told_once() -> None:
 
 def test_only_checkpoints_that_were_best_count_after_a_resume() -> None:
     saved = (manifest(3, "best", loss=0.4), manifest(6, "last", loss=0.1))
-    resumed = plan(at(6), saved, checkpoint_best="loss")
+    resumed = schedule(at(6), saved, checkpoint_best="loss")
     assert resumed.metrics == {"validation/loss": 0.1}
     resumed.validated(2, {"validation/loss": 0.41})
     assert resumed.due(at(8), 1000.0) == set()
@@ -114,7 +114,7 @@ def test_which_way_is_better(metric: str, lower: bool) -> None:
 def test_the_name_the_recipe_or_the_user_says_which_way_is_better(
     wanted: str, values: list[float], best: list[bool]
 ) -> None:
-    by_metric = plan(checkpoint_best=wanted)
+    by_metric = schedule(checkpoint_best=wanted)
     name = wanted.removeprefix("validation/").partition(":")[0]
     found = []
     for epoch, value in enumerate(values, start=1):
@@ -124,6 +124,6 @@ def test_the_name_the_recipe_or_the_user_says_which_way_is_better(
 
 
 def test_a_metric_that_is_missing_is_named_without_its_direction() -> None:
-    notice = plan(checkpoint_best="mea:min").validated(1, {"validation/mae": 0.5})
+    notice = schedule(checkpoint_best="mea:min").validated(1, {"validation/mae": 0.5})
     assert "by 'mea'" in notice
     assert "It has: mae." in notice

@@ -105,7 +105,7 @@ def test_a_ranks_own_figures_are_reported_seldom(
 ) -> None:
     training.run()
     assert training.curve("rank/0/batches") == [(1, 1.0)], "at once, and then every second"
-    monkeypatch.setattr(reporter, "RANK_SECONDS", 0.0)
+    monkeypatch.setattr(reporter, "RANK_METRICS_SECONDS", 0.0)
     often = Training(training.session.folder)
     often.run()
     steps, batches = zip(*often.curve("rank/0/batches"), strict=True)
@@ -126,7 +126,7 @@ def test_a_loss_that_is_no_number_is_said_once(value: float, training: Training)
 def test_every_episode_of_bad_losses_is_said(
     training: Training, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reporter, "CALM_STEPS", 2)
+    monkeypatch.setattr(reporter, "EPISODE_GAP_STEPS", 2)
     training.wish(on_nan="skip")
     training.trainer.loss = lambda step: math.nan if step in (1, 2, 4, 7) else 1.0
     training.run()

@@ -5,7 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.training.sample_order import batches_per_epoch, epoch_order, global_batch, share
+from engine.training.sample_order import (
+    batches_per_epoch,
+    epoch_order,
+    global_batch,
+    replica_samples,
+)
 
 
 def test_an_epoch_visits_every_sample_once() -> None:
@@ -51,7 +56,7 @@ def test_batches_and_their_shares_are_a_partition_of_the_samples(
     np.testing.assert_array_equal(np.concatenate(batches), order)
     assert all(len(batch) == batch_size for batch in batches[:-1])
     for batch in batches:
-        shares = [share(batch, replica, replicas) for replica in range(replicas)]
+        shares = [replica_samples(batch, replica, replicas) for replica in range(replicas)]
         assert sorted(np.concatenate(shares)) == sorted(batch)
         sizes = [len(part) for part in shares]
         assert max(sizes) - min(sizes) <= 1
@@ -59,6 +64,6 @@ def test_batches_and_their_shares_are_a_partition_of_the_samples(
 
 def test_a_replica_computes_every_nth_sample() -> None:
     samples = np.array([10, 11, 12, 13, 14])
-    assert share(samples, 0, 2).tolist() == [10, 12, 14]
-    assert share(samples, 1, 2).tolist() == [11, 13]
-    assert share(samples[:1], 1, 2).tolist() == []
+    assert replica_samples(samples, 0, 2).tolist() == [10, 12, 14]
+    assert replica_samples(samples, 1, 2).tolist() == [11, 13]
+    assert replica_samples(samples[:1], 1, 2).tolist() == []

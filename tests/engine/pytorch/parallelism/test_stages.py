@@ -12,7 +12,7 @@ from torch import nn
 
 from engine.pytorch.parallelism.stages import cut_model, keep_only
 from engine.spec.recipe_file import read_recipe
-from engine.training.stage_partition import UncuttableModel
+from engine.training.stage_partition import CannotPartition
 from tests.recipes import probe_stages
 
 
@@ -86,7 +86,7 @@ def test_frozen_layers_make_no_stage_of_their_own() -> None:
     model = linears(4, 4, 4)
     model[0].requires_grad_(False)
     assert lengths(cut_model(model, 2, None)) == [2, 1]
-    with pytest.raises(UncuttableModel, match=r"only 2 of its layers .* Choose 2 devices or fewer"):
+    with pytest.raises(CannotPartition, match=r"only 2 of its layers .* Choose 2 devices or fewer"):
         cut_model(model, 3, None)
 
 
@@ -99,14 +99,14 @@ class OwnForward(nn.Sequential):
 
 @pytest.mark.parametrize("model", [nn.Bilinear(2, 2, 2), OwnForward(nn.Linear(1, 1))])
 def test_a_model_that_is_no_sequential_needs_stages(model: nn.Module) -> None:
-    with pytest.raises(UncuttableModel, match=r"define stages\(model, count\) in the recipe"):
+    with pytest.raises(CannotPartition, match=r"define stages\(model, count\) in the recipe"):
         cut_model(model, 2, None)
 
 
 def test_tied_weights_are_refused() -> None:
     model = nn.Sequential(nn.Linear(2, 2), nn.Tanh(), nn.Linear(2, 2), nn.Linear(2, 2))
     model[3].weight = model[0].weight
-    with pytest.raises(UncuttableModel, match=r"Stages 0 and 1 .* share 0\.weight"):
+    with pytest.raises(CannotPartition, match=r"Stages 0 and 1 .* share 0\.weight"):
         cut_model(model, 2, None)
 
 
@@ -123,7 +123,7 @@ def test_tied_weights_are_refused() -> None:
     ],
 )
 def test_stages_of_a_recipe_must_be_the_model(cut: Any, said: str) -> None:
-    with pytest.raises(UncuttableModel, match=said):
+    with pytest.raises(CannotPartition, match=said):
         cut_model(linears(1, 1, 1), 2, cut)
 
 

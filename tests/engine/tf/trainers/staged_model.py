@@ -19,7 +19,7 @@ import tensorflow as tf
 from engine.tf.devices import configure
 from engine.tf.trainers.placement import Placement, StagedModel, place
 from engine.tf.trainers.stages import Stage, cut_model
-from engine.training.stage_partition import UncuttableModel
+from engine.training.stage_partition import CannotPartition
 
 BIG_OPERATIONS = ("MatMul", "BiasAdd", "BiasAddGrad", "Sqrt", "AssignAddVariableOp")
 
@@ -147,7 +147,7 @@ def refusals() -> dict[str, str]:
         try:
             make()
             said[name] = ""
-        except UncuttableModel as error:
+        except CannotPartition as error:
             said[name] = str(error)
     return said
 
