@@ -13,7 +13,9 @@ Gradients = tuple[tf.Tensor, list[tf.Tensor]]
 
 
 def share(whole: tf.Tensor, part: Any, parts: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """A part of a global batch, and its number of samples: `sample_order.replica_samples`, in a graph.
+    """Return a part of a global batch, and its number of samples, inside a graph.
+
+    The graph form of `sample_order.replica_samples`.
 
     A part without a sample gets one that counts for nothing: its graph is the same.
     """
