@@ -1,0 +1,42 @@
+"""The documents name files that exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = (
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+)
+FOLDERS = "engine|gui|tests|docs|tools|resources|benchmarks|\\.ci|\\.github"
+PATH = re.compile(rf"`((?:{FOLDERS})/[\w./-]*)`")
+MODULE = re.compile(rf"`(?:python -m )?((?:{FOLDERS})(?:\.[a-z_]\w*)+)[` ]")
+LINK = re.compile(r"\]\(([^):#]+)(?:#[^)]*)?\)")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
+def test_every_path_and_link_of_a_document_leads_somewhere(document: Path) -> None:
+    text = document.read_text("utf-8")
+    named = [ROOT / path for path in PATH.findall(text)]
+    linked = [document.parent / path for path in LINK.findall(text)]
+    assert [str(path) for path in named + linked if not path.exists()] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
+def test_every_module_of_a_document_exists(document: Path) -> None:
+    modules = [
+        ROOT / name.replace(".", "/") for name in MODULE.findall(document.read_text("utf-8"))
+    ]
+    missing = [
+        str(path) for path in modules if not path.exists() and not path.with_suffix(".py").exists()
+    ]
+    assert missing == []
+
+
+def test_the_guide_names_paths() -> None:
+    assert len(PATH.findall((ROOT / "CONTRIBUTING.md").read_text("utf-8"))) > 30
