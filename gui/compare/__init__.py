@@ -1,4 +1,4 @@
-"""Several runs side by side: their plots and a table of their differences.
+"""The comparison of several runs: their plots, and a table of their differences.
 
-Imports `run_list`, `plots`, `bridge` and what is below them.
+Imports `run_list`, `plots`, `bridge` and the packages below them.
 """

@@ -1,4 +1,4 @@
-"""The comparison: the chosen runs over each other, and a table of how they differ."""
+"""The comparison: the plots of the chosen runs, and a table of their differences."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from gui.run_list.chosen_runs import ChosenRuns
 from gui.style.theme import Theme
 
 LIVE_MS = 500
-"""From one look at the stores to the next."""
+"""Interval at which the stores are read."""
 
-_SHARES = (3, 2)
-_FIRST_SIZES = [share * 100 for share in _SHARES]
+_STRETCH = (3, 2)
+_FIRST_SIZES = [share * 100 for share in _STRETCH]
 _SPLITTER = "splitter"
 
 
 class Comparison(QWidget):
-    """Reads the stores of the chosen runs while it can be seen."""
+    """Reads the stores of the chosen runs while it is visible."""
 
     closed = Signal()
-    """Back to the single run."""
+    """The user wants to see the single run again."""
 
     trouble = Signal(str)
-    """A sentence: a run cannot be read."""
+    """A sentence: why a run cannot be read."""
 
     def __init__(
         self,
@@ -47,16 +47,16 @@ class Comparison(QWidget):
         settings: QSettings | None = None,
         parent: QWidget | None = None,
     ) -> None:
-        """`settings` keep how it is arranged for the next window, if given."""
+        """`settings` keep the layout."""
         super().__init__(parent)
         self._chosen = chosen
         self._theme = theme
-        self._known: dict[str, RunInfo] = {}
+        self._infos_by_id: dict[str, RunInfo] = {}
         self._readers: dict[str, CurveReader] = {}
         self._zoom_readers: dict[str, ZoomReader] = {}
         self._device_names: dict[str, str] = {}
         self._background = background
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
         self.chips = RunChips(theme)
         self._settings = PanelSettings(settings, "compare")
         self.plots = ComparisonPlots(theme, settings)
@@ -65,37 +65,37 @@ class Comparison(QWidget):
         self._timer = QTimer(self)
         self._timer.setInterval(LIVE_MS)
         self._timer.timeout.connect(self.poll)
-        self._lay_out()
+        self._build_layout()
         self._frames = RepaintTimer(self.plots.tick, self)
-        self.plots.toolbar.x_chosen.connect(self._place_curves)
+        self.plots.toolbar.x_chosen.connect(self._update_x_scales)
         self.plots.zoom_points_wanted.connect(self._read_zoom_points)
         self.chips.pin_clicked.connect(chosen.pin)
         self.chips.remove_clicked.connect(chosen.toggle)
         self.chips.close_clicked.connect(self.closed)
-        chosen.changed.connect(self._choice_changed)
+        chosen.changed.connect(self._update_runs)
 
     def set_device_names(self, labels: Mapping[str, str]) -> None:
-        """Call the devices of this machine so from now on."""
+        """Set the names of the devices of this machine, by id."""
         self._device_names = dict(labels)
 
     def show_runs(self, infos: list[RunInfo]) -> None:
-        """Take the newest state of every run."""
-        self._known = {info.id: info for info in infos}
+        """Update the known runs."""
+        self._infos_by_id = {info.id: info for info in infos}
         if self.isVisible():
             self._show_chosen()
 
     def poll(self) -> None:
-        """Read what is new now; the timer calls this."""
+        """Read what is new; a timer calls this."""
         for run_id, reader in self._readers.items():
             for update in reader.poll():
                 self.plots.add_points(run_id, update, reader.metric_directions)
             if reader.trouble:
-                self._say(run_id, reader.trouble)
-        self._place_curves()
+                self._report(run_id, reader.trouble)
+        self._update_x_scales()
         self._show_table()
 
     def set_theme(self, theme: Theme) -> None:
-        """Take the colours of `theme`."""
+        """Apply the colours of `theme`."""
         self._theme = theme
         self.plots.set_theme(theme)
         self.table.set_theme(theme)
@@ -103,29 +103,29 @@ class Comparison(QWidget):
         self._show_chosen()
 
     def reset_layout(self) -> None:
-        """Arrange plots, bar and table as they were at first."""
+        """Reset the layout of plots, toolbar and table."""
         self.plots.reset_layout()
         self._splitter.setSizes(_FIRST_SIZES)
         self._settings.remove(_SPLITTER)
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Begin, or go on, to follow the chosen runs."""
+        """Start to follow the chosen runs, or continue."""
         super().showEvent(event)
         self._timer.start()
         self._frames.start()
         for run_id in [run_id for run_id, reader in self._readers.items() if reader.trouble]:
-            self._remove_run(run_id)  # perhaps it can be read now
-        self._choice_changed()
+            self._remove_run(run_id)  # it may be readable now
+        self._update_runs()
 
     def hideEvent(self, event: QHideEvent) -> None:
-        """Let go of every file: nobody looks. What is on the screen stays for the next time."""
+        """Close the stores; what is displayed stays for the next time."""
         super().hideEvent(event)
         self._timer.stop()
         self._frames.stop()
         for reader in self._readers.values():
             reader.close()
 
-    def _choice_changed(self) -> None:
+    def _update_runs(self) -> None:
         wanted = self._chosen.ids()
         for run_id in [run_id for run_id in self._readers if run_id not in wanted]:
             self._remove_run(run_id)
@@ -144,10 +144,10 @@ class Comparison(QWidget):
         if reader := self._zoom_readers.pop(run_id, None):
             reader.watch(None)
             reader.deleteLater()
-        self._said.discard(run_id)
+        self._reported.discard(run_id)
         self.plots.remove_run(run_id)
 
-    def _place_curves(self) -> None:
+    def _update_x_scales(self) -> None:
         kind = self.plots.toolbar.x_kind
         self.plots.set_x_scales(
             {run_id: reader.timeline.scale(kind) for run_id, reader in self._readers.items()}
@@ -160,16 +160,16 @@ class Comparison(QWidget):
             reader = self._zoom_readers[run_id] = ZoomReader(self._background, self)
             reader.watch(run_id)
             reader.finer.connect(partial(self.plots.set_zoom_points, run_id))
-            reader.trouble.connect(partial(self._say, run_id))
+            reader.trouble.connect(partial(self._report, run_id))
         self._zoom_readers[run_id].request(series, first, last)
 
-    def _say(self, run_id: str, sentence: str) -> None:
-        if run_id not in self._said:
-            self._said.add(run_id)
+    def _report(self, run_id: str, sentence: str) -> None:
+        if run_id not in self._reported:
+            self._reported.add(run_id)
             self.trouble.emit(sentence)
 
     def _infos(self) -> list[RunInfo]:
-        return [self._known[each] for each in self._chosen.ids() if each in self._known]
+        return [self._infos_by_id[each] for each in self._chosen.ids() if each in self._infos_by_id]
 
     def _show_chosen(self) -> None:
         infos, colours, baseline = self._infos(), self._chosen.colours(), self._chosen.baseline
@@ -191,7 +191,7 @@ class Comparison(QWidget):
     def _store_sizes(self) -> None:
         self._settings.set_value(_SPLITTER, self._splitter.saveState())
 
-    def _lay_out(self) -> None:
+    def _build_layout(self) -> None:
         card = QFrame()
         card.setObjectName("card")
         inside = QVBoxLayout(card)
@@ -201,7 +201,7 @@ class Comparison(QWidget):
         splitter.addWidget(self.plots)
         splitter.addWidget(card)
         splitter.setChildrenCollapsible(False)
-        for place, share in enumerate(_SHARES):
+        for place, share in enumerate(_STRETCH):
             splitter.setStretchFactor(place, share)
         splitter.setSizes(_FIRST_SIZES)
         kept = self._settings.value(_SPLITTER)
@@ -211,7 +211,9 @@ class Comparison(QWidget):
         title = QLabel(self.tr("COMPARISON"))
         title.setObjectName("h")
         above = QHBoxLayout()
-        title.setFixedHeight(self.chips.close_button.sizeHint().height())  # beside the first line
+        title.setFixedHeight(
+            self.chips.close_button.sizeHint().height()
+        )  # aligned with the first row of chips
         above.addWidget(title, 0, Qt.AlignmentFlag.AlignTop)
         above.addWidget(self.chips, 1)
         layout = QVBoxLayout(self)

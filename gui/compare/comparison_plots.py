@@ -1,4 +1,4 @@
-"""The plots of the comparison: a curve for each run, in the colour that the run has everywhere."""
+"""The plots of the comparison: one curve per run, in the colour of the run."""
 
 from __future__ import annotations
 
@@ -31,31 +31,32 @@ from gui.style.translation import translate
 
 
 class ComparisonPlots(PlotPanel):
-    """Curves are named by the id of their run."""
+    """The name of a curve is the id of its run."""
 
     zoom_points_wanted = Signal(str, str, float, float)
-    """Id of a run, its series, and the steps between which finer points would show."""
+    """Id of a run, its series, and the steps between which a zoom needs more points."""
 
     export_wanted = Signal(object, object, str, dict)
-    """PlotAction (to copy or save), the CurvePlot, the engine's name of what it shows of every run,
-    and what the runs are called, by their ids."""
+    """PlotAction (to copy or save), the CurvePlot, the series that it shows, and the names of the
+    runs by id."""
 
     def __init__(
         self, theme: Theme, settings: QSettings | None = None, parent: QWidget | None = None
     ) -> None:
-        """`settings` keep the layout and the choices of the bar, apart from those of a run."""
+        """`settings` keep the layout and the choices of the toolbar, apart from those of a single
+        run."""
         super().__init__(theme, PanelSettings(settings, "compare"), parent)
         self._labels: dict[str, str] = {}
         self._colours: dict[str, int] = {}
         self._baseline: str | None = None
         self._series: dict[PlotKind, str] = {}
         self._scales: dict[str, XScale] = {}
-        self.toolbar.markers.hide()  # of several runs they would be a crowd
+        self.toolbar.markers.hide()  # markers of several runs would hide the curves
 
     def show_runs(
         self, infos: list[RunInfo], colours: Mapping[str, int], baseline: str | None
     ) -> None:
-        """Name and colour the curves of these runs; the baseline's are dashed."""
+        """Name and colour the curves of these runs; the curves of the baseline are dashed."""
         self._labels = {info.id: f"#{info.id} {info.name}" for info in infos}
         self._colours = dict(colours)
         self._baseline = baseline
@@ -69,8 +70,8 @@ class ComparisonPlots(PlotPanel):
         update: CurveUpdate,
         metric_directions: Mapping[str, str] = NO_OVERRIDES,
     ) -> None:
-        """Add new points of a run to its curve, or replace those of the curve. The best markers go
-        by the `metric_directions` of the run."""
+        """Add points to the curve of a run, or replace its points. The best marker goes by the
+        `metric_directions` of the run."""
         style = comparison_style(update.series, metric_directions)
         if style is None or run_id not in self._colours:
             return
@@ -79,29 +80,28 @@ class ComparisonPlots(PlotPanel):
         if run_id not in plot.curves:
             plot.set_curve(run_id, smooth=style.smooth, best_sign=style.best_sign)
             self._apply_style(plot, run_id)
-            self._set_scales(plot)
+            self._apply_x_scales(plot)
         points = update.points.scaled(style.factor)
         (plot.set_points if update.replaces else plot.add_points)(run_id, points)
         plot.set_headline(" ")
 
     def set_zoom_points(self, run_id: str, series: str, points: StoredPoints) -> None:
-        """Show points that are closer together in a part of a curve: the answer to
-        `zoom_points_wanted`."""
+        """Set the zoom points of a curve: the answer to `zoom_points_wanted`."""
         style = comparison_style(series)
         if style is not None and style.plot in self._plots:
             self._plots[style.plot].set_zoom_points(run_id, points.scaled(style.factor))
 
     def set_x_scales(self, scales: Mapping[str, XScale]) -> None:
-        """Place the curves of each run on its own horizontal axis: time and epochs are counted
-        from the run's beginning."""
+        """Place the curves of each run on the run's own horizontal axis: time and epochs count from
+        the beginning of the run."""
         if scales != self._scales:
             self._scales = dict(scales)
             for plot in self.plots():
-                self._set_scales(plot)
+                self._apply_x_scales(plot)
 
     def remove_run(self, run_id: str) -> None:
-        """Remove the curves of a run, and the plots that have no other curve. The others keep
-        their zoom."""
+        """Remove the curves of a run, and the plots that have no other curve. The view of the other
+        plots stays."""
         for kind, plot in list(self._plots.items()):
             if run_id in plot.curves:
                 plot.remove_curve(run_id)
@@ -127,7 +127,7 @@ class ComparisonPlots(PlotPanel):
         runs = {run_id: self._labels.get(run_id, f"#{run_id}") for run_id in plot.curves}
         self.export_wanted.emit(action, plot, self._series[kind], runs)
 
-    def _set_scales(self, plot: CurvePlot) -> None:
+    def _apply_x_scales(self, plot: CurvePlot) -> None:
         plot.set_x_scale(XScale(self.toolbar.x_kind))
         for run_id in plot.curves:
             if run_id in self._scales:
@@ -140,9 +140,8 @@ class ComparisonPlots(PlotPanel):
 def comparison_style(
     series: str, metric_directions: Mapping[str, str] = NO_OVERRIDES
 ) -> SeriesStyle | None:
-    """Return the plot of `series` in the comparison, with factor and smoothing as in a single run;
-    None if it is not drawn. Each series has a plot of its own there, so that a colour means a
-    run."""
+    """Return the plot and the style of `series` in the comparison; None if it is not drawn. Every
+    series has its own plot there, because the colour tells the run."""
     style = style_of(series, metric_directions)
     if style is None:
         return None

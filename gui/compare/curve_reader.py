@@ -1,4 +1,4 @@
-"""Follows the curves of one run in the comparison, live or over."""
+"""Follows the curves of one run for the comparison, live or finished."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ class CurveReader:
         """By validation metric."""
 
         self.metric_directions: Mapping[str, str] = NO_OVERRIDES
-        """`min` or `max` by metric, where the run overrides the rule."""
+        """The run's `min` or `max` by metric, where it overrides the general rule."""
 
         self.timeline = RunTimeline()
-        """When the run trained: what its horizontal axis needs."""
+        """For the horizontal axis of the run."""
 
         self.trouble = ""
-        """A sentence: why the run cannot be read any more."""
+        """A sentence: why the run cannot be read any more; empty while it can."""
 
         self._run_id = run_id
         self._follower = StoreFollower(paths.run_folder(run_id))
 
     def poll(self) -> list[CurveUpdate]:
-        """What came since the last time."""
+        """Return what is new since the last call."""
         try:
             return [] if self.trouble or not self._follower.open() else self._read()
         except sqlite3.Error as error:
@@ -43,7 +43,7 @@ class CurveReader:
             return []
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the store."""
         self._follower.close()
 
     def _read(self) -> list[CurveUpdate]:
@@ -58,5 +58,5 @@ class CurveReader:
 
 
 def is_compared(series: str) -> bool:
-    """Whether a series says something about training, and not about devices or single ranks."""
+    """Whether a series describes training, and not devices or single ranks."""
     return series.startswith(("train/", "validation/"))

@@ -1,4 +1,4 @@
-"""What differs between the settings of runs, and their figures, as rows of text; no widgets."""
+"""The rows of the comparison table: the metrics of the runs, and the settings that differ."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ NOTHING = "–"
 
 
 class ComparisonRow(NamedTuple):
-    """One line of the table."""
+    """One row of the table."""
 
     label: str
     values: tuple[str, ...]
     """One for each run."""
 
     best: frozenset[int] = frozenset()
-    """Which of the values are the best."""
+    """Indices of the best values."""
 
     tip: str = ""
 
@@ -36,20 +36,22 @@ class ComparisonRow(NamedTuple):
 def setting_rows(
     infos: Sequence[RunInfo], device_names: Mapping[str, str] | None = None
 ) -> list[ComparisonRow]:
-    """The settings in which the runs differ, in the order of the form; recipe settings last.
-    `device_names`: what the devices of this machine are called, by their ids."""
+    """Return the settings in which the runs differ, in the order of the form, then the recipe's
+    settings. `device_names`: names of this machine's devices by id."""
     labels = device_names or {}
     rows = [
-        _texts(translate("Differences", "Recipe"), infos, lambda info: info.spec.recipe),
-        _texts(translate("Differences", "Strategy"), infos, lambda info: info.spec.strategy),
-        _texts(translate("Differences", "Devices"), infos, lambda info: _devices(info, labels)),
+        _text_row(translate("Differences", "Recipe"), infos, lambda info: info.spec.recipe),
+        _text_row(translate("Differences", "Strategy"), infos, lambda info: info.spec.strategy),
+        _text_row(translate("Differences", "Devices"), infos, lambda info: _devices(info, labels)),
     ]
     for name, field in FIELDS.items():
         values = [getattr(info.spec, name) for info in infos]
-        rows.append(ComparisonRow(field.title, tuple(map(_said, values)), tip=field.doc))
+        rows.append(ComparisonRow(field.title, tuple(map(_format_setting, values)), tip=field.doc))
     for name in sorted({name for info in infos for name in info.spec.settings}):
         rows.append(
-            ComparisonRow(name, tuple(_said(info.spec.settings.get(name)) for info in infos))
+            ComparisonRow(
+                name, tuple(_format_setting(info.spec.settings.get(name)) for info in infos)
+            )
         )
     return [row for row in rows if len(set(row.values)) > 1]
 
@@ -57,24 +59,24 @@ def setting_rows(
 def figure_rows(
     infos: Sequence[RunInfo], best: Mapping[str, Mapping[str, BestFigure]]
 ) -> list[ComparisonRow]:
-    """State, time and speed of the runs, and of each metric the last and the `best` figure (by
-    run, then by metric)."""
+    """Return state, time and speed of the runs, and the last and the best value of each metric;
+    `best` is by run, then by metric."""
     rows = [
-        _texts(translate("Differences", "State"), infos, lambda info: state_name(info.state)),
-        _texts(translate("Differences", "Epoch"), infos, _epochs),
-        _texts(translate("Differences", "Step"), infos, lambda info: f"{info.status.step:,}"),
-        _texts(
+        _text_row(translate("Differences", "State"), infos, lambda info: state_name(info.state)),
+        _text_row(translate("Differences", "Epoch"), infos, _epochs),
+        _text_row(translate("Differences", "Step"), infos, lambda info: f"{info.status.step:,}"),
+        _text_row(
             translate("Differences", "Duration"),
             infos,
             lambda info: units.steady_duration(duration(info)),
         ),
-        _numbers(
+        _number_row(
             translate("Differences", "Samples/s"),
             [info.status.samples_per_second or math.nan for info in infos],
             lambda value: f"{value:,.0f}",
             less=False,
         ),
-        _texts(
+        _text_row(
             translate("Differences", "Parameters"),
             infos,
             lambda info: f"{info.status.parameters:,}",
@@ -101,19 +103,25 @@ def _metric_rows(
     label = formatting.capitalized(label)
     last = [info.status.metrics.get(metric, math.nan) for info in infos]
 
-    def said(value: float) -> str:
+    def format_value(value: float) -> str:
         return formatting.metric(metric, value)
 
     rows = [
-        _numbers(
-            translate("Differences", "{metric}, last").format(metric=label), last, said, less=less
+        _number_row(
+            translate("Differences", "{metric}, last").format(metric=label),
+            last,
+            format_value,
+            less=less,
         )
     ]
     figures = [best.get(info.id, {}).get(metric) for info in infos]
     if any(figures):
         values = [figure.value if figure else math.nan for figure in figures]
-        row = _numbers(
-            translate("Differences", "{metric}, best").format(metric=label), values, said, less=less
+        row = _number_row(
+            translate("Differences", "{metric}, best").format(metric=label),
+            values,
+            format_value,
+            less=less,
         )
         texts = [
             f"{text} @ {figure.step:,}" if figure else text
@@ -127,25 +135,27 @@ def _metric_rows(
     return rows
 
 
-def _texts(label: str, infos: Sequence[RunInfo], text: Callable[[RunInfo], str]) -> ComparisonRow:
+def _text_row(
+    label: str, infos: Sequence[RunInfo], text: Callable[[RunInfo], str]
+) -> ComparisonRow:
     return ComparisonRow(label, tuple(text(info) or NOTHING for info in infos))
 
 
-def _numbers(
-    label: str, values: Sequence[float], said: Callable[[float], str], *, less: bool
+def _number_row(
+    label: str, values: Sequence[float], format_value: Callable[[float], str], *, less: bool
 ) -> ComparisonRow:
-    there = [value for value in values if math.isfinite(value)]
-    texts = tuple(NOTHING if math.isnan(value) else said(value) for value in values)
-    # The best of one, or of equals, is no news.
-    if len(set(there)) < 2:
+    finite = [value for value in values if math.isfinite(value)]
+    texts = tuple(NOTHING if math.isnan(value) else format_value(value) for value in values)
+    # A single value, or one of equal values, is not marked as the best.
+    if len(set(finite)) < 2:
         return ComparisonRow(label, texts)
-    top = min(there) if less else max(there)
+    top = min(finite) if less else max(finite)
     return ComparisonRow(
         label, texts, frozenset(i for i, value in enumerate(values) if value == top)
     )
 
 
-def _said(value: object) -> str:
+def _format_setting(value: object) -> str:
     match value:
         case None:
             return NOTHING

@@ -1,4 +1,5 @@
-"""The row of compared runs: the colour of each, its pin, and the way out of the comparison."""
+"""The row of compared runs: colour, pin and close button of each, and the button that closes the
+comparison."""
 
 from __future__ import annotations
 
@@ -19,13 +20,13 @@ from gui.style.state_style import dot_icon
 from gui.style.theme import Theme, icon
 from gui.widgets.flow_layout import FlowLayout
 
-_HEIGHT = 28
+_CHIP_HEIGHT = 28
 _CROSS_WIDTH = 20
-_LONGEST_NAME = 24
+_MAX_NAME_LENGTH = 24
 
 
 class RunChips(QWidget):
-    """A click on a run pins it as the baseline; the cross beside it takes it out."""
+    """A click on a run pins it as the baseline; the cross beside it removes it."""
 
     pin_clicked = Signal(str)
     remove_clicked = Signal(str)
@@ -48,11 +49,11 @@ class RunChips(QWidget):
         layout.addWidget(self.close_button, 0, Qt.AlignmentFlag.AlignTop)
 
     def pin(self, run_id: str) -> QToolButton:
-        """The button that makes a run the baseline."""
+        """Return the button that makes a run the baseline."""
         return self._pins[run_id]
 
     def cross(self, run_id: str) -> QToolButton:
-        """The button that takes a run out."""
+        """Return the button that removes a run."""
         return self._crosses[run_id]
 
     def show_runs(
@@ -77,11 +78,11 @@ class RunChips(QWidget):
         if baseline is None:
             hint = QLabel(self.tr("Click a run to pin it as the dashed baseline"))
             hint.setObjectName("note")
-            hint.setFixedHeight(_HEIGHT)
+            hint.setFixedHeight(_CHIP_HEIGHT)
             self._row.addWidget(hint)
 
     def set_theme(self, theme: Theme) -> None:
-        """Take the colours of `theme` at the next `show_runs`."""
+        """Apply the colours of `theme` at the next `show_runs`."""
         self._theme = theme
 
     def _add(self, info: RunInfo, colour: str, *, pinned: bool) -> None:
@@ -110,7 +111,7 @@ class RunChips(QWidget):
         self._pins[info.id], self._crosses[info.id] = pin, cross
         chip = QFrame()
         chip.setObjectName("card")
-        chip.setFixedHeight(_HEIGHT)
+        chip.setFixedHeight(_CHIP_HEIGHT)
         inside = QHBoxLayout(chip)
         inside.setContentsMargins(1, 1, 1, 1)
         inside.setSpacing(0)
@@ -120,4 +121,4 @@ class RunChips(QWidget):
 
 
 def _short(name: str) -> str:
-    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1].rstrip()}…"
+    return name if len(name) <= _MAX_NAME_LENGTH else f"{name[: _MAX_NAME_LENGTH - 1].rstrip()}…"

@@ -1,4 +1,4 @@
-"""The table of the comparison: what differs between the settings of the runs, and their figures."""
+"""The table of the comparison: figures of the runs, and the settings that differ."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from gui.style.theme import Theme, icon
 
 _ROW_HEIGHT = 24
 _LABEL_WIDTH = 170
-_LEAST_WIDTH = 140
-_BAR_WIDTH = 20
+_MIN_WIDTH = 140
+_SCROLL_BAR_WIDTH = 20
 
 
 class ComparisonTable(QTableWidget):
-    """A column for each run, in its colour; figures first, then the settings that differ."""
+    """One column per run, in its colour; figures first, then the settings that differ."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -55,7 +55,7 @@ class ComparisonTable(QTableWidget):
         figures: Sequence[ComparisonRow],
         settings: Sequence[ComparisonRow],
     ) -> None:
-        """Show the runs with their `colours`, their figures and the settings that differ."""
+        """Show the runs in their `colours`, their figures, and the settings that differ."""
         titles = [f"#{info.id} {info.name}" for info in infos]
         shown = (titles, tuple(colours), baseline, tuple(figures), tuple(settings))
         if shown == self._shown:
@@ -73,17 +73,17 @@ class ComparisonTable(QTableWidget):
                 self._fill(number, row)
 
     def set_theme(self, theme: Theme) -> None:
-        """Draw in the colours of `theme` from the next `show_rows` on."""
+        """Apply the colours of `theme` at the next `show_rows`."""
         self._theme = theme
         self._shown = self._layout = ()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Give every run as much room as there is."""
+        """Distribute the width over the runs."""
         super().resizeEvent(event)
-        self._share_width()
+        self._distribute_width()
 
     def text(self, rows: Sequence[int] = ()) -> str:
-        """The table, or these rows of it, as tab-separated values with a line of titles."""
+        """Return the table, or these rows of it, as tab-separated values with a title line."""
         columns = range(self.columnCount())
         lines = [["", *self._columns]]
         for row in rows or range(self.rowCount()):
@@ -96,12 +96,12 @@ class ComparisonTable(QTableWidget):
         QGuiApplication.clipboard().setText(self.text(rows))
 
     def _build(self, runs: int, rows: Sequence[ComparisonRow | str]) -> None:
-        """Make the cells; what they say is filled in later, and again when it changes."""
+        """Create the cells; `_fill` writes their texts, and again when they change."""
         self.clearSpans()
         self.setRowCount(len(rows))
         if self.columnCount() != runs + 1:
             self.setColumnCount(runs + 1)
-            self._share_width()
+            self._distribute_width()
         for number, row in enumerate(rows):
             label = QTableWidgetItem(row if isinstance(row, str) else row.label)
             label.setForeground(QColor(self._theme.muted))
@@ -118,11 +118,11 @@ class ComparisonTable(QTableWidget):
             else:
                 label.setToolTip(row.tip or row.label)
 
-    def _share_width(self) -> None:
+    def _distribute_width(self) -> None:
         runs = self.columnCount() - 1
-        room = max(self.width() - _LABEL_WIDTH - _BAR_WIDTH, 0) // max(runs, 1)
+        room = max(self.width() - _LABEL_WIDTH - _SCROLL_BAR_WIDTH, 0) // max(runs, 1)
         for column in range(runs + 1):
-            wide = max(_LEAST_WIDTH, room) if column else _LABEL_WIDTH
+            wide = max(_MIN_WIDTH, room) if column else _LABEL_WIDTH
             self.setColumnWidth(column, wide)
 
     def _fill(self, number: int, row: ComparisonRow) -> None:
@@ -143,12 +143,12 @@ class ComparisonTable(QTableWidget):
         self.setHorizontalHeaderItem(0, QTableWidgetItem(""))
         self._columns = list(titles)
         for column, (info, title, colour) in enumerate(zip(infos, titles, colours, strict=True), 1):
-            item = QTableWidgetItem(_mark(colour, pinned=info.id == baseline), title)
-            said = self.tr("{run}: the baseline") if info.id == baseline else "{run}"
-            item.setToolTip(said.format(run=info.title))
+            item = QTableWidgetItem(_run_icon(colour, pinned=info.id == baseline), title)
+            tip = self.tr("{run}: the baseline") if info.id == baseline else "{run}"
+            item.setToolTip(tip.format(run=info.title))
             self.setHorizontalHeaderItem(column, item)
 
 
-def _mark(colour: str, *, pinned: bool) -> QIcon:
-    """What a run has in its chip, too: a dot, or the pin of the baseline."""
+def _run_icon(colour: str, *, pinned: bool) -> QIcon:
+    """The icon of a run, as in its chip: a dot, or the pin of the baseline."""
     return icon("push-pin", colour) if pinned else dot_icon(colour)

@@ -59,7 +59,7 @@ class DeviceDetail(QDialog):
             self.slices: _heading(self.tr("SLICES (MIG)")),
             self.matrix: _heading(self.tr("LINKS BETWEEN THE GPUS")),
         }
-        self._lay_out()
+        self._build_layout()
 
     def watch(self, id: str) -> None:
         """Show the device `id` from now on."""
@@ -133,7 +133,7 @@ class DeviceDetail(QDialog):
                 widget.hide()
                 widget.deleteLater()
 
-    def _lay_out(self) -> None:
+    def _build_layout(self) -> None:
         content = QWidget()
         content.setObjectName("content")
         column = QVBoxLayout(content)

@@ -100,7 +100,7 @@ class RunListPanel(QWidget):
         self.more.setMenu(menu)
         self.undo_bar = _UndoBar()
         self.undo_bar.undo.clicked.connect(self.undo_clicked)
-        self._lay_out()
+        self._build_layout()
         self.setFocusProxy(history)
         self.search.textChanged.connect(self._arrange)
         self.order.currentIndexChanged.connect(self._arrange)
@@ -178,7 +178,7 @@ class RunListPanel(QWidget):
         if not enough:
             self.compare.setChecked(False)
 
-    def _lay_out(self) -> None:
+    def _build_layout(self) -> None:
         title = QLabel(self.tr("RUNS"))
         title.setObjectName("h")
         top = QHBoxLayout()

@@ -21,7 +21,7 @@ _GOES_ON = frozenset({RunState.RUNNING, RunState.PAUSED, RunState.STOPPING})
 _INTERFACE = "com.canonical.Unity.LauncherEntry"
 """Understood by the docks of Ubuntu and KDE; others do not listen."""
 
-_FINEST = 200
+_SLIDER_STEPS = 200
 """So many parts at most are told apart: a dock has few pixels."""
 
 
@@ -38,7 +38,7 @@ class Taskbar:
         part = None
         if info is not None and info.state in _GOES_ON and info.status.total_steps:
             done = min(1.0, info.status.step / info.status.total_steps)
-            part = round(done * _FINEST) / _FINEST
+            part = round(done * _SLIDER_STEPS) / _SLIDER_STEPS
         if self._tell is not None and part != self._told:
             self._tell(part)
         self._told = part

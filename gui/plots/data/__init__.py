@@ -1,4 +1,4 @@
-"""The data behind the plots: series, smoothing, time and epochs; no widgets.
+"""The data of the plots: series, smoothing, time and epochs; no widgets.
 
 Imports `style` only.
 """

@@ -1,4 +1,4 @@
-"""The best value of a curve: where it stands, and how it gets its star."""
+"""The best point of a curve, and the marker that shows it."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from engine.runs.store_reader import StoredPoints
 
 
 class BestPoint(NamedTuple):
-    """The first point that no other is better than."""
+    """The first point with the best value."""
 
     step: float
     time: float
-    """Seconds since the epoch; NaN: not known."""
+    """Seconds since the epoch; NaN: unknown."""
 
     value: float
 
 
 class BestMarker(NamedTuple):
-    """A best point on its way to the screen."""
+    """A best point as it is drawn: a star."""
 
     x: float
-    """Place on the horizontal axis."""
+    """Position on the horizontal axis."""
 
     value: float
     colour: str
     text: str
-    """What it says to whoever points at it."""
+    """The text of its tooltip."""
 
 
 def find_best(known: BestPoint | None, sign: int, points: StoredPoints) -> BestPoint | None:
-    """The best of what was `known` and of new points: the lowest finite value where `sign` is -1,
-    the highest where it is 1, none where it is 0."""
+    """Return the best point of `known` and the new `points`: the one with the lowest finite value
+    if `sign` is -1, with the highest if it is 1; `known` if `sign` is 0."""
     if not sign or not len(points.value):
         return known
     merits = np.where(np.isfinite(points.value), sign * points.value, -math.inf)

@@ -1,4 +1,5 @@
-"""Growing arrays with ever coarser summaries, so that any zoom reads a few thousand numbers."""
+"""Growing arrays with coarser and coarser summaries, so that any zoom reads a few thousand
+numbers."""
 
 from __future__ import annotations
 
@@ -10,16 +11,17 @@ import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
 Reducer = Callable[[Array], Array]
-"""From rows of values to one value a row. NaN means no value; a row of NaN gives NaN."""
+"""Reduces float64 rows of shape (n, k) to one value per row, shape (n,). NaN means no value; a row
+of NaN gives NaN."""
 
 FACTOR = 4
-"""Blocks that make one block of the next coarser level."""
+"""Number of blocks that form one block of the next coarser level."""
 
 _FIRST_CAPACITY = 256
 
 
 class GrowingArray:
-    """An array that is appended to, with room to spare."""
+    """A float64 array of shape (n,) that grows in place; its capacity doubles when it is full."""
 
     def __init__(self) -> None:
         self._room = np.empty(_FIRST_CAPACITY)
@@ -30,11 +32,11 @@ class GrowingArray:
 
     @property
     def values(self) -> Array:
-        """Everything so far, without a copy."""
+        """All values so far, float64 of shape (n,): a view, not a copy."""
         return self._room[: self._size]
 
     def extend(self, values: Array) -> None:
-        """Append `values`."""
+        """Append `values`, float64 of shape (m,), in place."""
         size = self._size + len(values)
         if size > len(self._room):
             room = np.empty(max(size, 2 * len(self._room)))
@@ -45,10 +47,10 @@ class GrowingArray:
 
 
 class Columns(NamedTuple):
-    """Equally many neighbouring points each, one summary per reducer."""
+    """Summaries of consecutive columns of points; all columns have the same number of points."""
 
     start: int
-    """Number of the first column's first point."""
+    """Index of the first column's first point."""
 
     size: int
     """Points per column."""
@@ -57,7 +59,7 @@ class Columns(NamedTuple):
 
 
 class Pyramid:
-    """Values with their summaries over blocks of 4, 16, 64, ... points."""
+    """Values with their summaries over blocks of 4, 16, 64, ... points: one pyramid per reducer."""
 
     def __init__(self, *reducers: Reducer) -> None:
         self._reducers = reducers
@@ -69,11 +71,11 @@ class Pyramid:
 
     @property
     def values(self) -> Array:
-        """Every single value, without a copy."""
+        """All values, float64 of shape (n,): a view, not a copy."""
         return self._points.values
 
     def extend(self, values: Array) -> None:
-        """Append `values`; costs as much as there are new ones."""
+        """Append `values`, float64 of shape (m,), in place; the cost is proportional to m."""
         self._points.extend(values)
         below = [self._points] * len(self._reducers)
         number = 0
@@ -88,10 +90,11 @@ class Pyramid:
             number += 1
 
     def columns(self, first: int, last: int, most: int) -> Columns:
-        """Between `most` and 2 * `most` columns over the points `first` to `last` (exclusive).
+        """Return between `most` and 2 * `most` columns over the points `first` to `last`
+        (exclusive); each summary is float64 of shape (columns,).
 
-        Columns begin at multiples of their size, so that they stand still while points arrive; the
-        points after the last whole column are left out. Needs last - first >= FACTOR * most.
+        Columns begin at multiples of their size, so that they do not move while points arrive.
+        Points after the last complete column are left out. Needs last - first >= FACTOR * most.
         """
         number, size = 0, FACTOR
         while (last - first) // (size * FACTOR) >= most:
@@ -107,19 +110,19 @@ class Pyramid:
 
 
 def lowest(rows: Array) -> Array:
-    """The smallest value of each row."""
+    """Return the smallest value of each row: (n, k) to (n,), ignoring NaN."""
     smallest: Array = np.fmin.reduce(rows, axis=1)
     return smallest
 
 
 def highest(rows: Array) -> Array:
-    """The largest value of each row."""
+    """Return the largest value of each row: (n, k) to (n,), ignoring NaN."""
     largest: Array = np.fmax.reduce(rows, axis=1)
     return largest
 
 
 def mean(rows: Array) -> Array:
-    """The mean of each row."""
+    """Return the mean of each row: (n, k) to (n,), ignoring NaN."""
     plain: Array = rows.sum(axis=1) / rows.shape[1]
     if not np.isnan(plain).any():
         return plain

@@ -1,4 +1,4 @@
-"""The one figure that stands for all devices, or all ranks, in the corner of their plot."""
+"""The headline of a plot: one number for all its devices or ranks, in the corner of the plot."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from gui.plots.data.series_style import (
 )
 from gui.style.translation import translate
 
-_NEWEST = (DEVICE_UTILISATION, DEVICE_POWER, STEP_TIME)
-"""Plots that say the mean of the newest values; the last one that of computing alone."""
+_MEAN_PLOTS = (DEVICE_UTILISATION, DEVICE_POWER, STEP_TIME)
+"""Plots whose headline is the mean of the newest values; for the step time, of computing only."""
 
 _COMPUTE = "compute"
 
-_HIGHEST = (DEVICE_MEMORY, DEVICE_TEMPERATURE, WORKER_MEMORY)
-"""Plots that say the highest value of all."""
+_PEAK_PLOTS = (DEVICE_MEMORY, DEVICE_TEMPERATURE, WORKER_MEMORY)
+"""Plots whose headline is the highest value so far."""
 
 
 class Headlines:
-    """Remembers the newest or the highest value of each curve."""
+    """Keeps the newest or the highest value of each curve."""
 
     def __init__(self) -> None:
         self._figures: dict[PlotKind, dict[str, float]] = {}
 
     def clear(self) -> None:
-        """Forget the curves."""
+        """Forget all curves."""
         self._figures.clear()
 
     def update(self, style: SeriesStyle, values: Array, *, replace: bool) -> str:
@@ -44,14 +44,14 @@ class Headlines:
         if replace:
             figures.pop(name, None)
         known = values[np.isfinite(values)]
-        if kind in _HIGHEST:
+        if kind in _PEAK_PLOTS:
             if len(known):
                 figures[name] = max(float(known.max()), figures.get(name, 0.0))
             if not figures:
                 return ""
             peak = f"{max(figures.values()):{kind.value_format}} {kind.unit}"
             return translate("Headlines", "{figure} peak").format(figure=peak)
-        if kind not in _NEWEST:
+        if kind not in _MEAN_PLOTS:
             return ""
         if len(known) and (kind is not STEP_TIME or style.label == _COMPUTE):
             figures[name] = float(known[-1])

@@ -8,15 +8,15 @@ Range = tuple[float, float]
 
 
 def union(ranges: Iterable[Range | None]) -> Range | None:
-    """The smallest range around all that are there."""
-    there = [each for each in ranges if each is not None]
-    if not there:
+    """Return the smallest range that contains all `ranges`; None if all are None."""
+    known = [each for each in ranges if each is not None]
+    if not known:
         return None
-    return min(low for low, _ in there), max(high for _, high in there)
+    return min(low for low, _ in known), max(high for _, high in known)
 
 
 def padded(bounds: Range, below: float, above: float) -> Range:
-    """`bounds` with room at both ends, in parts of their width; never of width 0."""
+    """Return `bounds` with padding at both ends, as parts of their width; the width is never 0."""
     low, high = bounds
     width = high - low
     if width <= 1e-12 * max(abs(low), abs(high)):

@@ -30,18 +30,19 @@ from gui.plots.data.x_axis import Polyline, XKind, XScale
 from gui.style.translation import translate
 
 MAX_MARKERS = 2000
-"""Of more, every other checkpoint goes: they stand too close to be told apart."""
+"""With more markers than this, every other checkpoint is dropped: they are too close to each
+other."""
 
 
 class MarkerKind(StrEnum):
-    """What a marker stands for; each kind has a shape of its own."""
+    """What a marker stands for; each kind has its own shape."""
 
     CHECKPOINT = "checkpoint"
     RESTART = "restart"
-    """The run goes on, by itself or because somebody resumed it."""
+    """The run continues, automatically or because the user resumed it."""
 
     EDIT = "edit"
-    """It goes on with other settings or on other devices."""
+    """The run continues with other settings or on other devices."""
 
     PAUSE = "pause"
     ALARM = "alarm"
@@ -52,7 +53,7 @@ class Marker(NamedTuple):
 
     kind: MarkerKind
     step: float
-    """NaN: only its time is known."""
+    """NaN: only the time is known."""
 
     time: float
     """Seconds since the epoch."""
@@ -61,7 +62,7 @@ class Marker(NamedTuple):
 
 
 class RunTimeline:
-    """Folds the events of one run, oldest first."""
+    """Built from the events of one run, oldest first."""
 
     def __init__(self) -> None:
         self.clear()
@@ -73,25 +74,26 @@ class RunTimeline:
         self._training: Polyline | None = None
         self._returns: tuple[float, ...] = ()
         self._edits: Mapping[int, str] = {}
-        self._alive = math.nan
-        """The last moment that is known to belong to training."""
+        self._last_training_time = math.nan
+        """The last time that is known to belong to training, in seconds since the epoch."""
 
-        self._trains = False
+        self._is_training = False
         self._attempt = self._trained_attempt = 0
         self._checkpoint = ""
         self._restarting: Restarting | None = None
         self._paused = math.nan
 
     def scale(self, kind: XKind) -> XScale:
-        """The horizontal axis of `kind` for this run."""
+        """Return the horizontal axis of `kind` for this run."""
         return XScale(kind, self._epochs, self._training, self._returns)
 
     def set_edits(self, edits: Mapping[int, str]) -> None:
-        """Say what was changed before an attempt, by its number, for the events to come."""
+        """Set what was changed before each attempt, by the attempt's number. Call this before
+        `add_events`."""
         self._edits = edits
 
     def add_events(self, events: Iterable[StoredEvent]) -> None:
-        """Fold more events."""
+        """Add events, oldest first."""
         for stored in events:
             self._fold(stored)
 
@@ -101,9 +103,9 @@ class RunTimeline:
             case AttemptStarted(attempt):
                 self._begin_attempt(attempt, now)
             case WorkerStarted():
-                self._trains = False
+                self._is_training = False
             case TrainingStarted():
-                self._start(event, now)
+                self._start_training(event, now)
             case Rewound(step, checkpoint):
                 self._checkpoint = checkpoint
                 self.markers = [each for each in self.markers if not each.step > step]
@@ -112,45 +114,47 @@ class RunTimeline:
             case CheckpointSaved(path, step):
                 text = translate("RunTimeline", "Checkpoint of step {step}: {name}")
                 text = text.format(step=f"{step:,}", name=Path(path).name)
-                self._mark(MarkerKind.CHECKPOINT, step, now, text)
+                self._add_marker(MarkerKind.CHECKPOINT, step, now, text)
             case CheckpointFailed(step, text):
-                self._mark(MarkerKind.ALARM, step, now, text)
+                self._add_marker(MarkerKind.ALARM, step, now, text)
             case Paused():
                 self._paused = now
             case Resumed(step):
-                self._mark(MarkerKind.PAUSE, step, now, self._after_pause(step, now))
+                self._add_marker(MarkerKind.PAUSE, step, now, self._pause_text(step, now))
             case Alarm(text=text, raised=True) | Trouble(text=text, raised=True):
-                self._mark(MarkerKind.ALARM, math.nan, now, text)
-        if self._trains:
-            self._alive = now
+                self._add_marker(MarkerKind.ALARM, math.nan, now, text)
+        if self._is_training:
+            self._last_training_time = now
         if isinstance(event, RunEnded):
-            self._trains, self._restarting = False, None
+            self._is_training, self._restarting = False, None
 
     def _begin_attempt(self, attempt: int, now: float) -> None:
-        self._attempt, self._trains, self._checkpoint = attempt, False, ""
+        self._attempt, self._is_training, self._checkpoint = attempt, False, ""
         if self._training is None:
             self._training = Polyline((now,), (0.0,), 1.0)
         else:
             self._returns += (now,)
 
-    def _start(self, event: TrainingStarted, now: float) -> None:
+    def _start_training(self, event: TrainingStarted, now: float) -> None:
         step = event.step
-        if math.isnan(self._alive) or self._training is None:
+        if math.isnan(self._last_training_time) or self._training is None:
             self._training = Polyline((now,), (0.0,), 1.0)
         else:
-            down = now - self._alive
-            self._training = self._training.bent(self._alive, 0.0).bent(now, 1.0)
+            down = now - self._last_training_time
+            self._training = self._training.with_slope(self._last_training_time, 0.0).with_slope(
+                now, 1.0
+            )
             changes = self._changes()
             kind = MarkerKind.EDIT if changes else MarkerKind.RESTART
-            text = " ".join([self._return(step, down), *changes])
-            self._mark(kind, step, now, text)
-        self._epochs = _epochs_on(self._epochs, event)
-        self._trains, self._restarting = True, None
+            text = " ".join([self._restart_text(step, down), *changes])
+            self._add_marker(kind, step, now, text)
+        self._epochs = _epoch_line(self._epochs, event)
+        self._is_training, self._restarting = True, None
         self._trained_attempt = self._attempt
 
     def _changes(self) -> list[str]:
-        """What was changed since training went on the last time; attempts between may have failed
-        before they came that far."""
+        """Texts of what was changed since training last started. Attempts in between may have
+        failed before they started to train."""
         attempts = range(self._trained_attempt + 1, self._attempt + 1)
         return [
             translate("RunTimeline", "Changed: {changes}.").format(changes=self._edits[attempt])
@@ -158,8 +162,8 @@ class RunTimeline:
             if attempt in self._edits
         ]
 
-    def _return(self, step: int, down: float) -> str:
-        words = {"attempt": self._attempt, "step": f"{step:,}", "down": duration(down)}
+    def _restart_text(self, step: int, down: float) -> str:
+        texts = {"attempt": self._attempt, "step": f"{step:,}", "down": duration(down)}
         if self._restarting is None:
             text = translate(
                 "RunTimeline", "Resumed at step {step} after {down} (attempt {attempt})."
@@ -171,15 +175,15 @@ class RunTimeline:
         else:
             text = translate("RunTimeline", "Restart {number} of {most}, from the beginning: {why}")
         if self._restarting is not None:
-            words |= {
+            texts |= {
                 "number": self._restarting.number,
                 "most": self._restarting.most,
                 "why": self._restarting.failure.message,
                 "checkpoint": self._checkpoint,
             }
-        return text.format(**words)
+        return text.format(**texts)
 
-    def _after_pause(self, step: int, now: float) -> str:
+    def _pause_text(self, step: int, now: float) -> str:
         if math.isnan(self._paused):
             return translate("RunTimeline", "Went on after a pause at step {step}").format(
                 step=f"{step:,}"
@@ -187,7 +191,7 @@ class RunTimeline:
         text = translate("RunTimeline", "Went on after a pause of {length} at step {step}")
         return text.format(length=duration(now - self._paused), step=f"{step:,}")
 
-    def _mark(self, kind: MarkerKind, step: float, now: float, text: str) -> None:
+    def _add_marker(self, kind: MarkerKind, step: float, now: float, text: str) -> None:
         self.markers.append(Marker(kind, step, now, text))
         if len(self.markers) > MAX_MARKERS:
             kept = [
@@ -198,15 +202,15 @@ class RunTimeline:
             self.markers = kept[-MAX_MARKERS:]
 
 
-def _epochs_on(before: Polyline | None, event: TrainingStarted) -> Polyline:
-    """From steps to epochs done, for a training that goes on as `event` says."""
+def _epoch_line(before: Polyline | None, event: TrainingStarted) -> Polyline:
+    """Return the function from steps to completed epochs after `event`."""
     size = max(event.steps_per_epoch, 1)
     step, slope = float(event.step), 1.0 / size
-    axis = (before or Polyline((0.0,), (0.0,), slope)).bent(step, slope)
+    axis = (before or Polyline((0.0,), (0.0,), slope)).with_slope(step, slope)
     left = (event.total_steps - event.step) % size
     if event.total_steps and left:
-        # With another batch size the rest of an epoch has not the steps that it would have had.
+        # With another batch size, the rest of the epoch has another number of steps than planned.
         done = event.epochs - (event.total_steps - event.step) // size
         rest = done - float(axis(np.array([step]))[0])
-        axis = axis.bent(step, max(0.0, rest) / left).bent(step + left, slope)
+        axis = axis.with_slope(step, max(0.0, rest) / left).with_slope(step + left, slope)
     return axis

@@ -1,4 +1,4 @@
-"""The points of one curve: appended in batches, read back decimated for a zoom, raw or smoothed."""
+"""The points of one curve: appended in batches, read decimated for a zoom, raw or smoothed."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from gui.plots.data.smoothing import MovingAverage
 from gui.plots.data.x_axis import XKind, XScale
 
 SMOOTHED_PER_FRAME = 200_000
-"""Points whose smoothed values are worked out before a frame is painted; the rest follows with the
-next frames, so that no move of the slider stops the window."""
+"""Points that are smoothed before a frame is painted. The next frames smooth the rest, so that
+moving the slider never blocks the window."""
 
 
 MAX_DRAWABLE = 1e300
-"""Values beyond have distances that no double holds: they are a gap, as infinity is."""
+"""The distance between larger values would overflow float64: they are drawn as a gap, as infinity
+is."""
 
 
 class Series:
-    """Values over ascending steps and times. NaN, and infinity on screen, is a gap."""
+    """Values over ascending steps and times. NaN is a gap; infinity is drawn as one."""
 
     def __init__(self) -> None:
         self._smoothing = 0.0
@@ -36,7 +37,7 @@ class Series:
         return len(self._steps)
 
     def clear(self) -> None:
-        """Forget every point; the smoothing stays."""
+        """Delete all points; the smoothing stays."""
         self._steps, self._times = GrowingArray(), GrowingArray()
         self._gaps = GrowingArray()
         self._x = self._places()
@@ -45,9 +46,9 @@ class Series:
         self._statistics: list[tuple[int, BlockStatistics]] = []
         self._low = self._high = self._low_positive = math.nan
         self.last = math.nan
-        """The newest value as it came; NaN where there is none."""
+        """The newest value, unchanged; NaN without points."""
 
-        self._forget_smoothed()
+        self._reset_smoothed()
 
     def extend(
         self,
@@ -56,12 +57,13 @@ class Series:
         times: Array | None = None,
         statistics: BlockStatistics | None = None,
     ) -> None:
-        """Append equally many steps, values and times (seconds since the epoch).
+        """Append points in place: steps, values and times (seconds since the epoch), each float64
+        of shape (n,).
 
-        Without times the points are not seen on an axis of time. `statistics` describes the blocks
-        of steps that they stand for, where they are no single points; these means are smoothed.
-        Points before the last one are drawn where they are, but a zoom may miss them: replace the
-        series when a run goes back.
+        Points without times are not shown on a time axis. `statistics` describes the blocks of
+        steps that the points stand for, if they are not single steps; then the smoothing uses the
+        means of the blocks. Points before the last one are drawn, but a zoom may miss them: replace
+        the series when a run is rewound.
         """
         values = np.asarray(values, dtype=np.float64)
         if not len(values):
@@ -69,7 +71,7 @@ class Series:
         steps = np.asarray(steps, dtype=np.float64)
         finite = _drawable(values)
         times = np.full(len(steps), np.nan) if times is None else np.asarray(times)
-        # A clock that was set back must not fold the curve over itself.
+        # If the clock was set back, the curve must not go backwards.
         newest = self._times.values[-1:]
         times = np.fmax.accumulate(np.concatenate((newest, times)))[len(newest) :]
         self._gaps.extend(np.float64(len(self)) + np.flatnonzero(np.isnan(finite)))
@@ -91,27 +93,29 @@ class Series:
 
     @property
     def smoothing(self) -> float:
-        """Weight that the past keeps from one value to the next; 0 for none."""
+        """Weight of the past in the moving average; 0: no smoothing."""
         return self._smoothing
 
     def set_smoothing(self, smoothing: float) -> None:
-        """Set the smoothing, 0 to 0.999; worked out when a smoothed view is asked for."""
+        """Set the smoothing, 0 to 0.999. It is computed when a smoothed view is needed."""
         if smoothing != self._smoothing:
             self._smoothing = smoothing
-            self._forget_smoothed()
+            self._reset_smoothed()
 
     @property
     def is_smoothed(self) -> bool:
-        """Whether every point has its smoothed value; else asking for a view brings some more."""
+        """Whether all smoothed values have been computed; if not, each `smoothed_view` computes
+        more."""
         return not self._smoothing or len(self._smoothed) == len(self)
 
     def bounds(self, *, positive: bool = False) -> tuple[float, float] | None:
-        """Lowest and highest finite value (above 0 if `positive`), or None without any."""
+        """Return the lowest and the highest finite value (above 0 if `positive`), or None without
+        any."""
         low = self._low_positive if positive else self._low
         return None if math.isnan(low) else (low, self._high)
 
     def best(self, sign: int) -> BestPoint | None:
-        """The first point that no other is better than; what `sign` means stands in `find_best`."""
+        """Return the first point with the best value; see `find_best` for `sign`."""
         points = StoredPoints(self._steps.values, self._times.values, self._raw.values, len(self))
         return find_best(None, sign, points)
 
@@ -122,53 +126,58 @@ class Series:
         self._breaks = scale.breaks(self._times.values)
 
     def x_range(self) -> tuple[float, float] | None:
-        """Places of the first and the last point; None without any."""
+        """Return the x positions of the first and the last point; None without points."""
         xs = self._x.values
         return (
             (float(xs[0]), float(xs[-1])) if len(xs) and not np.isnan(xs[[0, -1]]).any() else None
         )
 
     def count_between(self, x0: float, x1: float) -> int:
-        """How many points a view of `x0` to `x1` has to draw from."""
+        """Return how many points a view of `x0` to `x1` draws from."""
         first, last = self._range(x0, x1)
         return max(last - first, 0)
 
     def steps_between(self, x0: float, x1: float) -> tuple[float, float]:
-        """Steps of the first and last point of a view of `x0` to `x1`; needs points."""
+        """Return the steps of the first and the last point of a view of `x0` to `x1`. Needs
+        points."""
         first, last = self._range(x0, x1)
         steps = self._steps.values
         return float(steps[min(first, len(steps) - 1)]), float(steps[max(last - 1, 0)])
 
-    def place_beyond(self, x: float, way: int, least: float) -> float:
-        """The place of the next point after `x` (`way` 1) or before it (-1) that is `least` away or
-        more; NaN where there is none."""
+    def place_beyond(self, x: float, direction: int, min_distance: float) -> float:
+        """Return the x position of the next point after `x` (`direction` 1) or before it (-1) that
+        is at least `min_distance` away; NaN if there is none."""
         xs = self._x.values
-        # Beside seconds since the epoch a pixel may be lost in rounding: hence both.
-        if way > 0:
-            index = max(np.searchsorted(xs, x, "right"), np.searchsorted(xs, x + least, "left"))
+        # For x in seconds since the epoch, x + min_distance may round to x: hence both searches.
+        if direction > 0:
+            index = max(
+                np.searchsorted(xs, x, "right"), np.searchsorted(xs, x + min_distance, "left")
+            )
         else:
-            both = np.searchsorted(xs, x, "left"), np.searchsorted(xs, x - least, "right")
+            both = np.searchsorted(xs, x, "left"), np.searchsorted(xs, x - min_distance, "right")
             index = min(both) - 1
         return float(xs[index]) if 0 <= index < len(xs) else math.nan
 
     def step_at(self, x: float) -> float:
-        """The step of the point nearest to `x`; NaN outside of the curve."""
+        """Return the step of the point nearest to `x`; NaN outside the curve."""
         index = self._nearest(x)
         return math.nan if index is None else float(self._steps.values[index])
 
     def step_when(self, time: float) -> float:
-        """The step that training stood at, about, at `time`; NaN without points."""
+        """Return the step, interpolated, that training had reached at `time`; NaN without
+        points."""
         if not len(self):
             return math.nan
         return float(np.interp(time, self._times.values, self._steps.values))
 
     def view(self, x0: float, x1: float, pixels: int) -> tuple[Array, Array]:
-        """What to draw between the places `x0` and `x1` on `pixels` pixels: the points themselves
-        and one to each side, or lowest and highest value of about `pixels` columns."""
+        """Return what to draw between the positions `x0` and `x1` on `pixels` pixels, as x and y,
+        float64 of shape (n,): the points and one more to each side, or the lowest and the highest
+        value of each of about `pixels` columns."""
         first, last = self._range(x0, x1)
         places, values = self._x.values, self._raw.values
         if last - first < 4 * pixels:
-            return self._torn(places[first:last], values[first:last], first)
+            return self._with_breaks(places[first:last], values[first:last], first)
         start, size, (low, high) = self._raw.columns(first, last, pixels)
         rest = start + size * len(low)
         xs = places[start:last:size]
@@ -176,52 +185,54 @@ class Series:
             low = np.append(low, np.fmin.reduce(values[rest:last]))
             high = np.append(high, np.fmax.reduce(values[rest:last]))
         both = np.column_stack((low, high)).ravel()
-        return self._torn(np.repeat(xs, 2), both, start, size, corners=2)
+        return self._with_breaks(np.repeat(xs, 2), both, start, size, corners=2)
 
     def smoothed_view(self, x0: float, x1: float, pixels: int) -> tuple[Array, Array]:
-        """The same for the smoothed curve, with the mean of each column and the newest point."""
-        self._catch_up()
+        """Return the same for the smoothed curve: the mean of each column, and the newest point."""
+        self._smooth_more()
         first, last = self._range(x0, x1)
         places, values = self._x.values, self._smoothed.values
         last = min(last, len(values))
         if last <= first:
             return np.empty(0), np.empty(0)
         if last - first < 4 * pixels:
-            return self._torn(places[first:last], values[first:last], first)
+            return self._with_breaks(places[first:last], values[first:last], first)
         start, size, (middle,) = self._smoothed.columns(first, last, pixels // 2)
-        # A column's mean belongs to its middle: at its beginning it would run ahead of the points.
+        # The mean of a column belongs to its middle: at its beginning the curve would precede the
+        # points.
         xs = places[start + size // 2 : start + size * len(middle) : size]
         xs, ys = np.append(xs, places[last - 1]), np.append(middle, values[last - 1])
-        return self._torn(xs, ys, start + size // 2, size)
+        return self._with_breaks(xs, ys, start + size // 2, size)
 
     def gaps(self, x0: float, x1: float, pixels: int) -> Array:
-        """Places between `x0` and `x1` whose values are NaN or infinite, one per pixel at most."""
+        """Return the x positions between `x0` and `x1` whose values are NaN or infinite, at most
+        one per pixel, float64 of shape (n,)."""
         places = self._x.values[self._gaps.values.astype(np.intp)]
         first = np.searchsorted(places, np.linspace(x0, x1, pixels + 1))
         first[-1] = np.searchsorted(places, x1, "right")
         return places[first[:-1][np.diff(first) > 0]]
 
     def gap_starts(self) -> Array:
-        """Places where the values begin to be NaN or infinite."""
+        """Return the x positions at which gaps begin, float64 of shape (n,)."""
         gaps = self._gaps.values.astype(np.intp)
         return self._x.values[gaps[np.diff(gaps, prepend=-2) > 1]]
 
     def value_at(self, x: float, *, smoothed: bool = False) -> float:
-        """The value at the point nearest to `x`; NaN outside of the curve."""
+        """Return the value of the point nearest to `x`; NaN outside the curve."""
         index = self._nearest(x)
         if index is None:
             return math.nan
         if smoothed:
-            self._catch_up()
+            self._smooth_more()
             if index < len(self._smoothed):
                 return float(self._smoothed.values[index])
         return float(self._raw.values[index])
 
-    def _torn(
+    def _with_breaks(
         self, xs: Array, ys: Array, first: int, size: int = 1, corners: int = 1
     ) -> tuple[Array, Array]:
-        """The line through `xs` and `ys` with a gap wherever the run was down. It begins at point
-        number `first`; `corners` of it stand for `size` points."""
+        """Insert a gap into the line `xs`, `ys` wherever the run was down. The line begins at point
+        `first`; every `corners` of its vertices stand for `size` points."""
         end = first + size * len(xs) // corners
         breaks = self._breaks[(self._breaks > first) & (self._breaks < end)]
         if not len(breaks):
@@ -250,18 +261,18 @@ class Series:
         places.extend(self._scale.x(self._steps.values, self._times.values))
         return places
 
-    def _forget_smoothed(self) -> None:
+    def _reset_smoothed(self) -> None:
         self._average = MovingAverage(self._smoothing)
         self._smoothed = Pyramid(mean)
 
-    def _catch_up(self) -> None:
+    def _smooth_more(self) -> None:
         done = len(self._smoothed)
-        for values, size in self._pieces(done, min(done + SMOOTHED_PER_FRAME, len(self))):
+        for values, size in self._segments(done, min(done + SMOOTHED_PER_FRAME, len(self))):
             self._smoothed.extend(self._average.extend(values, size))
 
-    def _pieces(self, begin: int, end: int) -> Iterator[tuple[Array, float]]:
-        """What the points from number `begin` to `end` (exclusive) stand for, in pieces of equally
-        many steps a point."""
+    def _segments(self, begin: int, end: int) -> Iterator[tuple[Array, float]]:
+        """Yield the values of the points `begin` to `end` (exclusive) with the steps per point, in
+        segments of equally many steps per point."""
         for first, statistics in self._statistics:
             last = min(first + len(statistics.mean), end)
             if last <= begin:

@@ -1,4 +1,4 @@
-"""Which plot a series of the engine belongs in, and how it is drawn there."""
+"""Which plot a series belongs to, and how it is drawn there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ THROUGHPUT = "train/samples_per_second"
 
 
 class PlotKind(NamedTuple):
-    """What a plot shows. Plots stand in the order of `rank`, then by title."""
+    """What a plot shows. Plots are sorted by `rank`, then by title."""
 
     title: str
     rank: int
@@ -22,49 +22,49 @@ class PlotKind(NamedTuple):
     value_format: str = ".4g"
     y_range: tuple[float | None, float | None] | None = None
     is_detail: bool = False
-    """Whether it stands below the others and smaller: there for whoever looks closer."""
+    """Whether it is a small plot below the main plots."""
 
     per_rank: bool = False
-    """Whether every rank has curves of its own: then the legend takes a line for itself."""
+    """Whether every rank has its own curves; the legend then has a line of its own."""
 
     @property
     def may_be_log(self) -> bool:
-        """Whether a logarithmic axis makes sense: not for what begins at 0 and has a unit."""
+        """Whether a logarithmic axis makes sense: not for values with a unit, which begin at 0."""
         return not self.unit
 
 
 class SeriesStyle(NamedTuple):
-    """The place of a series."""
+    """The plot of a series, and how its curve looks."""
 
     plot: PlotKind
     label: str
-    """Name of its curve in the legend; of a device's curve, the device's id."""
+    """Name of the curve in the legend; for the curve of a device, the device's id."""
 
     colour_index: int | None = None
     """None: the next free colour."""
 
     factor: float = 1.0
-    """What the values are multiplied by to be in the plot's unit."""
+    """Multiplying the values by this gives the plot's unit."""
 
     smooth: bool = True
     best_sign: int = 0
-    """As in `Curve`."""
+    """See `Curve`."""
 
     marks_gaps: bool = False
-    """Whether a value that is NaN or infinite is marked: where that says that something is wrong,
-    not that there was nothing to measure."""
+    """Whether a value that is NaN or infinite is marked: only where it means an error, and not that
+    there was nothing to measure."""
 
     rank: int | None = None
-    """The rank that reports it, where each does."""
+    """The rank that reports the series, if every rank reports one."""
 
     @property
     def is_device(self) -> bool:
-        """Whether the curve stands for a device."""
+        """Whether the curve shows a device."""
         return self.plot in DEVICE_PLOTS
 
     @property
     def curve_name(self) -> str:
-        """What tells the curve from the others of its plot."""
+        """Name of the curve, unique in its plot."""
         return self.label if self.rank is None else f"{self.label} {self.rank}"
 
 
@@ -84,7 +84,7 @@ DEVICE_POWER = PlotKind(
     QT_TRANSLATE_NOOP("Plots", "Device power"), 6, "W", ".0f", (0.0, None), is_detail=True
 )
 DEVICE_PLOTS = (DEVICE_UTILISATION, DEVICE_MEMORY, DEVICE_TEMPERATURE, DEVICE_POWER)
-"""Plots with a curve per device, in the colours of the list of devices."""
+"""Plots with one curve per device, in the colours of `device_labels`."""
 
 LEARNING_RATE = PlotKind(QT_TRANSLATE_NOOP("Plots", "Learning rate"), 7, is_detail=True)
 GRADIENT_NORM = PlotKind(QT_TRANSLATE_NOOP("Plots", "Gradient norm"), 8, is_detail=True)
@@ -109,7 +109,7 @@ WORKER_MEMORY = PlotKind(
 
 TRAIN_LOSS = PlotKind(QT_TRANSLATE_NOOP("Plots", "Training loss"), 0)
 VALIDATION_LOSS = PlotKind(QT_TRANSLATE_NOOP("Plots", "Validation loss"), 1)
-"""Plots of the comparison, where a plot has one series."""
+"""Plots of the comparison, where every series has its own plot."""
 
 _TITLES = {
     kind.title
@@ -119,9 +119,9 @@ _TITLES = {
         *(TRAIN_LOSS, VALIDATION_LOSS),
     )
 }
-"""What no metric's plot may be called: plots are told apart by their titles."""
+"""Titles that the plot of a metric must not have: titles identify plots."""
 
-_RANK_ROUTES = {
+_RANK_STYLES = {
     "data_share": SeriesStyle(STEP_TIME, QT_TRANSLATE_NOOP("Plots", "data"), 0, 100.0),
     "compute_share": SeriesStyle(STEP_TIME, QT_TRANSLATE_NOOP("Plots", "compute"), 1, 100.0),
     "communication_share": SeriesStyle(STEP_TIME, QT_TRANSLATE_NOOP("Plots", "comm."), 2, 100.0),
@@ -137,7 +137,7 @@ _RANK_ROUTES = {
 }
 _TRAIN, _VAL = QT_TRANSLATE_NOOP("Plots", "train"), QT_TRANSLATE_NOOP("Plots", "val")
 _COLOURS_PER_RANK = 3
-_DEVICE_ROUTES = {
+_DEVICE_STYLES = {
     "utilisation": SeriesStyle(DEVICE_UTILISATION, ""),
     "memory": SeriesStyle(DEVICE_MEMORY, "", factor=1 / GIB, smooth=False),
     "temperature": SeriesStyle(DEVICE_TEMPERATURE, "", smooth=False),
@@ -146,17 +146,18 @@ _DEVICE_ROUTES = {
 
 
 def display_name(name: str) -> str:
-    """What people read for the title of a plot or the label of a curve, which are English inside;
-    the names of metrics are what their recipe calls them."""
+    """Translate the title of a plot or the label of a curve, which are English in the code. Names
+    of metrics stay as the recipe has them."""
     return translate("Plots", name)
 
 
 def style_of(
     series: str, metric_directions: Mapping[str, str] = NO_OVERRIDES
 ) -> SeriesStyle | None:
-    """Where `series` goes; None for names that are not drawn.
+    """Return the plot and the style of `series`; None if it is not drawn. `metric_directions`: the
+    run's `min` or `max` by metric.
 
-    Validation happens once an epoch over the whole set: those values are drawn as they are.
+    Validation values are not smoothed: there is one per epoch, over the whole validation set.
     """
     room, _, name = series.partition("/")
     match room:
@@ -172,19 +173,19 @@ def style_of(
         case "train" if name == "gradient_norm":
             return SeriesStyle(GRADIENT_NORM, _TRAIN, 0, marks_gaps=True)
         case "train" if name:
-            return SeriesStyle(_metric(series), _TRAIN, 0, _factor(name))
+            return SeriesStyle(_metric_plot(series), _TRAIN, 0, _factor(name))
         case "validation" if name:
             sign = _best_sign(series, metric_directions)
             return SeriesStyle(
-                _metric(series), _VAL, 1, _factor(name), smooth=False, best_sign=sign
+                _metric_plot(series), _VAL, 1, _factor(name), smooth=False, best_sign=sign
             )
         case "device":
             device, _, figure = name.rpartition("/")
-            found = _DEVICE_ROUTES.get(figure)
+            found = _DEVICE_STYLES.get(figure)
             return found._replace(label=device) if found and device else None
         case "rank":
             rank, _, figure = name.partition("/")
-            return _of_rank(_RANK_ROUTES.get(figure), rank)
+            return _rank_style(_RANK_STYLES.get(figure), rank)
         case _:
             return None
 
@@ -193,15 +194,15 @@ def _best_sign(series: str, metric_directions: Mapping[str, str]) -> int:
     return -1 if lower_is_better(series, metric_directions) else 1
 
 
-def _of_rank(found: SeriesStyle | None, rank: str) -> SeriesStyle | None:
+def _rank_style(found: SeriesStyle | None, rank: str) -> SeriesStyle | None:
     if found is None or found.colour_index is None or not rank.isdecimal():
         return None
     colour = found.colour_index + _COLOURS_PER_RANK * int(rank)
     return found._replace(rank=int(rank), colour_index=colour)
 
 
-def _metric(series: str) -> PlotKind:
-    """The plot that training and validation share, and no other metric."""
+def _metric_plot(series: str) -> PlotKind:
+    """Return the plot that a metric's training and validation series share."""
     title = formatting.capitalized(formatting.metric_name(series))
     if title in _TITLES:
         title = translate("Plots", "{metric} (metric)").format(metric=display_name(title))

@@ -1,4 +1,4 @@
-"""The moving average behind the smoothing slider, carried on from batch to batch."""
+"""The moving average of the smoothing slider, computed incrementally."""
 
 from __future__ import annotations
 
@@ -8,30 +8,33 @@ import numpy as np
 
 from gui.plots.data.growing_pyramid import Array
 
-_MOST_FADING = 200.0
-"""Natural logarithm of how far weights fade in one block: values up to 1e200 stay in a double."""
+_MAX_LOG_FADE = 200.0
+"""Natural logarithm of the ratio between the first and the last weight of a block: values up to
+1e200 then stay in the range of float64."""
 
-_LONGEST_BLOCK = 4096
-_FORGOTTEN = 1e-15
-"""A weight that makes no difference to a double."""
+_MAX_BLOCK = 4096
+_NEGLIGIBLE = 1e-15
+"""A weight that does not change a float64 sum."""
 
 
 class MovingAverage:
-    """Exponential, debiased: each value counts `keep` times as much as the one after it, and the
-    first ones are not drawn towards 0. NaN stays NaN and leaves the average alone."""
+    """The bias-corrected exponential moving average y_n = (1 - k) * sum_i k^(n - i) x_i / (1 -
+    k^n), k = `keep`, the correction of Adam (Kingma and Ba 2015, section 3). NaN stays NaN and does
+    not change the average."""
 
     def __init__(self, keep: float) -> None:
-        """`keep` is between 0 (no smoothing) and 1 (exclusive)."""
+        """`keep` is the weight of the past, 0 (no smoothing) to 1 (exclusive)."""
         self._keep = keep
         self._sum = 0.0
         self._weight = 0.0
 
     def extend(self, values: Array, size: float = 1.0) -> Array:
-        """The average after each of `values`; costs as much as there are values. Each counts as
-        `size` equal ones do that follow each other."""
+        """Return the average after each of `values`, float64 of shape (n,), and remember the state;
+        the cost is proportional to n. Each value counts like `size` equal values in a row. Does not
+        change `values`."""
         keep = self._keep**size
-        if keep < _FORGOTTEN:
-            return self._forget(values)
+        if keep < _NEGLIGIBLE:
+            return self._without_past(values)
         known = ~np.isnan(values)
         if known.all():
             return self._averages(values, keep)
@@ -39,16 +42,16 @@ class MovingAverage:
         result[known] = self._averages(values[known], keep)
         return result
 
-    def _forget(self, values: Array) -> Array:
-        """Nothing is left of the past: each value is its own average."""
+    def _without_past(self, values: Array) -> Array:
+        """Return `values` themselves: the past has no weight."""
         known = values[~np.isnan(values)]
         if len(known):
             self._sum, self._weight = float(known[-1]), 1.0
         return values
 
     def _averages(self, values: Array, keep: float) -> Array:
-        """Whole blocks in one go, then the rest as one shorter block."""
-        block = min(max(1, int(_MOST_FADING / -math.log(keep))), _LONGEST_BLOCK)
+        """Compute complete blocks at once, then the rest as a shorter block."""
+        block = min(max(1, int(_MAX_LOG_FADE / -math.log(keep))), _MAX_BLOCK)
         whole = len(values) // block * block
         result = np.empty(len(values))
         if whole:
@@ -58,11 +61,13 @@ class MovingAverage:
         return result
 
     def _blocks(self, rows: Array, keep: float) -> Array:
-        """The averages in equally long blocks that follow each other, a row each."""
+        """Compute the averages of consecutive blocks of equal length: `rows` and result have the
+        shape (blocks, length)."""
         fade = keep ** np.arange(1, rows.shape[1] + 1)
         sums = np.cumsum(rows / fade, axis=1)
         sums *= (1 - keep) * fade
-        # What each block takes over from the one before is all that has to be worked out in turn.
+        # Only the sum that each block takes over from the previous block must be computed in
+        # sequence.
         whole, before = float(fade[-1]), np.empty(len(rows))
         for number, own in enumerate(sums[:, -1].tolist()):
             before[number] = self._sum

@@ -1,4 +1,4 @@
-"""What the horizontal axis counts: steps, epochs, time of training, or the clock on the wall."""
+"""The kinds of horizontal axis: steps, epochs, time of training, or wall-clock time."""
 
 from __future__ import annotations
 
@@ -14,42 +14,44 @@ from gui.plots.data.growing_pyramid import Array
 from gui.style.translation import translate
 
 Places = npt.NDArray[np.intp]
-"""Numbers of points, counted from 0."""
+"""Indices of points."""
 
 
 class XKind(StrEnum):
-    """The choices, as the settings keep them."""
+    """The kinds; the values are stored in the settings."""
 
     STEP = "step"
     EPOCH = "epoch"
     RELATIVE = "relative"
-    """Seconds of training: pauses count, the time in which the run was down does not."""
+    """Seconds of training: pauses count, the time during which the run was down does not."""
 
     WALL = "wall"
-    """Seconds since the Unix epoch, said as local date and time."""
+    """Seconds since the Unix epoch, shown as local date and time."""
 
     @property
     def is_time(self) -> bool:
-        """Whether it counts seconds."""
+        """Whether the axis shows seconds."""
         return self in (XKind.RELATIVE, XKind.WALL)
 
 
 @dataclass(frozen=True)
 class Polyline:
-    """A function that is linear between corners, and goes on with `slope` after the last one."""
+    """A piecewise linear function that continues with `slope` after its last corner."""
 
     xs: tuple[float, ...]
     ys: tuple[float, ...]
     slope: float
 
     def __call__(self, values: Array) -> Array:
-        """The function at `values`; before the first corner it stays what it is there."""
+        """Return the function at `values`, both float64 of shape (n,); before the first corner it
+        is constant."""
         after = np.maximum(values - self.xs[-1], 0.0)
         found: Array = np.interp(values, self.xs, self.ys) + self.slope * after
         return found
 
-    def bent(self, x: float, slope: float) -> Polyline:
-        """The same up to `x`, and from there on with another slope; later corners are gone."""
+    def with_slope(self, x: float, slope: float) -> Polyline:
+        """Return the same function up to `x`, then with another slope; later corners are
+        dropped."""
         y = float(self(np.array([x]))[0])
         kept = sum(corner < x for corner in self.xs)
         return Polyline((*self.xs[:kept], x), (*self.ys[:kept], y), slope)
@@ -57,28 +59,28 @@ class Polyline:
 
 @dataclass(frozen=True)
 class XScale:
-    """Where points stand on the horizontal axis, and how a place there is said."""
+    """Converts steps and times to positions on the horizontal axis, and describes a position."""
 
     kind: XKind = XKind.STEP
     epochs: Polyline | None = None
-    """From steps to epochs done; None before training has counted its steps."""
+    """From steps to completed epochs; None until training has counted its steps."""
 
     training: Polyline | None = None
-    """From seconds since the Unix epoch to seconds of training; None before the run has begun."""
+    """From seconds since the Unix epoch to seconds of training; None until the run has begun."""
 
     returns: tuple[float, ...] = ()
     """When the run came back after it had been down, in seconds since the Unix epoch."""
 
     def breaks(self, times: Array) -> Places:
-        """Which of the ascending `times` are the first after the run was down: on an axis of time
-        no line leads to them from the ones before."""
+        """Return the indices of those of the ascending `times`, float64 of shape (n,), that are the
+        first after the run was down: on a time axis no line leads to them."""
         if not self.kind.is_time:
             return np.empty(0, np.intp)
         found: Places = np.unique(np.searchsorted(times, np.array(self.returns)))
         return found[(found > 0) & (found < len(times))]
 
     def x(self, steps: Array, times: Array) -> Array:
-        """Places of points; NaN where they have none (yet)."""
+        """Return the positions of points, float64 of shape (n,); NaN where unknown."""
         match self.kind:
             case XKind.STEP:
                 return steps
@@ -91,8 +93,8 @@ class XScale:
                     np.full(len(times), np.nan) if self.training is None else self.training(times)
                 )
 
-    def words(self, x: float, step: float) -> str:
-        """The place `x`, with the step of the nearest point (NaN: not known)."""
+    def describe(self, x: float, step: float) -> str:
+        """Describe the position `x` with the step of the nearest point (NaN: unknown)."""
         steps = "" if math.isnan(step) else _step(step)
         match self.kind:
             case XKind.STEP:

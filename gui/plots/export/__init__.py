@@ -1,4 +1,4 @@
-"""Plots as files and on the clipboard: PNG, SVG, CSV.
+"""Exports plots to files and to the clipboard: PNG, SVG, CSV.
 
-Imports `plots.plot`, `bridge` and what is below them.
+Imports `plots.plot`, `bridge` and the packages below them.
 """

@@ -1,4 +1,4 @@
-"""Every stored point of some series as CSV, read from the stores of runs in pieces."""
+"""Writes every stored point of some series as CSV, read from the run stores piece by piece."""
 
 from __future__ import annotations
 
@@ -12,54 +12,54 @@ from typing import NamedTuple, Protocol
 from engine.runs.store_reader import RunReader
 from engine.system.atomic_file import write_atomically
 
-_LINES = 10_000
-"""Lines that are made at once."""
+_LINES_PER_PIECE = 10_000
+"""Lines that are formatted at once."""
 
 Cells = tuple[object, ...]
 
 
 class Document(Protocol):
-    """What can be written. Both methods raise sqlite3.Error."""
+    """A CSV document. Both methods raise sqlite3.Error."""
 
     def points(self) -> int:
-        """How many points there are."""
+        """Return the number of points."""
         ...
 
     def lines(self) -> Iterator[Cells]:
-        """The cells of each line, the heads first."""
+        """Yield the cells of each line, first the column titles."""
         ...
 
 
 class OneRun(NamedTuple):
-    """Several series of one run below each other."""
+    """Several series of one run, one after the other."""
 
     folder: Path
     series: Sequence[str]
 
     def points(self) -> int:
-        """How many points there are."""
+        """Return the number of points."""
         return _count(self.folder, self.series)
 
     def lines(self) -> Iterator[Cells]:
-        """The series by its name, and the point."""
+        """Yield lines of series name, step, time and value."""
         yield "series", "step", "unix_time", "value"
         for name in self.series:
             yield from ((name, *point) for point in _points(self.folder, name))
 
 
 class SeveralRuns(NamedTuple):
-    """One series of several runs beside each other: a group of columns for each."""
+    """One series of several runs, side by side: a group of columns per run."""
 
     series: str
     folders: Mapping[str, Path]
-    """By what the run is called."""
+    """By the name of the run."""
 
     def points(self) -> int:
-        """How many points there are."""
+        """Return the number of points."""
         return sum(_count(folder, [self.series]) for folder in self.folders.values())
 
     def lines(self) -> Iterator[Cells]:
-        """Line n holds the point number n of every run that has so many."""
+        """Yield lines: line n has point n of every run that has one."""
         heads = ("step", "unix_time", self.series)
         yield tuple(f"{name} {head}" for name in self.folders for head in heads)
         columns = (_points(folder, self.series) for folder in self.folders.values())
@@ -68,12 +68,12 @@ class SeveralRuns(NamedTuple):
 
 
 def text(document: Document) -> str:
-    """The whole document. Raises sqlite3.Error."""
+    """Return the whole document. Raises sqlite3.Error."""
     return "".join(_pieces(document))
 
 
 def write(document: Document, file: Path) -> int:
-    """Write `file` at once or not at all; returns the number of points. Raises OSError and
+    """Write `file` atomically, and return the number of points. Raises OSError and
     sqlite3.Error."""
     write_atomically(file, _pieces(document))
     return document.points()
@@ -81,7 +81,7 @@ def write(document: Document, file: Path) -> int:
 
 def _pieces(document: Document) -> Iterator[str]:
     lines = document.lines()
-    while some := list(islice(lines, _LINES)):
+    while some := list(islice(lines, _LINES_PER_PIECE)):
         piece = io.StringIO()
         csv.writer(piece, lineterminator="\n").writerows(some)
         yield piece.getvalue()

@@ -1,4 +1,4 @@
-"""Copies a plot to the clipboard, or saves it: as a picture, or its data as CSV."""
+"""Copies a plot to the clipboard or saves it, as a picture or as CSV."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from gui.plots.plot.menu import PlotAction
 from gui.widgets.save_dialog import ask_where_to_save
 
 MAX_COPIED_POINTS = 200_000
-"""More points than these are not for a clipboard."""
+"""With more points than these, the plot is not copied but must be saved."""
 
 AskFile = Callable[[QWidget, str, str, str], str]
-"""From parent, title, proposed path and filter to the chosen path, which has the same ending;
-empty: none."""
+"""Takes parent, title, proposed path and filter; returns the chosen path with the same suffix, or
+an empty string."""
 
 
 class PlotExport(QObject):
-    """Does what the lower half of a plot's menu says; reading the store blocks no window."""
+    """Carries out the export entries of a plot's menu; the store is read in the background."""
 
     message = Signal(str)
     """A sentence: what was copied or saved, or why not."""
@@ -43,11 +43,11 @@ class PlotExport(QObject):
         self._folder = Path.home()
 
     def watch(self, run_id: str | None) -> None:
-        """Take data from the store of `run_id`."""
+        """Read data from the store of `run_id`."""
         self._run_id = run_id
 
     def export(self, action: PlotAction, plot: CurvePlot, series: Sequence[str]) -> None:
-        """Copy or save `plot`, which shows these `series` of the watched run."""
+        """Copy or save `plot`, which shows `series` of the watched run."""
         document = None
         if self._run_id is not None and series:
             document = OneRun(paths.run_folder(self._run_id), series)
@@ -57,7 +57,7 @@ class PlotExport(QObject):
         self, action: PlotAction, plot: CurvePlot, series: str, runs: Mapping[str, str]
     ) -> None:
         """Copy or save `plot`, which shows `series` of several runs; `runs` are their names by
-        their ids."""
+        id."""
         folders = {name: paths.run_folder(run_id) for run_id, name in runs.items()}
         document = SeveralRuns(series, folders) if folders else None
         self._export(action, plot, f"{'-'.join(runs)}-" if runs else "", document)

@@ -1,4 +1,4 @@
-"""A plot as a picture: PNG in twice the size of the screen, or SVG that scales."""
+"""A plot as a picture: PNG with twice the resolution of the screen, or SVG."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from gui.plots.data.series_style import display_name
 from gui.plots.plot.curve_plot import CurvePlot
 from gui.style.translation import translate
 
-_SHARP = 2.0
+_PNG_SCALE = 2.0
 """Pixels of a PNG per logical pixel."""
 
 
 def image(plot: CurvePlot) -> QImage:
-    """The card of `plot` without its menu button."""
-    size = plot.size() * _SHARP
+    """Return the card of `plot` without its menu button."""
+    size = plot.size() * _PNG_SCALE
     made = QImage(size, QImage.Format.Format_ARGB32_Premultiplied)
-    made.setDevicePixelRatio(_SHARP)
+    made.setDevicePixelRatio(_PNG_SCALE)
     made.fill(0)
-    with _ready(plot):
+    with _prepared(plot):
         plot.render(made, QPoint())
     return made
 
 
 def save_png(plot: CurvePlot, file: Path) -> None:
-    """Write the picture to `file`, which ends in .png. Raises OSError."""
+    """Write the picture to `file`, whose suffix is .png. Raises OSError."""
     if not image(plot).save(str(file)):
         text = translate("Picture", "The picture {file} could not be written.")
         raise OSError(text.format(file=file))
 
 
 def svg(plot: CurvePlot) -> bytes:
-    """The same as an SVG document."""
+    """Return the picture as an SVG document."""
     data = QByteArray()
     buffer = QBuffer(data)
     buffer.open(QIODevice.OpenModeFlag.WriteOnly)
@@ -46,7 +46,7 @@ def svg(plot: CurvePlot) -> bytes:
     generator.setSize(plot.size())
     generator.setViewBox(QRect(QPoint(), plot.size()))
     generator.setTitle(display_name(plot.title))
-    with _ready(plot):
+    with _prepared(plot):
         painter = QPainter(generator)
         plot.render(painter, QPoint())
         painter.end()
@@ -54,7 +54,7 @@ def svg(plot: CurvePlot) -> bytes:
 
 
 def for_clipboard(plot: CurvePlot) -> QMimeData:
-    """Both kinds: the reader takes what it understands."""
+    """Return both formats: the application that pastes takes the one that it knows."""
     data = QMimeData()
     data.setImageData(image(plot))
     data.setData("image/svg+xml", svg(plot))
@@ -62,7 +62,7 @@ def for_clipboard(plot: CurvePlot) -> QMimeData:
 
 
 @contextmanager
-def _ready(plot: CurvePlot) -> Iterator[None]:
+def _prepared(plot: CurvePlot) -> Iterator[None]:
     plot.refresh()
     plot.set_crosshair(None)
     plot.header.more.hide()

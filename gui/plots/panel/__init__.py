@@ -1,4 +1,4 @@
-"""All plots of a run together: order, toolbar, zoom and keys that they share.
+"""The panel of plots: order, toolbar, linked zoom and keyboard control.
 
-Imports `plots.plot` and what is below it.
+Imports `plots.plot` and the packages below it.
 """

@@ -1,4 +1,4 @@
-"""Where the plots stand: in equally wide rows, and the details in lower rows below."""
+"""The grid of plots in a scroll area: main plots in equally wide rows, detail plots below them."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from gui.plots.data.series_style import PlotKind
 from gui.plots.plot.curve_plot import MIN_HEIGHT, CurvePlot
 from gui.plots.plot.header import DRAGGED
 
-WIDE = 1920
-"""Logical pixels of the window from which on three plots stand beside each other."""
+WIDE_WINDOW = 1920
+"""From this window width on (logical pixels) a row has three plots."""
 
 _SIXTHS = 6
-"""Columns of the grid behind: rows of one, two and three plots divide it."""
+"""Columns of the underlying grid: rows of one, two or three plots divide it evenly."""
 
 _DETAIL_HEIGHT = 170
-"""Logical pixels of a plot that is a detail."""
+"""Height of a detail plot, in logical pixels."""
 
-_GOOD_HEIGHT = 250
-"""Logical pixels up to which a row of the other plots comes before the details."""
+_MAIN_ROW_HEIGHT = 250
+"""Row height of the main plots (logical pixels) that has priority over showing the detail plots."""
 
-_PEEK = 36
-"""Logical pixels of the details that are in sight anyhow: their titles and newest values."""
+_DETAIL_PEEK = 36
+"""Logical pixels of the detail plots that are always visible: their titles and newest values."""
 
-_HIGHEST = 16_777_215
-"""Qt's word for a height without limit."""
+_UNLIMITED_HEIGHT = 16_777_215
+"""Qt's value for an unlimited height."""
 
 
 class GridLayout(QScrollArea):
-    """Shows the plots, and lets one be dropped on another of its group."""
+    """Shows the plots, and lets the user drop a plot on another plot of the same group."""
 
     dropped = Signal(str, str)
-    """Title of a plot, and of the one whose place it is to take."""
+    """Title of the dropped plot, and title of the plot whose position it takes."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -58,14 +58,14 @@ class GridLayout(QScrollArea):
         self._target: CurvePlot | None = None
 
     def remove(self, plot: CurvePlot) -> None:
-        """Take `plot` out; it is deleted."""
+        """Remove `plot` and delete it."""
         self._grid.removeWidget(plot)
         plot.deleteLater()
 
     def show_plots(self, plots: Mapping[PlotKind, CurvePlot]) -> None:
-        """Show exactly `plots`, in their order: in two columns, or three in a wide window. One that
-        is alone gets all the room."""
-        columns = 3 if self.window().width() >= WIDE else 2
+        """Show exactly `plots`, in their order: in two columns, or three in a wide window. A single
+        plot fills the area."""
+        columns = 3 if self.window().width() >= WIDE_WINDOW else 2
         for kind, plot in self._plots.items():
             if kind not in plots:
                 self._grid.removeWidget(plot)
@@ -74,32 +74,32 @@ class GridLayout(QScrollArea):
         if (columns, list(plots)) != self._shown:
             self._shown = columns, list(plots)
             self._place(columns)
-        self._share_height()
+        self._distribute_height()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Share the new height."""
+        """Distribute the new height."""
         super().resizeEvent(event)
-        self._share_height()
+        self._distribute_height()
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        """Take plots."""
+        """Accept dragged plots."""
         if event.mimeData().hasFormat(DRAGGED):
             event.acceptProposedAction()
 
     def dragMoveEvent(self, event: QDragMoveEvent) -> None:
-        """Show which plot's place would be taken."""
+        """Highlight the plot that is the drop target."""
         target = self._target_of(event)
-        self._aim_at(target)
+        self._highlight(target)
         event.setAccepted(target is not None)
 
     def dragLeaveEvent(self, event: QDragLeaveEvent) -> None:
-        """Forget about it."""
-        self._aim_at(None)
+        """Remove the highlight of the drop target."""
+        self._highlight(None)
 
     def dropEvent(self, event: QDropEvent) -> None:
-        """Tell whose place is to be taken."""
+        """Emit `dropped` for the plot under the mouse."""
         target = self._target_of(event)
-        self._aim_at(None)
+        self._highlight(None)
         if target is not None:
             event.acceptProposedAction()
             self.dropped.emit(_title(event), target.title)
@@ -108,7 +108,7 @@ class GridLayout(QScrollArea):
         for plot in self._plots.values():
             self._grid.removeWidget(plot)
             plot.setMinimumHeight(MIN_HEIGHT)
-            plot.setMaximumHeight(_HIGHEST)
+            plot.setMaximumHeight(_UNLIMITED_HEIGHT)
         details = [plot for kind, plot in self._plots.items() if kind.is_detail]
         details = details if len(self._plots) > 1 else []
         for plot in details:
@@ -121,12 +121,13 @@ class GridLayout(QScrollArea):
                 self._grid.addWidget(plot, row, number * span, 1, span)
                 plot.show()
 
-    def _share_height(self) -> None:
-        """Give the details what the other plots can spare; the rest is reached by scrolling."""
+    def _distribute_height(self) -> None:
+        """Give the main plots their height and the detail plots the rest; the user can scroll to
+        what does not fit."""
         has_details = self._grid.count() > 0 and any(kind.is_detail for kind in self._plots)
-        peek = _PEEK if has_details or len(self._plots) > 1 else 0
-        room = (self.viewport().height() - peek) // max(self._main_rows, 1) - self._grid.spacing()
-        least = min(room, _GOOD_HEIGHT) if has_details else 0
+        peek = _DETAIL_PEEK if has_details or len(self._plots) > 1 else 0
+        height = (self.viewport().height() - peek) // max(self._main_rows, 1) - self._grid.spacing()
+        least = min(height, _MAIN_ROW_HEIGHT) if has_details else 0
         for row in range(self._grid.rowCount()):
             is_main = row < self._main_rows
             self._grid.setRowStretch(row, int(is_main))
@@ -141,10 +142,10 @@ class GridLayout(QScrollArea):
                 return plot if same_group and plot.title != _title(event) else None
         return None
 
-    def _aim_at(self, target: CurvePlot | None) -> None:
-        for plot, aimed in ((self._target, False), (target, True)):
+    def _highlight(self, target: CurvePlot | None) -> None:
+        for plot, highlighted in ((self._target, False), (target, True)):
             if plot is not None:
-                plot.setProperty("aimed", aimed)
+                plot.setProperty("aimed", highlighted)
                 plot.style().polish(plot)
         self._target = target
 
@@ -154,7 +155,7 @@ def _title(event: QDropEvent) -> str:
 
 
 def rows(plots: Sequence[CurvePlot], columns: int) -> list[Sequence[CurvePlot]]:
-    """`plots` in as few rows as `columns` allow, the longer rows first."""
+    """Split `plots` into as few rows as `columns` allow, the longer rows first."""
     if not plots:
         return []
     count = -(-len(plots) // columns)

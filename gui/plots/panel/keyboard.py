@@ -1,4 +1,4 @@
-"""The keys of a plot: its crosshair, its marks, zoom and pan without a mouse."""
+"""Keyboard control of the plots: crosshair, markers, zoom and pan without a mouse."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from gui.plots.panel.plot_panel import PlotPanel
 from gui.plots.plot.curve_plot import CurvePlot
 
 ZOOM = 0.7
-"""Part of what is in sight that stays after a zoom in."""
+"""A zoom in keeps this part of the visible range."""
 
 PAN = 0.2
-"""Part of what is in sight by which a pan moves it."""
+"""A pan moves the view by this part of the visible range."""
 
 Move = Callable[[CurvePlot, float | None], float | None]
-"""From the plot, and where its crosshair stands, to where it goes; None: it stays."""
+"""Takes the plot and the x position of its crosshair; returns the new position, or None to stay."""
 
 
 class PlotKeys(QObject):
-    """Act on the one plot of all `panels` that has the focus, be it in its legend. They are
-    actions, so that the list of shortcuts finds them, and the panels share them, so that it finds
-    them once."""
+    """The keys act on the plot of `panels` that has the focus (the focus may be in its legend).
+    They are QActions so that the list of shortcuts shows them; the panels share them, so it shows
+    each key once."""
 
     def __init__(self, panels: Sequence[PlotPanel], parent: QObject) -> None:
         super().__init__(parent)
         self._panels = panels
-        self._pointing: PlotPanel | None = None
-        self._told = ""
-        self._add_pointer()
-        self._add_view()
-        self._leave = self._add(
+        self._active_panel: PlotPanel | None = None
+        self._announced_marks = ""
+        self._add_crosshair_actions()
+        self._add_view_actions()
+        self._escape = self._add(
             self.tr("Hide the crosshair; back to all plots"), ["Escape"], self._go_back
         )
-        self._leave.setShortcutContext(Qt.ShortcutContext.WindowShortcut)
-        self._leave.setEnabled(False)
+        self._escape.setShortcutContext(Qt.ShortcutContext.WindowShortcut)
+        self._escape.setEnabled(False)
         for panel in panels:
-            panel.visibility.enlarged.connect(self._offer_to_leave)
+            panel.visibility.enlarged.connect(self._update_escape)
         app = QApplication.instance()
         assert isinstance(app, QApplication)
         app.focusChanged.connect(self._focus_moved)
 
-    def _add_pointer(self) -> None:
+    def _add_crosshair_actions(self) -> None:
         for text, keys, move in (
             (self.tr("Crosshair to the next point"), "Right", _step(1, far=False)),
             (self.tr("Crosshair to the point before"), "Left", _step(-1, far=False)),
@@ -73,10 +73,10 @@ class PlotKeys(QObject):
                 lambda plot, x: keyboard_cursor.next_mark(plot, x, -1),
             ),
         ):
-            self._add(text, [keys], partial(self._on_focused, partial(self._point, move)))
+            self._add(text, [keys], partial(self._on_focused, partial(self._move_crosshair, move)))
 
-    def _add_view(self) -> None:
-        canvas_acts: list[tuple[str, list[str], Callable[[PlotPanel, CurvePlot], None]]] = [
+    def _add_view_actions(self) -> None:
+        view_actions: list[tuple[str, list[str], Callable[[PlotPanel, CurvePlot], None]]] = [
             (self.tr("Zoom in"), ["+", "="], lambda panel, plot: _zoom(panel, plot, ZOOM)),
             (self.tr("Zoom out"), ["-"], lambda panel, plot: _zoom(panel, plot, 1 / ZOOM)),
             (
@@ -94,7 +94,7 @@ class PlotKeys(QObject):
             (self.tr("Move up"), ["Ctrl+Up"], _pan(0.0, PAN)),
             (self.tr("Move down"), ["Ctrl+Down"], _pan(0.0, -PAN)),
         ]
-        for text, keys, act in canvas_acts:
+        for text, keys, act in view_actions:
             self._add(text, keys, partial(self._on_focused, act))
 
     def _add(self, text: str, keys: list[str], act: Callable[[], None]) -> QAction:
@@ -113,48 +113,48 @@ class PlotKeys(QObject):
                 if focused is not None and plot.isAncestorOf(focused):
                     act(panel, plot)
 
-    def _point(self, move: Move, panel: PlotPanel, plot: CurvePlot) -> None:
-        """Move the crosshair; where there is nowhere to go, say again where it is."""
+    def _move_crosshair(self, move: Move, panel: PlotPanel, plot: CurvePlot) -> None:
+        """Move the crosshair. If it cannot move, announce its position again."""
         x = move(plot, panel.crosshair_x)
         x = panel.crosshair_x if x is None else x
         if x is not None:
             self._show(panel, plot, x)
 
     def _show(self, panel: PlotPanel, plot: CurvePlot, x: float) -> None:
-        self._pointing = panel
+        self._active_panel = panel
         plot.canvas.reveal(x)
-        plot.refresh()  # what is marked in the part that is new in sight
+        plot.refresh()  # draws the markers of the newly visible part
         panel.set_crosshair_x(x, plot)
         marked = plot.canvas.marked_at(x)
-        new = marked if marked != self._told else ""
-        self._told = marked
-        lines = (*new.splitlines(), keyboard_cursor.words(plot, x))
+        new = marked if marked != self._announced_marks else ""
+        self._announced_marks = marked
+        lines = (*new.splitlines(), keyboard_cursor.describe(plot, x))
         keyboard_cursor.announce(plot.canvas, "\n".join(lines))
-        self._offer_to_leave()
+        self._update_escape()
 
     def _go_back(self) -> None:
-        panel = self._pointing
-        if panel is not None and panel.crosshair_x is not None:  # no mouse has taken it away
+        panel = self._active_panel
+        if panel is not None and panel.crosshair_x is not None:  # the mouse has not taken it over
             self._hide(panel)
             return
-        self._pointing = None
+        self._active_panel = None
         for panel in self._panels:
             if panel.isVisible():
                 panel.visibility.show_all()
 
     def _hide(self, panel: PlotPanel) -> None:
         panel.set_crosshair_x(None)
-        self._pointing, self._told = None, ""
-        self._offer_to_leave()
+        self._active_panel, self._announced_marks = None, ""
+        self._update_escape()
 
-    def _offer_to_leave(self) -> None:
+    def _update_escape(self) -> None:
         enlarged = any(panel.visibility.is_enlarged for panel in self._panels)
-        self._leave.setEnabled(enlarged or self._pointing is not None)
+        self._escape.setEnabled(enlarged or self._active_panel is not None)
 
     def _focus_moved(self, _before: QWidget | None, now: QWidget | None) -> None:
-        """Who goes to the next plot hears its values at the same place; who leaves all of them
-        leaves the crosshair, too."""
-        panel = self._pointing
+        """When the focus moves to another plot, announce its values at the same position; when it
+        leaves all plots, hide the crosshair."""
+        panel = self._active_panel
         if panel is None or now is None or now.window() is not panel.window():
             return
         if not panel.isAncestorOf(now):
@@ -164,8 +164,8 @@ class PlotKeys(QObject):
             self._on_focused(lambda panel, plot: self._show(panel, plot, x))
 
 
-def _step(way: int, *, far: bool) -> Move:
-    return lambda plot, x: keyboard_cursor.next_point(plot, x, way, far=far)
+def _step(direction: int, *, far: bool) -> Move:
+    return lambda plot, x: keyboard_cursor.next_point(plot, x, direction, far=far)
 
 
 def _zoom(panel: PlotPanel, plot: CurvePlot, part: float) -> None:

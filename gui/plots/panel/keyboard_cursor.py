@@ -1,4 +1,4 @@
-"""Where the keys take the crosshair of a plot: from point to point, to the ends, to the marks."""
+"""Where the keys move the crosshair of a plot: to the next point, to the ends, to the markers."""
 
 from __future__ import annotations
 
@@ -11,47 +11,48 @@ from gui.plots.plot.markers import NEAR
 from gui.style.translation import translate
 
 _STEP = 1.0
-"""Logical pixels from one point to the next at least: of points that lie closer, some are passed
-over, so that the way through a million points has an end."""
+"""Logical pixels that one key press moves the crosshair at least. Points that lie closer are
+skipped, so that a curve of a million points can be traversed."""
 
 _FAR = 0.05
-"""Part of what is in sight by which a large step goes."""
+"""A large step is this part of the visible range."""
 
 
-def next_point(plot: CurvePlot, x: float | None, way: int, *, far: bool) -> float | None:
-    """The place of the next point of any curve that is seen, to the right (`way` 1) or to the left
-    (-1) of `x`; from nowhere (None) to the newest point in sight. None where there is none."""
+def next_point(plot: CurvePlot, x: float | None, direction: int, *, far: bool) -> float | None:
+    """Return the x position of the next point of any visible curve, right (`direction` 1) or left
+    (-1) of `x`. Without an `x`, return the newest visible point. None if there is no such point."""
     if x is None:
         return end(plot, 1)
     (first, last), _ = plot.canvas.area.viewRange()
-    least = (last - first) * _FAR if far else plot.canvas.pixels(_STEP)
-    return _beyond(plot, x, way, least)
+    min_distance = (last - first) * _FAR if far else plot.canvas.pixels(_STEP)
+    return _beyond(plot, x, direction, min_distance)
 
 
-def end(plot: CurvePlot, way: int) -> float | None:
-    """The last point in sight (`way` 1), or the first (-1); the nearest one where none is."""
+def end(plot: CurvePlot, direction: int) -> float | None:
+    """Return the last point in the visible range (`direction` 1) or the first (-1); if the range
+    has no points, the nearest one outside. None if there are no points."""
     ends, _ = plot.canvas.area.viewRange()
-    outside = float(np.nextafter(ends[way > 0], np.inf * way))
-    found = _beyond(plot, outside, -way, 0.0)
-    return _beyond(plot, outside, way, 0.0) if found is None else found
+    outside = float(np.nextafter(ends[direction > 0], np.inf * direction))
+    found = _beyond(plot, outside, -direction, 0.0)
+    return _beyond(plot, outside, direction, 0.0) if found is None else found
 
 
-def next_mark(plot: CurvePlot, x: float | None, way: int) -> float | None:
-    """The place of the next marker, gap or star; from nowhere (None) to the first that is in sight,
-    seen from the end where `way` comes from. Those near `x` are told with it. None where there is
-    none."""
+def next_mark(plot: CurvePlot, x: float | None, direction: int) -> float | None:
+    """Return the x position of the next marker, gap or best marker. Without an `x`, return the
+    first visible one, seen from where `direction` starts. Marks near `x` are skipped: they are
+    announced together with `x`. None if there is no such mark."""
     ends, _ = plot.canvas.area.viewRange()
-    beyond = ends[way < 0] if x is None else x + way * plot.canvas.pixels(NEAR)
+    beyond = ends[direction < 0] if x is None else x + direction * plot.canvas.pixels(NEAR)
     places = [plot.canvas.marks(), *(curve.gap_starts() for curve in plot.curves.curves())]
     marks = np.concatenate(places)
-    marks = marks[(marks - beyond) * way > 0]
+    marks = marks[(marks - beyond) * direction > 0]
     if not len(marks):
         return None
-    return float(marks.min() if way > 0 else marks.max())
+    return float(marks.min() if direction > 0 else marks.max())
 
 
-def words(plot: CurvePlot, x: float) -> str:
-    """The place `x` and the values of all curves there, to be heard."""
+def describe(plot: CurvePlot, x: float) -> str:
+    """Describe the position `x` and the values of all curves there, for a screen reader."""
     place, readings = plot.readings(x)
     values = ", ".join(f"{each.label} {each.value}" for each in readings)
     values = values or translate("KeyboardCursor", "no values here")
@@ -59,18 +60,18 @@ def words(plot: CurvePlot, x: float) -> str:
 
 
 def announce(widget: QWidget, text: str) -> None:
-    """Let a screen reader say `text` of `widget`, instead of what it is still saying."""
+    """Let a screen reader say `text` for `widget`; it interrupts what is being said."""
     event = QAccessibleAnnouncementEvent(widget, text)
     event.setPoliteness(QAccessible.AnnouncementPoliteness.Assertive)
     QAccessible.updateAccessibility(event)
 
 
-def _beyond(plot: CurvePlot, x: float, way: int, least: float) -> float | None:
+def _beyond(plot: CurvePlot, x: float, direction: int, min_distance: float) -> float | None:
     shown = [curve for curve in plot.curves.curves() if curve.visible]
-    places = np.array([curve.place_beyond(x, way, least) for curve in shown])
+    places = np.array([curve.place_beyond(x, direction, min_distance) for curve in shown])
     places = places[~np.isnan(places)]
     if len(places):
-        return float(places.min() if way > 0 else places.max())
-    ends = [found[way > 0] for curve in shown if (found := curve.series.x_range())]
-    last = (max if way > 0 else min)(ends, default=x)
-    return last if (last - x) * way > 0 else None
+        return float(places.min() if direction > 0 else places.max())
+    ends = [found[direction > 0] for curve in shown if (found := curve.series.x_range())]
+    last = (max if direction > 0 else min)(ends, default=x)
+    return last if (last - x) * direction > 0 else None

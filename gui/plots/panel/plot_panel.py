@@ -1,4 +1,4 @@
-"""Plots under a bar that rules them all: made as they are needed, linked, painted in turn."""
+"""A panel of plots below a toolbar: creates plots on demand, links their zoom, repaints in turn."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from gui.style.theme import Theme
 
 
 class PlotPanel(QWidget):
-    """The bar and the plots; `tick` paints, a plot at a time."""
+    """A toolbar and its plots; a timer calls `tick`, which repaints one plot per call."""
 
     def __init__(
         self, theme: Theme, settings: PanelSettings, parent: QWidget | None = None
     ) -> None:
-        """The layout and the choices of the bar are `kept`."""
+        """`settings` keep the layout and the choices in the toolbar."""
         super().__init__(parent)
         self._theme = theme
         self._plots: dict[PlotKind, CurvePlot] = {}
         self._next = 0
         self._zoom_ended_follow = False
         self.crosshair_x: float | None = None
-        """Where the crosshair of all plots stands on the horizontal axis."""
+        """X position of the crosshair in all plots; None: hidden."""
 
         self.toolbar = PlotToolbar(theme)
         self.visibility = PlotVisibility(self._plots, settings, self)
@@ -52,44 +52,45 @@ class PlotPanel(QWidget):
         self._toolbar_state = ToolbarState(self.toolbar, settings, self)
 
     def plots(self) -> list[CurvePlot]:
-        """The plots, in their order."""
+        """The plots in the user's order."""
         return [self._plots[kind] for kind in self.visibility.kinds()]
 
     def plot(self, title: str) -> CurvePlot:
-        """The plot called `title`; KeyError where there is none."""
+        """Return the plot with this title. Raises KeyError if there is none."""
         return {plot.title: plot for plot in self._plots.values()}[title]
 
     def set_theme(self, theme: Theme) -> None:
-        """Take the colours of `theme`."""
+        """Apply the colours of `theme`."""
         self._theme = theme
         self.toolbar.set_theme(theme)
         for plot in self._plots.values():
             plot.set_theme(theme)
 
     def set_follow(self, follow: bool) -> None:
-        """Let every plot go on to show everything, or hold it still."""
+        """Let every plot follow its newest points, or hold its view."""
         self.toolbar.follow.setChecked(follow)
         self._set_follow(follow)
 
     def begin(self) -> None:
-        """Show other runs than before: follow them, unless the user has switched that off; a zoom
-        into those before says nothing about these."""
+        """Prepare for other runs: follow them unless the user has switched that off, and forget a
+        zoom that was made in the previous runs."""
         self.set_follow(self.toolbar.follow.isChecked() or self._zoom_ended_follow)
         self.fit()
         self.set_crosshair_x(None)
 
     def reset_layout(self) -> None:
-        """Every plot in the natural order, and the bar as it was at first."""
+        """Show every plot in the natural order, and reset the toolbar."""
         self.visibility.reset()
         self._toolbar_state.reset()
 
     def fit(self) -> None:
-        """Show everything in every plot; those that were zoomed by hand follow again, if any do."""
+        """Show all points in every plot. Plots that stopped following because of a zoom follow
+        again if "Follow" is on."""
         for plot in self._plots.values():
             self._fit(plot)
 
     def tick(self) -> bool:
-        """Paint the next plot that has changed, and tell whether there was one; a timer calls this
+        """Repaint the next plot that has changed. Return whether there was one; a timer calls this
         for every frame."""
         plots = list(self._plots.values())
         if not any(plot.is_stale for plot in plots):
@@ -109,27 +110,27 @@ class PlotPanel(QWidget):
         return False
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Use two columns or three."""
+        """Use two columns or three, depending on the width."""
         super().resizeEvent(event)
         self.visibility.refresh()
 
     def focusNextPrevChild(self, next: bool) -> bool:
-        """Let Tab go through the plots as they stand, not as they were made."""
+        """Let Tab visit the plots in their visible order, not in the order of their creation."""
         stops = [stop for plot in self.plots() for stop in plot.tab_stops()]
         for stop, following in pairwise([self.toolbar.plots, *stops]):
             QWidget.setTabOrder(stop, following)
         return super().focusNextPrevChild(next)
 
-    def set_crosshair_x(self, x: float | None, teller: CurvePlot | None = None) -> None:
-        """Let the crosshair of all plots stand at the place `x`, or nowhere; in `teller` it says
-        what is marked there, too."""
+    def set_crosshair_x(self, x: float | None, source: CurvePlot | None = None) -> None:
+        """Move the crosshair of all plots to the position `x`; None hides it. In the plot `source`,
+        its box also lists the markers there."""
         self.crosshair_x = x
         for plot in self._plots.values():
-            told = plot.canvas.marked_at(x) if x is not None and plot is teller else ""
-            plot.set_crosshair(x, told)
+            marked = plot.canvas.marked_at(x) if x is not None and plot is source else ""
+            plot.set_crosshair(x, marked)
 
     def plot_of(self, kind: PlotKind) -> CurvePlot:
-        """The plot of `kind`, made if there is none."""
+        """Return the plot of `kind`; create it if necessary."""
         if kind not in self._plots:
             plot = self._make(kind)
             by_place = sorted(
@@ -142,7 +143,7 @@ class PlotPanel(QWidget):
         return self._plots[kind]
 
     def _connect_plot(self, kind: PlotKind, plot: CurvePlot) -> None:
-        """Connect a new plot with what this kind of panel has for it."""
+        """Connect a new plot; subclasses override this."""
 
     def _export(self, kind: PlotKind, action: PlotAction) -> None:
         """Copy or save a plot."""
@@ -206,7 +207,7 @@ class PlotPanel(QWidget):
                     plot.canvas.show_x((first, last))
 
     def _followed(self, follow: bool) -> None:
-        # Where the bar says so, the user has switched it off there.
+        # If "Follow" is off in the toolbar, the user has switched it off there.
         if not follow and self.toolbar.link_x.isChecked() and self.toolbar.follow.isChecked():
             self.set_follow(False)
             self._zoom_ended_follow = True

@@ -1,4 +1,4 @@
-"""The clock of the plots: a call for every frame while there is something to paint, else fewer."""
+"""A timer that calls for a repaint at every frame, and less often while nothing changes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from PySide6.QtCore import QObject, QTimer
 FRAME_MS = 16
 IDLE_MS = 50
 IDLE_AFTER = 30
-"""Frames without anything to paint after which nobody notices a slower clock."""
+"""After this many frames without a change, the timer slows down."""
 
 
 class RepaintTimer(QTimer):
-    """Calls `paint`, which returns whether it had anything to do."""
+    """Calls `paint` regularly; `paint` returns whether it had anything to repaint."""
 
     def __init__(self, paint: Callable[[], bool], parent: QObject | None = None) -> None:
         super().__init__(parent)

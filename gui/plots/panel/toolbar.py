@@ -1,4 +1,4 @@
-"""The bar above the plots: smoothing, the horizontal axis, and what all plots do alike."""
+"""The toolbar above the plots: smoothing, horizontal axis, and switches for all plots."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from gui.plots.data.x_axis import XKind
 from gui.style.theme import Theme, icon
 from gui.style.translation import translate
 
-_FINEST = 1000
+_SLIDER_STEPS = 1000
 FIRST_SMOOTHING = 0.9
 
-_WORDED = Qt.ToolButtonStyle.ToolButtonTextBesideIcon
+_ICON_AND_TEXT = Qt.ToolButtonStyle.ToolButtonTextBesideIcon
 
 
 class PlotToolbar(QWidget):
-    """Holds the choices; who wants to know listens."""
+    """Holds the choices, and emits a signal for each change."""
 
     smoothing_changed = Signal(float)
-    """0 to 0.999."""
+    """The new smoothing, 0 to 0.999."""
 
     x_chosen = Signal(object)
     """XKind."""
@@ -30,13 +30,13 @@ class PlotToolbar(QWidget):
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.slider = QSlider(Qt.Orientation.Horizontal)
-        self.slider.setRange(0, _FINEST - 1)
+        self.slider.setRange(0, _SLIDER_STEPS - 1)
         self.slider.setFixedWidth(80)
         self.slider.setAccessibleName(self.tr("Smoothing"))
         self.slider.setToolTip(self.tr("How much of the past each point of a smoothed line keeps"))
         self._value = QLabel()
         self._value.setMinimumWidth(36)
-        self.x_buttons = {kind: _segment(*words) for kind, words in _x_choices().items()}
+        self.x_buttons = {kind: _segment(*texts) for kind, texts in _x_choices().items()}
         self.log_y = _toggle(self.tr("Log y"), self.tr("Logarithmic values"))
         self.raw = _toggle(self.tr("Raw"), self.tr("Show the values behind the smoothed lines"))
         self.markers = _toggle(
@@ -72,11 +72,11 @@ class PlotToolbar(QWidget):
             self.fit: "corners-out",
             self.plots: "squares-four",
         }
-        self._worded = [button for button in self._buttons if button is not self.plots]
+        self._text_buttons = [button for button in self._buttons if button is not self.plots]
         self.plots.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonIconOnly)
         self._row = QHBoxLayout(self)
-        self._lay_out()
-        self.slider.valueChanged.connect(self._slid)
+        self._build_layout()
+        self.slider.valueChanged.connect(self._slider_moved)
         self.set_smoothing(FIRST_SMOOTHING)
         for button in self._buttons:
             button.toggled.connect(self._draw_icons)
@@ -87,59 +87,61 @@ class PlotToolbar(QWidget):
 
     @property
     def smoothing(self) -> float:
-        """Where the slider stands, 0 to 0.999."""
-        return self.slider.value() / _FINEST
+        """The value of the slider, 0 to 0.999."""
+        return self.slider.value() / _SLIDER_STEPS
 
     @property
     def x_kind(self) -> XKind:
-        """What the horizontal axes count."""
+        """What the horizontal axes show."""
         return next(kind for kind, button in self.x_buttons.items() if button.isChecked())
 
     def set_smoothing(self, smoothing: float) -> None:
-        """Move the slider, 0 to 0.999."""
-        self.slider.setValue(round(smoothing * _FINEST))
+        """Set the slider to `smoothing`, 0 to 0.999."""
+        self.slider.setValue(round(smoothing * _SLIDER_STEPS))
 
     def choose_x(self, kind: XKind) -> None:
-        """Press the button of `kind`."""
+        """Click the button of `kind`."""
         self.x_buttons[kind].click()
 
     def set_theme(self, theme: Theme) -> None:
-        """Draw the icons for `theme`."""
+        """Draw the icons in the colours of `theme`."""
         self._theme = theme
         self._draw_icons()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Leave out the words beside the icons where there is no room for them."""
+        """Show icons without text where the text does not fit."""
         super().resizeEvent(event)
         self._choose_style()
 
     def _choose_style(self) -> None:
-        for style in (_WORDED, Qt.ToolButtonStyle.ToolButtonIconOnly):
-            for button in self._worded:
+        for style in (_ICON_AND_TEXT, Qt.ToolButtonStyle.ToolButtonIconOnly):
+            for button in self._text_buttons:
                 button.setToolButtonStyle(style)
             if self._row.sizeHint().width() <= self.width():
                 return
 
     def minimumSizeHint(self) -> QSize:
-        """That without the words."""
+        """The size without the texts of the buttons."""
         whole = self._row.sizeHint()
-        if self.fit.toolButtonStyle() is not _WORDED:
+        if self.fit.toolButtonStyle() is not _ICON_AND_TEXT:
             return whole
-        words = (button.fontMetrics().horizontalAdvance(button.text()) for button in self._worded)
-        return QSize(whole.width() - sum(words), whole.height())
+        texts = (
+            button.fontMetrics().horizontalAdvance(button.text()) for button in self._text_buttons
+        )
+        return QSize(whole.width() - sum(texts), whole.height())
 
     def _draw_icons(self) -> None:
         for button, name in self._buttons.items():
             on = button.isChecked()
             button.setIcon(icon(name, self._theme.accent if on else self._theme.muted))
 
-    def _slid(self) -> None:
+    def _slider_moved(self) -> None:
         self._value.setText(
             f"{self.smoothing:.3f}" if self.smoothing > 0.99 else f"{self.smoothing:.2f}"
         )
         self.smoothing_changed.emit(self.smoothing)
 
-    def _lay_out(self) -> None:
+    def _build_layout(self) -> None:
         caption = QLabel(self.tr("S&mooth"))
         caption.setObjectName("mut")
         caption.setBuddy(self.slider)
@@ -166,7 +168,7 @@ class PlotToolbar(QWidget):
 
 
 def _x_choices() -> dict[XKind, tuple[str, str]]:
-    """What the buttons of the horizontal axis say, and what that means."""
+    """Text and tooltip of each button of the horizontal axis."""
     return {
         XKind.STEP: (
             translate("PlotToolbar", "Step"),
@@ -214,5 +216,5 @@ def _toggle(text: str, tip: str) -> QToolButton:
     button.setAccessibleName(text)
     button.setCheckable(True)
     button.setIconSize(QSize(16, 16))
-    button.setToolButtonStyle(_WORDED)
+    button.setToolButtonStyle(_ICON_AND_TEXT)
     return button

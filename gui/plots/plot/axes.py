@@ -1,4 +1,4 @@
-"""The axes of a plot and the area between them, as the mouse finds them."""
+"""The axes of a plot, and the plot area with its mouse actions."""
 
 from __future__ import annotations
 
@@ -16,43 +16,44 @@ from gui.plots.plot import time_ticks
 from gui.style.theme import Theme
 
 _LOG_SUBDIVISIONS = (1, 2, 5)
-_TICK_ROOM = 20
-"""Logical pixels that a tick label needs."""
+_TICK_HEIGHT = 20
+"""Height of a tick label, in logical pixels."""
 
-_TIME_ROOM = 80
-"""The same for one of time, which stands beside the next."""
+_TIME_TICK_WIDTH = 80
+"""Width of a time label, which has neighbours to the left and right, in logical pixels."""
 
 AXIS_WIDTH = 42
-"""Logical pixels of a vertical axis, as long as its labels fit: plots below each other align."""
+"""Width of a vertical axis (logical pixels) as long as its labels fit, so that plots above each
+other align."""
 
-_BESIDE = 10
+_LABEL_MARGIN = 10
 """Logical pixels between a label and both ends of a vertical axis."""
 
-_MOST_DIGITS = 12
-"""Of a tick: the digits behind them may be what its logarithm has left."""
+_MAX_DIGITS = 12
+"""Digits of a tick label: further digits may be rounding errors of the logarithm."""
 
 
 class Axis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph has no types
-    """An axis with few, short tick labels; positions are log10 of the values in log mode."""
+    """An axis with few, short tick labels. In log mode, positions are log10 of the values."""
 
     kind = XKind.STEP
-    """What a horizontal axis counts."""
+    """What a horizontal axis shows."""
 
     def set_kind(self, kind: XKind) -> None:
         """Label seconds as durations or as times of day, everything else as numbers."""
         self.kind = kind
-        self.picture = None  # what pyqtgraph drew so far
+        self.picture = None  # the cached drawing of pyqtgraph
         self.update()
 
     def tickValues(self, low: float, high: float, size: float) -> Any:
-        """Round places, of time for an axis of time."""
+        """Return tick positions at round numbers; on a time axis, at round times."""
         if not self.kind.is_time or high <= low:
             return super().tickValues(low, high, size)
-        every = time_ticks.spacing(high - low, int(size / _TIME_ROOM))
+        every = time_ticks.spacing(high - low, int(size / _TIME_TICK_WIDTH))
         return [(every, time_ticks.ticks(low, high, every, wall=self.kind is XKind.WALL))]
 
     def tickStrings(self, values: list[float], scale: float, spacing: float | None) -> list[str]:
-        """The label of each tick."""
+        """Return the label of each tick."""
         if self.kind.is_time and spacing:
             label = time_ticks.clock if self.kind is XKind.WALL else time_ticks.duration
             return [label(value, spacing) for value in values]
@@ -60,32 +61,33 @@ class Axis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph has no types
         nearest = min((abs(b - a) for a, b in pairwise(shown)), default=0.0)
         labels = [short_number(value, nearest) for value in shown]
         if self.orientation == "left":
-            # This is called while it paints, which is no time to lay it out anew.
-            QTimer.singleShot(0, self, lambda: self._make_room(labels))
+            # pyqtgraph calls this while it paints; the layout must not change then.
+            QTimer.singleShot(0, self, lambda: self._fit_width(labels))
         return labels
 
-    def _make_room(self, labels: list[str]) -> None:
-        """Be as wide as the labels need: one that does not fit is not drawn."""
+    def _fit_width(self, labels: list[str]) -> None:
+        """Make the axis wide enough for its labels: pyqtgraph leaves out a label that does not
+        fit."""
         metrics = QFontMetricsF(self.style["tickFont"] or self.font())
         widest = max(map(metrics.horizontalAdvance, labels), default=0.0)
-        wanted = max(AXIS_WIDTH, math.ceil(widest) + _BESIDE)
+        wanted = max(AXIS_WIDTH, math.ceil(widest) + _LABEL_MARGIN)
         if wanted != self.fixedWidth:
             self.setWidth(wanted)
 
     def logTickValues(
         self, low: float, high: float, size: float, ticks: list[tuple[float, list[float]]]
     ) -> list[tuple[float | None, list[float]]]:
-        """1, 2 and 5 in every decade; every few decades where there are many."""
-        every = max(1, math.ceil((high - low) * _TICK_ROOM / max(size, 1)))
+        """Return ticks at 1, 2 and 5 in every decade; with many decades, at every few decades."""
+        every = max(1, math.ceil((high - low) * _TICK_HEIGHT / max(size, 1)))
         decades = range(math.floor(low) // every * every, math.ceil(high) + 1, every)
         steps = _LOG_SUBDIVISIONS if high - low < 1.5 else (1,)
-        if high - low < 0.3:  # less than a factor of 2: as on a linear axis
+        if high - low < 0.3:  # less than a factor of 2: ticks as on a linear axis
             return [(None, [math.log10(value) for value in _round_between(10**low, 10**high)])]
         marks = [decade + math.log10(step) for decade in decades for step in steps]
         return [(None, [mark for mark in marks if low <= mark <= high])]
 
     def set_theme(self, theme: Theme) -> None:
-        """Colour the labels and the line (below) or the grid (at the left)."""
+        """Colour the labels, and the axis line (bottom axis) or the grid (left axis)."""
         self.setTextPen(theme.muted)
         horizontal = self.orientation == "bottom"
         self.setPen(pg.mkPen(theme.line) if horizontal else pg.mkPen(None))
@@ -94,10 +96,10 @@ class Axis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph has no types
 
 
 def short_number(value: float, spacing: float = 0.0) -> str:
-    """`0.25`, `40`, `2k`, `1.5M`, `2.5e-5`; with as many digits as tell it from a number that is
-    `spacing` away, where that is not 0."""
+    """Format `value` as `0.25`, `40`, `2k`, `1.5M` or `2.5e-5`. If `spacing` is not 0, use enough
+    digits to distinguish the value from one that is `spacing` away."""
     size = abs(value)
-    if size <= max(1e-15, 1e-6 * spacing):  # what adding up the ticks has left of 0
+    if size <= max(1e-15, 1e-6 * spacing):  # 0 with rounding errors from adding up the ticks
         return "0"
     digits = _digits(size, spacing)
     for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
@@ -110,12 +112,13 @@ def short_number(value: float, spacing: float = 0.0) -> str:
 
 
 def _digits(size: float, spacing: float) -> int:
-    """How many digits of `size` change from one tick to the next, and those before them."""
+    """Return how many digits of `size` are needed to show the digit that changes from tick to
+    tick."""
     if spacing <= 0:
         return 0
-    # A spacing of 0.00099999 is one of 0.001 that was computed.
+    # A computed spacing of 0.00099999 means 0.001.
     changed = math.floor(math.log10(spacing) + 1e-6)
-    return min(math.floor(math.log10(size)) - changed + 1, _MOST_DIGITS)
+    return min(math.floor(math.log10(size)) - changed + 1, _MAX_DIGITS)
 
 
 def _round_between(low: float, high: float) -> list[float]:
@@ -124,7 +127,8 @@ def _round_between(low: float, high: float) -> list[float]:
 
 
 class PlotArea(pg.ViewBox):  # type: ignore[misc]  # pyqtgraph has no types
-    """Dragging zooms into a rectangle, the middle button pans, a double click asks for all."""
+    """A drag zooms into a rectangle, a drag with the middle button pans, a double click shows
+    all."""
 
     fit_requested = Signal()
 
@@ -134,19 +138,19 @@ class PlotArea(pg.ViewBox):  # type: ignore[misc]  # pyqtgraph has no types
         self.setMouseMode(self.RectMode)
 
     def mouseDragEvent(self, event: Any, axis: int | None = None) -> None:
-        """Take the drag as a zoom, or as panning with the middle button."""
+        """Zoom into the rectangle, or pan with the middle button."""
         panning = event.button() == Qt.MouseButton.MiddleButton
         self.setMouseMode(self.PanMode if panning else self.RectMode)
         super().mouseDragEvent(event, axis)
 
     def mouseClickEvent(self, event: Any) -> None:
-        """Take a double click of the left button."""
+        """Request to show all points on a double click of the left button."""
         if event.double() and event.button() == Qt.MouseButton.LeftButton:
             event.accept()
             self.fit_requested.emit()
 
     def set_theme(self, theme: Theme) -> None:
-        """Colour the rectangle that is drawn while zooming."""
+        """Colour the zoom rectangle."""
         self.rbScaleBox.setPen(pg.mkPen(theme.accent))
         colour = pg.mkColor(theme.accent)
         colour.setAlpha(theme.raw)

@@ -1,4 +1,4 @@
-"""Where curves are drawn: the axes, what is in sight of them, the best values and the crosshair."""
+"""The drawing area of a plot: axes, visible range, curves, markers and crosshair."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gui.plots.data.run_timeline import Marker
 from gui.plots.data.x_axis import XScale
 from gui.plots.plot.axes import AXIS_WIDTH, Axis, PlotArea
 from gui.plots.plot.crosshair import Crosshair
-from gui.plots.plot.curve import Curve, put
+from gui.plots.plot.curve import Curve, set_origin
 from gui.plots.plot.gap_ticks import GapTicks
 from gui.plots.plot.markers import NEAR, Markers
 from gui.style.theme import Theme
@@ -26,11 +26,12 @@ from gui.style.theme import Theme
 _X_PADDING = (0.012, 0.03)
 _Y_PADDING = 0.06
 _TOP, _BOTTOM = 13, 8
-"""Logical pixels above the highest value and below the lowest one at least: for the markers, and
+"""Logical pixels above the highest and below the lowest value at least: room for the markers, and
 for half a tick label, which is left out where it does not fit."""
 
-_REVEALED = 0.1
-"""Part of what is in sight between its end and a place that was out of sight."""
+_REVEAL_MARGIN = 0.1
+"""When the view moves to a position outside, that position is this part of the range from the
+edge."""
 
 _AXIS_HEIGHT = 20
 _TICK_FONT = 11
@@ -38,20 +39,20 @@ _STAR = 13
 
 
 class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
-    """A PlotWidget without its automatic range, menu and buttons."""
+    """A PlotWidget without pyqtgraph's automatic range, menu and buttons."""
 
     hovered = Signal(object)
-    """Place under the mouse on the horizontal axis (float), or None when the mouse has left."""
+    """X position under the mouse (float), or None after the mouse has left."""
 
     moved = Signal(float, float)
-    """First and last place in sight, after the user has moved the view."""
+    """First and last visible x position, after the user has moved the view."""
 
     fit_requested = Signal()
     focused = Signal(bool)
-    """Whether the keys go to this plot."""
+    """Whether this plot has the keyboard focus."""
 
     stale = Signal()
-    """What is in sight has changed, or the pixels it is drawn on."""
+    """The visible range or the size in pixels has changed: the curves must be drawn again."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         self.area = PlotArea()
@@ -59,7 +60,8 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         super().__init__(
             parent, viewBox=self.area, axisItems={"left": left, "bottom": bottom}
         )  # fmt: skip
-        # The default mode clips to several rectangles: 7 to 18 times slower on a fine screen.
+        # The default mode clips to several rectangles, which is 7 to 18 times slower on a screen
+        # with many pixels.
         self.setViewportUpdateMode(self.ViewportUpdateMode.BoundingRectViewportUpdate)
         self.hideButtons()
         self.setAccessibleDescription(
@@ -77,7 +79,7 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         for axis in self._axes:
             axis.enableAutoSIPrefix(False)
             axis.setStyle(tickFont=font, tickLength=0, maxTickLevel=0, autoExpandTextSpace=False)
-        bottom.setStyle(tickAlpha=0)  # ticks of no length would still be dots
+        bottom.setStyle(tickAlpha=0)  # ticks of length 0 would still be drawn as dots
         self.log_y = False
         self._best_item = pg.ScatterPlotItem(symbol="star", size=_STAR, antialias=True)
         self._best_item.setZValue(10)
@@ -95,25 +97,25 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         self.scene().sigMouseMoved.connect(self._mouse_moved)
 
     def wheelEvent(self, event: QWheelEvent) -> None:
-        """Zoom with Ctrl held; else leave the wheel to the panel of plots, which scrolls."""
+        """Zoom while Ctrl is held; otherwise the scroll area of the panel gets the event."""
         if event.modifiers() & Qt.KeyboardModifier.ControlModifier:
             super().wheelEvent(event)
         else:
             event.ignore()
 
     def focusInEvent(self, event: QFocusEvent) -> None:
-        """Tell whoever shows where the keys go, unless a mouse brought the focus."""
+        """Emit `focused`, unless a mouse click brought the focus."""
         super().focusInEvent(event)
         self.focused.emit(event.reason() != Qt.FocusReason.MouseFocusReason)
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
-        """Tell that they go elsewhere."""
+        """Emit that the focus has left."""
         super().focusOutEvent(event)
         self.focused.emit(False)
 
     def zoom_x(self, part: float, around: float | None = None) -> None:
-        """Keep `part` of the horizontal axis in sight, with the place `around` where it is (None,
-        or out of sight: the middle); above 1 shows more."""
+        """Show `part` of the visible x range, and keep the position `around` where it is (None or
+        not visible: the middle). A part above 1 zooms out."""
         (first, last), _ = self.area.viewRange()
         if around is None or not first <= around <= last:
             around = (first + last) / 2
@@ -121,30 +123,30 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         self._moved()
 
     def zoom_y(self, part: float) -> None:
-        """Keep `part` of the values in sight, around their middle; above 1 shows more."""
+        """Show `part` of the visible value range around its middle. A part above 1 zooms out."""
         _, (low, high) = self.area.viewRange()
         margin = (high - low) * (1 - part) / 2
         self.area.setYRange(low + margin, high - margin, padding=0)
         self._moved()
 
     def reveal(self, x: float) -> None:
-        """Move the view as far as it needs for the place `x` to be in sight."""
+        """Move the view just far enough to show the position `x`."""
         (first, last), _ = self.area.viewRange()
         if first <= x <= last:
             return
-        room = (last - first) * _REVEALED
+        room = (last - first) * _REVEAL_MARGIN
         way = x + room - last if x > last else x - room - first
         self.show_x((first + way, last + way))
         self._moved()
 
     def pan(self, right: float, up: float) -> None:
-        """Move the view by these parts of what is in sight."""
+        """Move the view by these parts of the visible range."""
         (first, last), (low, high) = self.area.viewRange()
         self.area.translateBy(x=right * (last - first), y=up * (high - low))
         self._moved()
 
     def viewportEvent(self, event: QEvent) -> bool:
-        """Say what the marker under the mouse stands for."""
+        """Show the tooltip of the marker under the mouse."""
         if isinstance(event, QHelpEvent) and event.type() is QEvent.Type.ToolTip:
             place = self.area.mapFromScene(self.mapToScene(event.pos()))
             inside = self.area.rect().contains(QPointF(place))
@@ -153,7 +155,7 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         return bool(super().viewportEvent(event))
 
     def set_theme(self, theme: Theme) -> None:
-        """Take the colours of `theme`."""
+        """Apply the colours of `theme`."""
         self.setBackground(theme.card)
         for axis in self._axes:
             axis.set_theme(theme)
@@ -164,12 +166,12 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         self._best_item.setPen(pg.mkPen(theme.card))
 
     def set_log_y(self, log: bool) -> None:
-        """Logarithmic values or linear ones."""
+        """Use a logarithmic or a linear value axis."""
         self.log_y = log
         self.getAxis("left").setLogMode(False, log)
 
     def set_x_scale(self, scale: XScale) -> None:
-        """Label the horizontal axis for what it counts, and move the markers along."""
+        """Label the horizontal axis for `scale`, and place the markers on it."""
         self._x_scale = scale
         self._axes[1].set_kind(scale.kind)
         self.set_markers(self.markers.markers)
@@ -180,21 +182,22 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         self.markers.show_markers(markers, self._x_scale.x(np.array(steps), np.array(times)))
 
     def add_curve(self, curve: Curve) -> None:
-        """Show the items of `curve`."""
+        """Add the items of `curve` to the drawing."""
         for item in curve.items:
             self.addItem(item)
 
     def remove_curve(self, curve: Curve) -> None:
-        """Show them no more."""
+        """Remove the items of `curve` from the drawing."""
         for item in curve.items:
             self.removeItem(item)
 
     def show_x(self, places: Range) -> None:
-        """Bring this part of the horizontal axis in sight, no more and no less."""
+        """Show exactly this x range."""
         self.area.setXRange(*places, padding=0)
 
     def show_all(self, places: Range, values: Range) -> None:
-        """Bring these places and values (above 0 on a logarithmic axis) in sight, with room."""
+        """Show these x and value ranges (values above 0 on a logarithmic axis) with some
+        padding."""
         if self.log_y:
             values = math.log10(values[0]), math.log10(values[1])
         inside = max(self.area.height() - _TOP - _BOTTOM, 4 * _TOP)
@@ -206,25 +209,25 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         )
 
     def draw(self, curve: Curve, *, show_raw: bool) -> Range | None:
-        """Draw the part of `curve` that is in sight; the steps between which finer points of it
-        would show, if there are any."""
-        first, last, pixels = self._span()
+        """Draw the visible part of `curve`. Return the steps between which the view needs more
+        points, or None."""
+        first, last, pixels = self._visible_range()
         curve.draw(first, last, pixels, raw=show_raw, log=self.log_y)
         return curve.missing_steps(first, last, pixels) if curve.visible else None
 
     def draw_gaps(self, curves: Sequence[Curve]) -> None:
-        """Mark where those of `curves` that want it have no number."""
-        first, last, pixels = self._span()
+        """Mark the missing numbers of those `curves` that mark their gaps."""
+        first, last, pixels = self._visible_range()
         self.gap_ticks.show_places([curve.gaps(first, last, pixels) for curve in curves])
 
     def draw_best_markers(self, stars: Sequence[BestMarker]) -> None:
-        """Draw exactly these."""
+        """Draw exactly these best markers."""
         self._shown = shown = [star for star in stars if not (self.log_y and star.value <= 0)]
         if not shown:
             self._best_item.clear()
             return
         first = shown[0].x
-        put(self._best_item, first)
+        set_origin(self._best_item, first)
         self._best_item.setData(
             [star.x - first for star in shown],
             [math.log10(star.value) if self.log_y else star.value for star in shown],
@@ -232,25 +235,26 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         )
 
     def marks(self) -> Array:
-        """The places of markers and stars, in any order."""
+        """Return the x positions of all markers and best markers, float64 of shape (n,),
+        unsorted."""
         places: Array = np.append(self.markers.places, [star.x for star in self._shown])
         return places[~np.isnan(places)]
 
     def marked_at(self, x: float) -> str:
-        """What is marked at the place `x` or near it, a line each."""
+        """Describe what is marked at or near the position `x`, one line for each mark."""
         return self._marked_near(self._pixel(x))
 
     def pixels(self, count: float) -> float:
-        """So many logical pixels as a distance on the horizontal axis."""
+        """Convert `count` logical pixels to a distance on the horizontal axis."""
         (first, last), _ = self.area.viewRange()
         return count * float(last - first) / max(float(self.area.width()), 1.0)
 
     def leaveEvent(self, event: QEvent) -> None:
-        """Tell that the mouse has left."""
+        """Emit that the mouse has left."""
         super().leaveEvent(event)
         self.hovered.emit(None)
 
-    def _span(self) -> tuple[float, float, int]:
+    def _visible_range(self) -> tuple[float, float, int]:
         (first, last), _ = self.area.viewRange()
         return first, last, max(1, int(self.area.width() * self.devicePixelRatioF()))
 
@@ -264,7 +268,7 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         near = (star for star in self._shown if abs(self._pixel(star.x) - pixel) <= NEAR)
         lines += [star.text for star in near]
         if gap is not None:
-            where = self._x_scale.words(gap, math.nan)
+            where = self._x_scale.describe(gap, math.nan)
             lines.append(self.tr("Not a number at {where}").format(where=where))
         return "\n".join(line for line in lines if line)
 

@@ -1,4 +1,4 @@
-"""The vertical line that mouse or keys move, with the values that the curves have there."""
+"""The vertical line that mouse and keys move, and its box with the values of the curves."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from gui.style.translation import translate
 _GAP = 10
 """Logical pixels between the line and the box."""
 
-_MOST_ROWS = 5
-_MOST_READINGS = 10
-"""More would hide the plot: the last place says how many were left out."""
+_MAX_ROWS = 5
+_MAX_READINGS = 10
+"""More values would cover the plot: the last row then says how many are left out."""
 
 
-_MOST_LETTERS = 44
-"""In a line of what is marked there."""
+_MAX_LINE_LENGTH = 44
+"""Characters per line of the marker texts."""
 
 
 class Reading(NamedTuple):
-    """What one curve has at the line."""
+    """The value of one curve at the line."""
 
     label: str
     colour: str
     value: str
     sign: str
-    """A dot in the colour, or the dashes of the line."""
+    """A dot, or the dash style of the curve."""
 
 
 class Crosshair:
-    """A line and a box in one plot, both hidden until they are shown."""
+    """A line and a box in one plot; both are hidden until `show`."""
 
     def __init__(self, plot: pg.PlotWidget) -> None:
         self._plot = plot
@@ -56,33 +56,33 @@ class Crosshair:
         self._muted = theme.muted
 
     def hide(self) -> None:
-        """Take line and box away."""
-        self._line.leave()
+        """Hide line and box."""
+        self._line.hide_line()
         self.box.hide()
 
     def show(self, x: float, place: str, readings: Iterable[Reading], marked: str = "") -> None:
-        """Stand at `x`, which is called `place`, and say what the curves have there and what is
-        `marked`; nowhere, if that is not in sight."""
+        """Show the line at `x`, described by `place`, with the values of the curves and the text of
+        the markers there. Hide it if `x` is not visible."""
         (first, last), _ = self._area.viewRange()
         if not first <= x <= last:
             self.hide()
             return
-        self._line.stand_at(x)
+        self._line.show_at(x)
         cells = [_cell(reading) for reading in readings]
-        if len(cells) > _MOST_READINGS:
-            rest = len(cells) - _MOST_READINGS + 1
+        if len(cells) > _MAX_READINGS:
+            rest = len(cells) - _MAX_READINGS + 1
             text = translate("Crosshair", "and {count} more").format(count=rest)
-            cells[_MOST_READINGS - 1 :] = [
+            cells[_MAX_READINGS - 1 :] = [
                 f'<td colspan="2" style="color:{self._muted}">{escape(text)}</td>'
             ]
         self.box.setVisible(bool(cells or marked))
         if not (cells or marked):
             return
-        columns = -(-len(cells) // _MOST_ROWS)
+        columns = -(-len(cells) // _MAX_ROWS)
         rows = ("".join(cells[i : i + columns]) for i in range(0, len(cells), columns))
         table = "".join(f"<tr>{row}</tr>" for row in rows)
         head = f'<span style="color:{self._muted}">{escape(place)}</span>'
-        lines = [part for line in marked.splitlines() for part in wrap(line, _MOST_LETTERS)]
+        lines = [part for line in marked.splitlines() for part in wrap(line, _MAX_LINE_LENGTH)]
         head += "".join(f"<br>{_unbroken(line)}" for line in lines)
         self.box.setText(f'{head}<table cellspacing="0">{table}</table>')
         self.box.adjustSize()

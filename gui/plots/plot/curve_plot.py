@@ -19,11 +19,11 @@ MIN_HEIGHT = 150
 
 
 class CurvePlot(QFrame):
-    """Takes points at any time and paints them in `refresh`, which its owner's timer calls."""
+    """Points may be added at any time; `refresh`, which the owner's timer calls, paints them."""
 
     zoom_points_wanted = Signal(str, float, float)
-    """Name of a curve, and the steps between which finer points of it would show: the answer goes
-    to `set_zoom_points`."""
+    """Name of a curve, and the steps between which a zoom needs more points: answer with
+    `set_zoom_points`."""
 
     def __init__(
         self,
@@ -36,8 +36,8 @@ class CurvePlot(QFrame):
         theme: Theme,
         parent: QWidget | None = None,
     ) -> None:
-        """`value_format` is a format specification; `y_range` is what `Viewport` calls `least`. A
-        `wide_legend` has a line of its own."""
+        """`value_format` is a format specification; `y_range` fixes the lowest and the highest
+        visible value, see `Viewport`. A `wide_legend` has a line of its own."""
         super().__init__(parent)
         self.setObjectName("card")
         self.setAccessibleName(self.tr("Plot of {title}").format(title=display_name(title)))
@@ -55,21 +55,21 @@ class CurvePlot(QFrame):
         self.header = PlotHeader(title, wide_legend=wide_legend)
         self.header.set_theme(theme)
         self.legend, self.headline = self.header.legend, self.header.headline
-        self._lay_out()
+        self._build_layout()
         self.canvas.focused.connect(self._show_focus)
         self.viewport.stale.connect(self.repaint_soon)
         self.canvas.stale.connect(self.repaint_soon)
         self.legend.toggled.connect(self._set_visible)
 
     def set_points(self, curve_name: str, points: StoredPoints) -> None:
-        """Replace the points of a curve, which is made where there is none."""
+        """Replace the points of a curve; create the curve if necessary."""
         if curve_name in self.curves:
             self.curves[curve_name].clear()
         self.add_points(curve_name, points)
 
     def add_points(self, curve_name: str, points: StoredPoints) -> None:
-        """Append points to a curve, which is made where there is none; where they are rough, a zoom
-        asks for finer ones."""
+        """Append points to a curve; create the curve if necessary. Where the points stand for
+        blocks of steps, a zoom asks for more points."""
         if curve_name not in self.curves:
             self.set_curve(curve_name)
         self.curves[curve_name].extend(points)
@@ -78,19 +78,20 @@ class CurvePlot(QFrame):
         self._dirty = True
 
     def set_zoom_points(self, curve_name: str, points: StoredPoints) -> None:
-        """Take finer points of a part of a curve; where nothing is rough there are no more."""
+        """Set the zoom points of a curve: points of a part that are closer together than the
+        whole."""
         if curve_name in self.curves:
             self.curves[curve_name].set_zoom_points(points)
             self._dirty = True
 
     def remove_curve(self, name: str) -> None:
-        """Drop a curve; the others stay in sight as they are."""
+        """Remove a curve; the view stays."""
         self.canvas.remove_curve(self.curves.remove(name))
         self.legend.remove(name)
         self._dirty = True
 
     def clear(self) -> None:
-        """Drop every curve."""
+        """Remove every curve."""
         for curve in self.curves.curves():
             self.canvas.remove_curve(curve)
         self.curves.clear()
@@ -113,10 +114,10 @@ class CurvePlot(QFrame):
         best_sign: int | None = None,
         order: tuple[int, int] | None = None,
     ) -> None:
-        """Say how a curve looks, making it if needed; None leaves that as it is. One that is not
-        `smooth` is drawn as it is, wherever the smoothing slider stands. What `marks_gaps` and
-        `best_sign` mean stands in `Curve`. Curves stand in their `order`; those without come first,
-        as they came."""
+        """Set how a curve looks; create it if necessary. None leaves a property as it is. The
+        smoothing slider does not affect a curve that is not `smooth`. See `Curve` for `marks_gaps`
+        and `best_sign`. Curves are sorted by `order`; those without one come first, in the order of
+        creation."""
         if name not in self.curves:
             self.canvas.add_curve(self.curves.add(name))
         curve = self.curves[name]
@@ -139,27 +140,27 @@ class CurvePlot(QFrame):
             self.legend.arrange(list(self.curves))
 
     def tab_stops(self) -> list[QWidget]:
-        """Everything in it that Tab goes through, in that order."""
+        """The widgets that Tab visits, in that order."""
         return [*self.legend.chips(), self.header.more, self.canvas]
 
     def set_smoothing(self, smoothing: float) -> None:
-        """Weight of the past in the smoothed lines, 0 (none) to 0.999."""
+        """Set the weight of the past in the smoothed lines, 0 (none) to 0.999."""
         self.curves.set_smoothing(smoothing)
         self._dirty = True
 
     def set_show_raw(self, show: bool) -> None:
-        """Show or hide the faint values behind smoothed lines."""
+        """Show or hide the pale values behind smoothed lines."""
         self._show_raw = show
         self._dirty = True
 
     def set_log_y(self, log: bool) -> None:
-        """Logarithmic values, where what is not above 0 is a gap, or linear ones."""
+        """Use a logarithmic value axis, on which values up to 0 are gaps, or a linear one."""
         if log != self.canvas.log_y:
             self.canvas.set_log_y(log)
             self.viewport.fit()
 
     def set_x_scale(self, scale: XScale) -> None:
-        """Count something else along the horizontal axis, or the same in another way."""
+        """Change what the horizontal axis shows, or how steps and times are placed on it."""
         before = self.curves.scale
         if scale != before:
             self.curves.set_x_scale(scale)
@@ -169,12 +170,12 @@ class CurvePlot(QFrame):
             self.viewport.fit()
 
     def set_curve_x_scale(self, name: str, scale: XScale) -> None:
-        """The same for one curve alone, where every curve is of another run."""
+        """Set the horizontal axis of one curve, in a plot whose curves belong to different runs."""
         self.curves[name].set_x_scale(scale)
         self._dirty = True
 
     def set_theme(self, theme: Theme) -> None:
-        """Take the colours of `theme`."""
+        """Apply the colours of `theme`."""
         self._theme = theme
         self.canvas.set_theme(theme)
         self.header.set_theme(theme)
@@ -182,12 +183,13 @@ class CurvePlot(QFrame):
             self._apply_style(name)
 
     def set_headline(self, text: str) -> None:
-        """Say `text` at the upper right; empty: the first curve's newest value."""
+        """Show `text` at the upper right; if empty, the first curve's newest value."""
         self._headline_text = text
         self._dirty = True
 
     def set_crosshair(self, x: float | None, marked: str = "") -> None:
-        """Show what the curves have at the place `x` and what is `marked` there, or nothing."""
+        """Show the crosshair at the position `x`, with the values of the curves and the text
+        `marked`; None hides it."""
         self._crosshair = None if x is None else (x, marked)
         if x is None:
             self.canvas.crosshair.hide()
@@ -195,16 +197,17 @@ class CurvePlot(QFrame):
             self.canvas.crosshair.show(x, *self.readings(x), marked)
 
     def readings(self, x: float) -> tuple[str, list[Reading]]:
-        """What the place `x` is called, and what the curves that are seen have there."""
+        """Return the description of the position `x`, and the values of the visible curves
+        there."""
         return self.curves.readings(x, self._theme)
 
     @property
     def is_stale(self) -> bool:
-        """Whether something has changed that can be seen."""
+        """Whether the plot is visible and must be repainted."""
         return self._dirty and not self.visibleRegion().isEmpty()
 
     def refresh(self) -> bool:
-        """Paint what has changed, if anything has and it can be seen; whether it did."""
+        """Repaint the plot if it is stale. Return whether it was."""
         if not self.is_stale:
             return False
         self.viewport.update_view()
@@ -221,11 +224,11 @@ class CurvePlot(QFrame):
         return True
 
     def repaint_soon(self) -> None:
-        """Let the next `refresh` paint."""
+        """Let the next `refresh` repaint the plot."""
         self._dirty = True
 
     def event(self, event: QEvent) -> bool:
-        """Fit the pens to the screen that the window has been moved to."""
+        """Adapt the pens to the pixel density of the screen that the window has been moved to."""
         if event.type() is QEvent.Type.DevicePixelRatioChange:
             for name in self.curves:
                 self._apply_style(name)
@@ -246,7 +249,7 @@ class CurvePlot(QFrame):
         self.setProperty("focused", focused)
         self.style().polish(self)
 
-    def _lay_out(self) -> None:
+    def _build_layout(self) -> None:
         empty = QLabel(self.tr("No points yet"), alignment=Qt.AlignmentFlag.AlignCenter)
         empty.setObjectName("mut")
         self._pages = QStackedWidget()

@@ -1,4 +1,4 @@
-"""The curves of one plot, in their order, and what they have in common."""
+"""The curves of one plot in their order, and the properties that they share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gui.style.translation import translate
 
 
 class CurveSet:
-    """Curves by name. `value_format` is a format specification, `unit` what stands behind it."""
+    """Curves by name. `value_format` is a format specification; `unit` follows the value."""
 
     def __init__(self, value_format: str, unit: str) -> None:
         self._format = value_format
@@ -23,10 +23,11 @@ class CurveSet:
         self._curves: dict[str, Curve] = {}
         self._smoothing = 0.0
         self.scale = XScale()
-        """The horizontal axis on which the curves stand."""
+        """The horizontal axis of the curves."""
 
         self.coloured_best_markers = False
-        """Whether a star has the colour of its curve: where several have one."""
+        """Whether a best marker has the colour of its curve, for plots in which several curves have
+        one."""
 
     def __contains__(self, name: str) -> bool:
         return name in self._curves
@@ -38,68 +39,70 @@ class CurveSet:
         return iter(self._curves)
 
     def curves(self) -> list[Curve]:
-        """All of them, in their order."""
+        """All curves in their order."""
         return list(self._curves.values())
 
     def add(self, name: str) -> Curve:
-        """Make a curve, which stands behind the others."""
+        """Create a curve after the others."""
         curve = self._curves[name] = Curve(name, len(self._curves))
         curve.set_x_scale(self.scale)
         curve.set_smoothing(self._smoothing)
         return curve
 
     def remove(self, name: str) -> Curve:
-        """Drop a curve, and give it back."""
+        """Remove a curve and return it."""
         return self._curves.pop(name)
 
     def clear(self) -> None:
-        """Drop all."""
+        """Remove all curves."""
         self._curves.clear()
 
     def sort(self) -> None:
-        """Put them in their `order`; those without one come first, as they came."""
+        """Sort the curves by `order`; those without one come first, in the order of creation."""
         by_order = sorted(self._curves.items(), key=lambda each: each[1].order or (-1, 0))
         self._curves = dict(by_order)
 
     def set_smoothing(self, smoothing: float) -> None:
-        """Weight of the past in the smoothed lines, 0 (none) to 0.999."""
+        """Set the weight of the past in the smoothed lines, 0 (none) to 0.999."""
         self._smoothing = smoothing
         for curve in self._curves.values():
             curve.set_smoothing(smoothing)
 
     def set_x_scale(self, scale: XScale) -> None:
-        """Place all on another horizontal axis."""
+        """Place all curves on another horizontal axis."""
         self.scale = scale
         for curve in self._curves.values():
             curve.set_x_scale(scale)
 
     @property
     def is_smoothed(self) -> bool:
-        """Whether what was drawn is all; else another look brings more of the smoothed lines."""
+        """Whether all smoothed values have been drawn; if not, another repaint computes more of
+        them."""
         return all(curve.is_smoothed for curve in self._curves.values())
 
     def x_range(self) -> Range | None:
-        """First and last place on the horizontal axis; None without points."""
+        """Return the first and the last x position of all curves; None without points."""
         return union(curve.series.x_range() for curve in self._curves.values())
 
     def step_when(self, time: float) -> float:
-        """The step that the first curve had reached, about, at `time`; NaN without points."""
+        """Return the step, interpolated, that the first curve had reached at `time`; NaN without
+        points."""
         first = next(iter(self._curves.values()), None)
         return first.series.step_when(time) if first else math.nan
 
-    def values(self, *, log: bool, least: tuple[float | None, float | None]) -> Range:
-        """Lowest and highest value of what is visible (above 0 for a logarithmic axis), as far out
-        as the ends of `least` at least."""
+    def values(self, *, log: bool, fixed: tuple[float | None, float | None]) -> Range:
+        """Return the lowest and the highest value of the visible curves (above 0 for a logarithmic
+        axis), extended to the ends of `fixed` that are not None."""
         shown = (curve for curve in self._curves.values() if curve.visible)
         found = union(curve.series.bounds(positive=log) for curve in shown)
         low, high = found or ((1.0, 10.0) if log else (0.0, 1.0))
-        fixed_low, fixed_high = least
+        fixed_low, fixed_high = fixed
         if fixed_low is not None and not (log and fixed_low <= 0):
             low = min(low, fixed_low)
         return low, high if fixed_high is None else max(high, fixed_high)
 
     def best_markers(self, theme: Theme) -> list[BestMarker]:
-        """Where the best values of the curves that are seen stand."""
+        """Return the best markers of the visible curves."""
         return [
             self._best_marker(curve, theme, *found)
             for curve in self._curves.values()
@@ -107,10 +110,11 @@ class CurveSet:
         ]
 
     def readings(self, x: float, theme: Theme) -> tuple[str, list[Reading]]:
-        """What the place `x` is called, and what the curves that are seen have there."""
+        """Return the description of the position `x`, and the values of the visible curves
+        there."""
         there = [curve for curve in self._curves.values() if curve.visible and curve.covers(x)]
         step = there[0].step_at(x) if there else math.nan
-        return self.scale.words(x, step), [
+        return self.scale.describe(x, step), [
             Reading(
                 curve.label,
                 theme.curve(curve.colour_index),
@@ -121,13 +125,13 @@ class CurveSet:
         ]
 
     def newest(self) -> str:
-        """The newest value of the first curve that is seen; empty without any."""
+        """Return the newest value of the first visible curve; empty if there is none."""
         shown = (curve for curve in self._curves.values() if curve.visible and len(curve.series))
         first = next(shown, None)
         return self.with_unit(first.series.last) if first else ""
 
     def with_unit(self, value: float) -> str:
-        """A value with its unit."""
+        """Format a value with its unit."""
         return f"{value:{self._format}}{self._unit}" if math.isfinite(value) else str(value)
 
     def _best_marker(

@@ -1,4 +1,4 @@
-"""What tells curves apart that have one colour: their dashes, on the canvas and in the legend."""
+"""Dash styles distinguish curves of the same colour, on the canvas and in the legend."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class DashStyle(NamedTuple):
     """How a line is interrupted."""
 
     pattern: tuple[float, ...]
-    """Lengths of dashes and gaps in turn, in widths of the line; empty: it goes through.
-    Each end of a dash is drawn half a width longer."""
+    """Lengths of dashes and gaps in turn, in line widths; empty: a solid line. Both ends of a dash
+    are drawn half a line width longer."""
 
     sign: str
-    """The same in a line of text."""
+    """The dash style as text."""
 
 
 SOLID = DashStyle((), "●")
@@ -31,26 +31,28 @@ DASH_STYLES = (
     DashStyle((9.0, 3.0), "—"),
     DashStyle((0.5, 3.0, 0.5, 3.0, 4.0, 3.0), "·· –"),
 )
-"""One for every time that the colours begin anew: enough for three curves of each of 16 ranks."""
+"""The colours repeat, each time with the next dash style: enough for three curves of each of 16
+ranks."""
 
 DASHED = DASH_STYLES[1]
 
 DOT_SIZE = QSize(8, 8)
 _SAMPLE_SIZE = QSize(18, 8)
 _UNIT = 1.5
-"""Logical pixels of a line's width to which the patterns of the samples are drawn."""
+"""Line width (logical pixels) for which the samples draw the patterns."""
 
 _ON, _OFF = 4.0, 1.0
-"""Logical pixels: thickness of a sample whose curve is seen, and of one that is hidden."""
+"""Thickness of the sample of a visible and of a hidden curve, in logical pixels."""
 
 
 def dash_style_of(index: int, theme: Theme) -> DashStyle:
-    """The dash of the curve or device number `index`: the colours of `theme` come again."""
+    """Return the dash style of the curve or device number `index`: it changes where the colours of
+    `theme` repeat."""
     return DASH_STYLES[index // len(theme.cycle) % len(DASH_STYLES)]
 
 
 def legend_icon(colour: str, dash: DashStyle) -> QIcon:
-    """For a chip: a dot or a ring, or a piece of the dashed line, thick or thin."""
+    """Return the icon of a legend entry: a dot or a ring, or a thick or thin dashed line."""
     if not dash.pattern:
         return switch_icon(colour)
     found = QIcon()
@@ -60,7 +62,7 @@ def legend_icon(colour: str, dash: DashStyle) -> QIcon:
 
 
 def icon_size(dash: DashStyle) -> QSize:
-    """Logical pixels of a `legend_icon`."""
+    """Return the size of a `legend_icon` in logical pixels."""
     return _SAMPLE_SIZE if dash.pattern else DOT_SIZE
 
 
@@ -70,7 +72,7 @@ def _sample(colour: str, dash: DashStyle, thickness: float) -> QPixmap:
     pixmap.fill(Qt.GlobalColor.transparent)
     pen = QPen(QColor(colour), thickness)
     pen.setCapStyle(Qt.PenCapStyle.FlatCap)
-    # On the canvas the ends of a dash stand out by half the width of the line.
+    # On the canvas both ends of a dash are half a line width longer.
     ends = [length + (1 if place % 2 == 0 else -1) for place, length in enumerate(dash.pattern)]
     pen.setDashPattern([length * _UNIT / thickness for length in ends])
     painter = QPainter(pixmap)

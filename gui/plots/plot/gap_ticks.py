@@ -1,4 +1,4 @@
-"""Short ticks at the lower edge of a plot where a curve has no number to show."""
+"""Short ticks at the lower edge of a plot where a value of a curve is not a number."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _WIDTH = 2.0
 """Logical pixels."""
 
 _NEAR = 4.0
-"""Logical pixels to the left and right of a tick in which the mouse finds it."""
+"""The mouse finds a tick within this distance (logical pixels)."""
 
 
 class GapTicks(QGraphicsObject):
-    """Lies over a view in its pixels: a place of 1.7e9 seconds has its tick as well as one of 3."""
+    """Paints in the pixels of the view, which is exact for x positions of 1.7e9 seconds, too."""
 
     def __init__(self, area: pg.ViewBox) -> None:
         super().__init__(area)
@@ -37,21 +37,21 @@ class GapTicks(QGraphicsObject):
 
     @property
     def places(self) -> list[float]:
-        """Where ticks stand on the horizontal axis."""
+        """X positions of the ticks."""
         return [float(place) for place in self._places]
 
     def set_theme(self, theme: Theme) -> None:
-        """Take the colours of `theme`."""
+        """Apply the colours of `theme`."""
         self._colour = QColor(theme.bad)
         self.update()
 
     def show_places(self, places: Sequence[Array]) -> None:
-        """Put ticks at exactly these places of the horizontal axis; NaN is none."""
+        """Draw ticks at exactly these x positions, arrays of float64; NaN: no tick."""
         self._places = np.concatenate(places) if places else np.empty(0)
         self.update()
 
     def near(self, pixel: float) -> float | None:
-        """The place of the tick near this pixel of the view."""
+        """Return the x position of the tick near this pixel of the view; None if there is none."""
         distances = np.abs(self._pixels() - pixel)
         if not len(distances) or not np.nanmin(distances, initial=np.inf) <= _NEAR:
             return None

@@ -1,4 +1,5 @@
-"""The head of a plot's card: its title to drag it by, the legend, the newest value, the menu."""
+"""The header of a plot: its title, by which it is dragged, the legend, the newest value, the
+menu."""
 
 from __future__ import annotations
 
@@ -12,13 +13,13 @@ from gui.plots.plot.menu import PlotMenu
 from gui.style.theme import Theme, icon
 
 DRAGGED = "application/x-traindeck-plot"
-"""MIME type of a plot on its way to another place: its title in UTF-8."""
+"""MIME type of a dragged plot: its title in UTF-8."""
 
-_SEEN_WHILE_DRAGGED = 240
+_DRAG_IMAGE_WIDTH = 240
 
 
 class PlotHeader(QWidget):
-    """Lays out the head; the wide one gives the legend a line of its own."""
+    """Lays out the header; a wide one gives the legend a line of its own."""
 
     double_clicked = Signal()
 
@@ -65,16 +66,16 @@ class PlotHeader(QWidget):
             layout.addWidget(self.legend)
 
     def set_theme(self, theme: Theme) -> None:
-        """Draw the three dots for `theme`."""
+        """Draw the three dots in the colours of `theme`."""
         self.more.setIcon(icon("dots-three-vertical", theme.muted))
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        """Begin what may become a drag."""
+        """Remember where a drag may begin."""
         left = event.button() == Qt.MouseButton.LeftButton
         self._pressed_at = event.position().toPoint() if left else None
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        """Take the plot along once the mouse has moved far enough."""
+        """Start to drag the plot when the mouse has moved far enough."""
         if self._pressed_at is None:
             return
         way = event.position().toPoint() - self._pressed_at
@@ -83,7 +84,7 @@ class PlotHeader(QWidget):
             self._drag()
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
-        """Ask for the plot alone, or for all again."""
+        """Ask to enlarge the plot, or to show all plots again."""
         self._pressed_at = None
         self.double_clicked.emit()
 
@@ -93,5 +94,5 @@ class PlotHeader(QWidget):
         drag = QDrag(self)
         drag.setMimeData(data)
         card = (self.parentWidget() or self).grab()
-        drag.setPixmap(card.scaledToWidth(min(_SEEN_WHILE_DRAGGED, card.width())))
+        drag.setPixmap(card.scaledToWidth(min(_DRAG_IMAGE_WIDTH, card.width())))
         drag.exec(Qt.DropAction.MoveAction)

@@ -1,4 +1,5 @@
-"""The chips above a plot, one per curve: its colour, dash and name, and a click that hides it."""
+"""The legend of a plot: one chip per curve, with its colour, dash style and name; a click hides
+it."""
 
 from __future__ import annotations
 
@@ -11,17 +12,18 @@ from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QToolButton, QWidget
 from gui.plots.plot.dash_styles import SOLID, DashStyle, icon_size, legend_icon
 
 MAX_NAMED = 4
-"""More chips than these show their dots only, and so do those whose names have no room; the names
-are in the tooltips."""
+"""With more chips than these the legend shows dots without names, as it does when the names do not
+fit; the tooltips have the names."""
 
 MAX_NAMED_ALONE = 6
-"""The same, where the legend has a line of its own."""
+"""The same for a legend that has a line of its own."""
 
 
 class LegendChip(QToolButton):
-    """Checked is visible. With Alt a click, or Enter, asks for this curve alone."""
+    """Checked means that the curve is visible. Alt+click or Alt+Enter asks to show this curve
+    alone."""
 
-    alone = Signal()
+    alone_requested = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,18 +32,19 @@ class LegendChip(QToolButton):
         self.setChecked(True)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        """Take a click with Alt for itself."""
+        """Handle a click with Alt."""
         if event.modifiers() & Qt.KeyboardModifier.AltModifier:
-            self.alone.emit()
+            self.alone_requested.emit()
         else:
             super().mousePressEvent(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Enter does what Space does; with Alt, which Space has to leave to the desktop, alone."""
+        """Let Enter do what Space does. Alt+Enter shows the curve alone: desktops reserve
+        Alt+Space."""
         if event.key() not in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
             super().keyPressEvent(event)
         elif event.modifiers() & Qt.KeyboardModifier.AltModifier:
-            self.alone.emit()
+            self.alone_requested.emit()
         else:
             self.toggle()
 
@@ -50,12 +53,12 @@ class Legend(QWidget):
     """A row of chips."""
 
     toggled = Signal(str, bool)
-    """Name of a curve, and whether it is to be seen."""
+    """Name of a curve, and whether it should be visible."""
 
     def __init__(self, most_named: int = MAX_NAMED, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._most_named = most_named
-        # Many chips must not make a narrow card wide: those at the end are cut off.
+        # Many chips must not widen a narrow card: those at the end are cut off.
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self._chips: dict[str, LegendChip] = {}
         self._row = QHBoxLayout(self)
@@ -64,24 +67,24 @@ class Legend(QWidget):
         self._row.addStretch(1)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Say the names if there is room for them now."""
+        """Show the names if they fit now."""
         super().resizeEvent(event)
         self._show_names()
 
     def chip(self, name: str) -> LegendChip:
-        """The chip of the curve `name`."""
+        """Return the chip of the curve `name`."""
         return self._chips[name]
 
     def chips(self) -> list[LegendChip]:
-        """All of them, from left to right."""
+        """All chips, from left to right."""
         return list(self._chips.values())
 
     def names(self) -> list[str]:
-        """The curves from left to right."""
+        """The names of the curves, from left to right."""
         return list(self._chips)
 
     def set_curve(self, name: str, label: str, colour: str, dash: DashStyle = SOLID) -> None:
-        """Show the curve `name` as `label`, with a new chip if needed."""
+        """Show the curve `name` as `label`; create its chip if necessary."""
         if name not in self._chips:
             self._add(name)
         chip = self._chips[name]
@@ -96,7 +99,7 @@ class Legend(QWidget):
         self._show_names()
 
     def arrange(self, names: Sequence[str]) -> None:
-        """Put the chips in this order; every curve must be named."""
+        """Sort the chips by `names`, which must name every curve."""
         if list(names) == list(self._chips):
             return
         self._chips = {name: self._chips[name] for name in names}
@@ -109,7 +112,7 @@ class Legend(QWidget):
             before = chip
 
     def show_alone(self, name: str) -> None:
-        """Hide every other curve; if `name` is alone already, show all."""
+        """Hide every other curve; if `name` is the only visible one, show all."""
         others = [chip for each, chip in self._chips.items() if each != name]
         back = self._chips[name].isChecked() and not any(chip.isChecked() for chip in others)
         self._chips[name].setChecked(True)
@@ -117,27 +120,27 @@ class Legend(QWidget):
             chip.setChecked(back)
 
     def remove(self, name: str) -> None:
-        """Drop the chip of a curve."""
+        """Remove the chip of a curve."""
         chip = self._chips.pop(name)
         self._row.removeWidget(chip)
-        chip.hide()  # a chip that had the focus passes it on; one that is deleted would not
+        chip.hide()  # a hidden chip passes on the focus, a deleted one does not
         chip.deleteLater()
         self._show_names()
 
     def clear(self) -> None:
-        """Drop every chip."""
+        """Remove every chip."""
         for name in self.names():
             self.remove(name)
 
     def _add(self, name: str) -> None:
         chip = LegendChip()
         chip.toggled.connect(lambda visible: self.toggled.emit(name, visible))
-        chip.alone.connect(lambda: self.show_alone(name))
+        chip.alone_requested.connect(lambda: self.show_alone(name))
         self._row.insertWidget(len(self._chips), chip)
         self._chips[name] = chip
 
     def _show_names(self) -> None:
-        """Say the names where all of them fit: a piece of a name tells nothing."""
+        """Show the names if all of them fit: a cut name is useless."""
         self._set_style(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         few = len(self._chips) <= self._most_named
         if not few or self._row.minimumSize().width() > self.width():

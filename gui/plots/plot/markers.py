@@ -1,4 +1,4 @@
-"""Thin vertical lines over a plot where something happened to the run, each with a small shape."""
+"""Thin vertical lines with small shapes mark the events of the run in a plot."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from gui.style.theme import Theme
 _SIZE = 4.0
 """Logical pixels from the middle of a shape to its edge."""
 
-_ROOM = 2 * _SIZE + 2
-"""Logical pixels that a shape takes, with some space."""
+_SHAPE_SPACE = 2 * _SIZE + 2
+"""Logical pixels that a shape needs, with a margin."""
 
 NEAR = 5.0
-"""Logical pixels to the left and right of a marker in which the mouse finds it."""
+"""The mouse finds a marker within this distance (logical pixels)."""
 
-_CLOSEST = 3.0
-"""Logical pixels: of the markers of one kind that lie closer, only the first is drawn."""
+_MIN_DISTANCE = 3.0
+"""Of markers of one kind that are closer than this (logical pixels), only the first is drawn."""
 
 _ROWS = 3
-"""Shapes that would lie over each other stand below each other, up to so many."""
+"""Shapes that would overlap are drawn in up to this many rows."""
 
-_MOST_TOLD = 4
+_MAX_LISTED = 4
 
 _SHAPES = {
     MarkerKind.CHECKPOINT: ((0, -1), (1, 0), (0, 1), (-1, 0)),
@@ -44,12 +44,12 @@ _SHAPES = {
     MarkerKind.PAUSE: ((-0.8, -1), (0.8, -1), (0.8, 1), (-0.8, 1)),
     MarkerKind.ALARM: ((0, -1), (1, 0.9), (-1, 0.9)),
 }  # fmt: skip
-"""Corners in parts of the size: a diamond, an arrow onwards, a plus, a block, a warning
+"""Corners relative to the size: a diamond, an arrow to the right, a plus, a block, a warning
 triangle."""
 
 
 class Markers(QGraphicsObject):
-    """Lies over a view in its pixels, so that shapes and lines keep their size and place."""
+    """Paints in the pixels of the view, so that shapes and lines keep their size."""
 
     def __init__(self, area: pg.ViewBox) -> None:
         super().__init__(area)
@@ -63,7 +63,7 @@ class Markers(QGraphicsObject):
         area.sigResized.connect(self._resized)
 
     def set_theme(self, theme: Theme) -> None:
-        """Take the colours of `theme`."""
+        """Apply the colours of `theme`."""
         names = {
             MarkerKind.CHECKPOINT: theme.ok,
             MarkerKind.RESTART: theme.accent,
@@ -75,25 +75,26 @@ class Markers(QGraphicsObject):
         self.update()
 
     def show_markers(self, markers: Sequence[Marker], places: Array) -> None:
-        """Show exactly these, each at its place on the horizontal axis (NaN: nowhere)."""
+        """Show exactly these markers. `places` are their x positions, float64 of shape (n,); NaN:
+        none."""
         self.markers, self._places = markers, places
         self.update()
 
     @property
     def places(self) -> Array:
-        """Where they stand on the horizontal axis; NaN: nowhere."""
+        """X positions of the markers, float64 of shape (n,); NaN: none."""
         return self._places
 
     def text_at(self, pixel: float) -> str:
-        """What happened near this pixel of the view, a line each; empty: nothing."""
+        """Return what happened near this pixel of the view, one line per event; empty: nothing."""
         near = [
             marker.text
             for marker, place in zip(self.markers, self._pixels(), strict=True)
             if abs(place - pixel) <= NEAR
         ]
-        more = len(near) - _MOST_TOLD
+        more = len(near) - _MAX_LISTED
         rest = [self.tr("and {count} more").format(count=more)] if more > 0 else []
-        return "\n".join(near[:_MOST_TOLD] + rest)
+        return "\n".join(near[:_MAX_LISTED] + rest)
 
     def boundingRect(self) -> QRectF:
         """The whole view."""
@@ -106,12 +107,12 @@ class Markers(QGraphicsObject):
         last: dict[MarkerKind, float] = {}
         ends = [-math.inf] * _ROWS
         for x, marker in self._in_sight():
-            if x - last.get(marker.kind, -math.inf) < _CLOSEST:
+            if x - last.get(marker.kind, -math.inf) < _MIN_DISTANCE:
                 continue
             last[marker.kind] = x
-            row = next((row for row in range(_ROWS) if x - ends[row] > _ROOM), _ROWS - 1)
+            row = next((row for row in range(_ROWS) if x - ends[row] > _SHAPE_SPACE), _ROWS - 1)
             ends[row] = x
-            top = 1 + row * _ROOM
+            top = 1 + row * _SHAPE_SPACE
             colour = self._colours[marker.kind]
             faint = QColor(colour)
             faint.setAlpha(90)
@@ -127,7 +128,7 @@ class Markers(QGraphicsObject):
             painter.drawPolygon(QPolygonF(shape))
 
     def _in_sight(self) -> list[tuple[float, Marker]]:
-        """Markers with their pixels, from left to right."""
+        """Visible markers with their pixels, from left to right."""
         width = self._area.width()
         pairs = zip(self._pixels(), self.markers, strict=True)
         return sorted((pair for pair in pairs if 0 <= pair[0] <= width), key=lambda pair: pair[0])

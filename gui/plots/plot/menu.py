@@ -1,4 +1,4 @@
-"""What can be done with one plot: the menu behind its three dots."""
+"""The menu of a plot, behind its three dots."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gui.style.translation import QT_TRANSLATE_NOOP
 
 
 class PlotAction(Enum):
-    """Something asked of a plot; the text is what the menu says, in English."""
+    """An entry of the menu; the value is its English text."""
 
     ENLARGE = QT_TRANSLATE_NOOP("PlotMenu", "Enlarge")
     EARLIER = QT_TRANSLATE_NOOP("PlotMenu", "Move to the left")
@@ -26,7 +26,7 @@ class PlotAction(Enum):
 
     @property
     def is_export(self) -> bool:
-        """Whether it copies or saves the plot; else it moves it."""
+        """Whether the entry copies or saves the plot; otherwise it moves, hides or enlarges it."""
         return self in _EXPORTS
 
 
@@ -37,11 +37,11 @@ _EXPORTS = (
     PlotAction.SAVE_SVG,
     PlotAction.SAVE_CSV,
 )
-_AFTER_WHICH_A_LINE = (PlotAction.HIDE, PlotAction.COPY_CSV)
+_SEPARATOR_AFTER = (PlotAction.HIDE, PlotAction.COPY_CSV)
 
 
 class PlotMenu(QMenu):
-    """Tells what was chosen."""
+    """Emits the chosen entry."""
 
     chosen = Signal(object)
     """PlotAction."""
@@ -53,11 +53,12 @@ class PlotMenu(QMenu):
             entry = self.addAction(self.tr(action.value))
             entry.triggered.connect(partial(self.chosen.emit, action))
             self.entries[action] = entry
-            if action in _AFTER_WHICH_A_LINE:
+            if action in _SEPARATOR_AFTER:
                 self.addSeparator()
 
     def set_enlarged(self, enlarged: bool) -> None:
-        """Offer the way back, and nothing that needs neighbours, while the plot stands alone."""
+        """While the plot is enlarged, offer to go back, and disable the entries that need other
+        plots."""
         self.entries[PlotAction.ENLARGE].setText(
             self.tr("Back to all plots\tEsc") if enlarged else self.tr(PlotAction.ENLARGE.value)
         )

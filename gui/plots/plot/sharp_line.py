@@ -1,4 +1,4 @@
-"""Vertical lines over a plot that are equally sharp wherever they stand."""
+"""Vertical lines over a plot that are equally sharp at every position."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPen
 from PySide6.QtWidgets import QGraphicsObject
 
-_ROOM = 2.0
-"""Logical pixels to both sides of a line that it may touch."""
+_MARGIN = 2.0
+"""Logical pixels to both sides of the line that it may touch."""
 
 
 def sharp(painter: QPainter, x: float) -> tuple[float, float]:
-    """Place and width of a vertical line near `x` that covers whole pixels of the screen, at any
-    scale: between two of them it would be two faint ones."""
+    """Return position and width of a vertical line near `x` that covers whole device pixels at any
+    scale. Between two pixels it would be painted as two pale lines."""
     to_screen = painter.deviceTransform()
     pixels = max(1, math.floor(to_screen.m11()))
     left = math.floor(to_screen.map(QPointF(x, 0.0)).x())
@@ -25,8 +25,8 @@ def sharp(painter: QPainter, x: float) -> tuple[float, float]:
 
 
 class SharpLine(QGraphicsObject):
-    """A dashed line from top to bottom of a view, at a place of its horizontal axis. It lies over
-    the view in its pixels."""
+    """A dashed line from top to bottom of a view, at an x position. It paints in the pixels of the
+    view."""
 
     def __init__(self, area: pg.ViewBox) -> None:
         super().__init__(area)
@@ -40,27 +40,27 @@ class SharpLine(QGraphicsObject):
         area.sigResized.connect(self._resized)
 
     def set_colour(self, colour: str) -> None:
-        """Colour it."""
+        """Set the colour."""
         self._colour = QColor(colour)
         self.update()
 
-    def stand_at(self, place: float) -> None:
-        """Stand there, and be seen."""
+    def show_at(self, place: float) -> None:
+        """Move the line to the x position `place`, and show it."""
         self._place = place
         self._move()
         self.setVisible(True)
 
-    def leave(self) -> None:
-        """Be seen no more."""
+    def hide_line(self) -> None:
+        """Hide the line."""
         self._erase()
         self.setVisible(False)
 
     def boundingRect(self) -> QRectF:
-        """The line with some room."""
-        return QRectF(-_ROOM, 0.0, 2 * _ROOM, self._area.height())
+        """The line with a margin."""
+        return QRectF(-_MARGIN, 0.0, 2 * _MARGIN, self._area.height())
 
     def paint(self, painter: QPainter, *_: Any) -> None:
-        """Draw it."""
+        """Draw the line."""
         x, width = sharp(painter, 0.0)
         painter.setPen(QPen(self._colour, width, Qt.PenStyle.DashLine))
         painter.drawLine(QPointF(x, 0.0), QPointF(x, self._area.height()))
@@ -71,7 +71,7 @@ class SharpLine(QGraphicsObject):
         self.setX((self._place - first) / (last - first) * self._area.width())
 
     def _erase(self) -> None:
-        """Qt does not always remember where an item was painted that moves: a trace would stay."""
+        """Qt does not always repaint where an item was before it moved: a trace would remain."""
         self._area.update(self.mapRectToParent(self.boundingRect()))
 
     def _resized(self) -> None:

@@ -1,4 +1,4 @@
-"""Round places and short labels for an axis of seconds: durations, or the clock on the wall."""
+"""Round tick positions and short labels for an axis of seconds: durations, or times of day."""
 
 from __future__ import annotations
 
@@ -17,23 +17,25 @@ _SPACINGS = (
 
 
 def spacing(width: float, most: int) -> float:
-    """The smallest round number of seconds of which at most `most` fit into `width`."""
-    least = width / max(most, 1)
-    if least < 1:
-        decade = 10.0 ** math.floor(math.log10(max(least, 1e-6)))
-        return next(part * decade for part in (1, 2, 5, 10) if part * decade >= least * 0.999)
-    return next((each for each in _SPACINGS if each >= least), _SPACINGS[-1])
+    """Return the smallest round number of seconds of which at most `most` fit into `width`."""
+    min_spacing = width / max(most, 1)
+    if min_spacing < 1:
+        decade = 10.0 ** math.floor(math.log10(max(min_spacing, 1e-6)))
+        return next(part * decade for part in (1, 2, 5, 10) if part * decade >= min_spacing * 0.999)
+    return next((each for each in _SPACINGS if each >= min_spacing), _SPACINGS[-1])
 
 
 def ticks(low: float, high: float, every: float, *, wall: bool) -> list[float]:
-    """The multiples of `every` between `low` and `high`; of a wall clock, counted from midnight."""
+    """Return the multiples of `every` between `low` and `high`; with `wall`, counted from
+    midnight."""
     shift = time.localtime(low).tm_gmtoff if wall else 0
     first, last = math.ceil((low + shift) / every), math.floor((high + shift) / every)
     return [number * every - shift for number in range(first, last + 1)]
 
 
 def duration(seconds: float, every: float) -> str:
-    """`0:12:30`; `0.25 s` where ticks are closer than a second, `3 d` where they are days apart."""
+    """Return `0:12:30`; `0.25 s` where ticks are less than a second apart, `3 d` where they are
+    days apart."""
     if every < 1:
         return f"{seconds:.3g} s"
     if every >= _DAY:
@@ -42,7 +44,7 @@ def duration(seconds: float, every: float) -> str:
 
 
 def clock(seconds: float, every: float) -> str:
-    """`14:02`, `14:02:30`; the day where the tick is a midnight."""
+    """Return `14:02` or `14:02:30`; the date where the tick is a midnight."""
     local = time.localtime(seconds)
     if every >= _DAY or (local.tm_hour, local.tm_min, local.tm_sec) == (0, 0, 0):
         return f"{local.tm_mday} {_MONTHS[local.tm_mon - 1]}"

@@ -1,4 +1,4 @@
-"""Which part of a plot is in sight: everything as it grows, or what the user chose."""
+"""The visible range of a plot: everything as it grows, or the range that the user chose."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from gui.plots.plot.curve_set import CurveSet
 
 
 class Viewport(QObject):
-    """Shows all of `curves` on `canvas` while it follows; a zoom by hand ends that."""
+    """While it follows, it shows all of `curves` on `canvas`; a zoom by the user ends that."""
 
     followed = Signal(bool)
-    """Whether the view goes on to show everything."""
+    """Whether the view follows the newest points."""
 
     zoomed = Signal(float, float)
-    """First and last place in sight, after the user has moved the view."""
+    """First and last visible x position, after the user has moved the view."""
 
     fitted = Signal()
-    """The user has asked to see everything, in this plot."""
+    """The user has asked to show everything, in this plot."""
 
     stale = Signal()
-    """The view has to be set anew."""
+    """The visible range must be updated."""
 
     def __init__(
         self,
         canvas: Canvas,
         curves: CurveSet,
-        least: tuple[float | None, float | None],
+        fixed_values: tuple[float | None, float | None],
         parent: QObject,
     ) -> None:
-        """`least` fixes the lowest or the highest value in sight while following; None leaves an
-        end to the points."""
+        """`fixed_values`: lowest and highest visible value while the view follows; an end that is
+        None depends on the points."""
         super().__init__(parent)
         self._canvas = canvas
         self._curves = curves
-        self._least = least
+        self._fixed_values = fixed_values
         self._follow = True
         self._fit_once = True
         self._extent: Range | None = None
@@ -45,47 +45,48 @@ class Viewport(QObject):
         canvas.fit_requested.connect(self.fit_by_hand)
 
     def set_follow(self, follow: bool) -> None:
-        """Go on showing everything as points arrive, or hold the view still."""
+        """Follow the newest points, or hold the view."""
         if follow != self._follow:
             self._follow = follow
             self.stale.emit()
             self.followed.emit(follow)
 
     def fit(self) -> None:
-        """Show everything, once: as soon as there is something."""
+        """Show everything once, as soon as there are points."""
         self._fit_once = True
         self.stale.emit()
 
     def fit_by_hand(self) -> None:
-        """The same, as the user's wish: linked plots do it too."""
+        """Show everything, as requested by the user: linked plots do it, too."""
         self.fit()
         self.fitted.emit()
 
     def set_extent(self, extent: Range | None) -> None:
-        """Take these places for "everything", as linked plots do; None: the curves' own."""
+        """Take this x range for "everything", because linked plots show it; None: that of the
+        curves."""
         if extent != self._extent:
             self._extent = extent
             self.stale.emit()
 
     def set_held(self, held: Range | None) -> None:
-        """Let a fit that is still to come bring only the values into sight, and these places, where
-        linked plots hold still; None: a fit shows everything."""
+        """`held` is the x range that linked plots hold: the next fit then shows this range, and
+        fits the values only. None: the next fit shows everything."""
         self._held = held
 
     @property
     def places(self) -> Range | None:
-        """First and last place in sight, where the view holds still; None while it follows, or a
-        fit is still to come."""
+        """First and last visible x position while the view holds; None while it follows, or while a
+        fit is pending."""
         if self._follow or self._fit_once:
             return None
         (first, last), _ = self._canvas.area.viewRange()
         return first, last
 
     def update_view(self) -> None:
-        """Bring into sight what is to be seen now."""
+        """Update the visible range."""
         own = self._curves.x_range()
         if self._follow or self._fit_once:
-            values = self._curves.values(log=self._canvas.log_y, least=self._least)
+            values = self._curves.values(log=self._canvas.log_y, fixed=self._fixed_values)
             self._canvas.show_all(self._extent or own or (0.0, 1.0), values)
             if self._held is not None and not self._follow:
                 self._canvas.show_x(self._held)

@@ -115,10 +115,10 @@ def test_what_happened_becomes_markers_and_lost_checkpoints_lose_theirs() -> Non
 
 
 def test_places_are_said_with_their_step() -> None:
-    assert RESUMED.scale(XKind.STEP).words(50, 50) == "step 50 · epoch 0.5"
-    assert RESUMED.scale(XKind.EPOCH).words(1.1, 85) == "epoch 1.10 · step 85"
-    assert RESUMED.scale(XKind.RELATIVE).words(3725, 1200) == "1:02:05 · step 1,200"
-    clock = RESUMED.scale(XKind.WALL).words(T, math.nan)
+    assert RESUMED.scale(XKind.STEP).describe(50, 50) == "step 50 · epoch 0.5"
+    assert RESUMED.scale(XKind.EPOCH).describe(1.1, 85) == "epoch 1.10 · step 85"
+    assert RESUMED.scale(XKind.RELATIVE).describe(3725, 1200) == "1:02:05 · step 1,200"
+    clock = RESUMED.scale(XKind.WALL).describe(T, math.nan)
     assert clock == time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(T))
 
 
