@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from PySide6.QtCore import QSize
 from PySide6.QtGui import QColor, QIcon, QImage
-from PySide6.QtWidgets import QApplication
 
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
 from gui.app import AppController
@@ -41,7 +40,6 @@ def test_a_gpu_has_one_colour_and_one_number(
         app.plots.add_points(f"device/{device}/{series}", points_of(STEPS, STEPS * 1e9))
     colour, name = theme.curve(number), f"GPU {number}"
     app.devices.open_detail(device)
-    QApplication.processEvents()
     assert colour in colours_of(app.devices.row(device).grab().toImage())
     assert app.devices.row(device).accessibleName().startswith(name)
     chip = app.form.devices.box(device)

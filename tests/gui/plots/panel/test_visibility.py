@@ -81,7 +81,7 @@ def test_another_run_is_not_seen_through_an_enlarged_plot(run_plots: RunPlots) -
 
 
 def drop(run_plots: RunPlots, title: str, onto: str) -> bool:
-    panel = run_plots.visibility.run_plots
+    panel = run_plots.visibility.grid
     data = QMimeData()
     data.setData(DRAGGED, title.encode())
     place = run_plots.plot(onto).mapTo(panel, QPoint(20, 20))
