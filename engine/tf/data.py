@@ -1,4 +1,4 @@
-"""A recipe's data for TensorFlow: two tensors, from which any batch is gathered by index."""
+"""A recipe's data for TensorFlow: two tensors, from which batches are gathered by index."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ class ArraySamples:
     """Samples that are rows of two tensors in the host's memory."""
 
     def __init__(self, dataset: Any) -> None:
-        """`dataset` is what a recipe's `datasets()` gave. Raises ValueError with a sentence."""
+        """`dataset` is a pair (inputs, targets) of arrays. Raises ValueError if it is not."""
         try:
             inputs, targets = (np.asarray(part) for part in dataset)
         except (TypeError, ValueError):
-            raise _no_pair(dataset) from None
+            raise _not_a_pair(dataset) from None
         for array in (inputs, targets):
             if array.ndim == 0 or array.dtype == object:
-                raise _no_pair(dataset)
+                raise _not_a_pair(dataset)
         if len(inputs) != len(targets):
             raise ValueError(
                 f"datasets() gave {len(inputs)} inputs but {len(targets)} targets: "
@@ -35,27 +35,30 @@ class ArraySamples:
         return int(self._inputs.shape[0])
 
     def batch(self, indices: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Inputs and targets of the samples with these indices; only they travel to a GPU."""
+        """Return inputs and targets of the samples with these indices, int64 of shape (samples,).
+
+        They are gathered on the CPU, so only one batch at a time is copied to a GPU.
+        """
         with tf.device("CPU:0"):
             return tf.gather(self._inputs, indices), tf.gather(self._targets, indices)
 
 
-def data_sets(given: Any) -> tuple[ArraySamples, ArraySamples]:
-    """Training and validation samples from what a recipe's `datasets()` gave.
+def data_sets(pair: Any) -> tuple[ArraySamples, ArraySamples]:
+    """Return training and validation samples from the result of a recipe's `datasets()`.
 
-    Raises ValueError with a sentence when it is anything else.
+    Raises ValueError when it is not a pair of data sets.
     """
     try:
-        train, validation = given
+        train, validation = pair
     except (TypeError, ValueError):
         raise ValueError(
-            f"datasets() gave a {type(given).__name__} that is not two data sets: "
+            f"datasets() gave a {type(pair).__name__} that is not two data sets: "
             "it must give (train, validation)."
         ) from None
     return ArraySamples(train), ArraySamples(validation)
 
 
-def _no_pair(dataset: Any) -> ValueError:
+def _not_a_pair(dataset: Any) -> ValueError:
     return ValueError(
         f"datasets() gave a {type(dataset).__name__}: each of the two data sets must be a "
         "pair (inputs, targets) of arrays."

@@ -1,4 +1,4 @@
-"""What a Keras recipe gets when it leaves a function out."""
+"""The defaults for the functions that a Keras recipe leaves out."""
 
 from __future__ import annotations
 
@@ -9,17 +9,20 @@ import keras
 
 
 def optimizer(parameters: Any, learning_rate: float) -> keras.optimizers.Optimizer:
-    """AdamW."""
+    """Return AdamW."""
     return keras.optimizers.AdamW(learning_rate)
 
 
 def metrics(outputs: Any, targets: Any) -> dict[str, Any]:
-    """None, for recipes that only care for the loss."""
+    """Return no metrics besides the loss."""
     return {}
 
 
 def loss(has_classes: bool) -> Callable[[Any, Any], Any]:
-    """Cross-entropy from logits for targets that are classes, mean squared error otherwise."""
+    """Return cross-entropy from logits for targets that are classes, else mean squared error.
+
+    Both give one loss per sample.
+    """
     return _cross_entropy if has_classes else _squared_error
 
 

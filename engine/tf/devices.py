@@ -1,4 +1,4 @@
-"""TensorFlow's devices: made before the first operation, and what they hold later."""
+"""TensorFlow's devices: their configuration before the first operation, and their memory."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _POLICIES = {"bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
 
 
 def configure(devices: Sequence[str], memory_limit_mib: int = 0) -> list[str]:
-    """Make the chosen `devices` (names of the spec) exist; TensorFlow's names for them, in order.
+    """Configure the `devices` of the spec; return TensorFlow's names for them, in order.
 
-    A device that is named several times is divided into as many logical ones. On GPUs each logical
-    device gets `memory_limit_mib`; 0: it takes memory as it needs it, which several on one GPU
-    cannot. CUDA_VISIBLE_DEVICES lists the chosen GPUs in the spec's order, so that place is the
-    ordinal. Raises RuntimeError with a sentence when TensorFlow does not see a GPU: it would fall
-    back to the CPU in silence, or wait for ever.
+    Call this before TensorFlow's first operation. A device that is listed several times is divided
+    into as many logical devices. Each logical GPU gets `memory_limit_mib`; with 0 a GPU takes
+    memory as it needs it, and cannot be divided. CUDA_VISIBLE_DEVICES lists the chosen GPUs in the
+    spec's order, so a GPU's place is its ordinal. Raises RuntimeError when TensorFlow does not see
+    a chosen GPU; without this check it would silently use the CPU, or wait for ever.
     """
     if all_on_cpu(devices):
         (cpu,) = tf.config.list_physical_devices("CPU")
@@ -46,7 +46,7 @@ def configure(devices: Sequence[str], memory_limit_mib: int = 0) -> list[str]:
 
 
 def set_numerics(spec: RunSpec) -> None:
-    """Compute as precisely, and as repeatably, as `spec` says; before the recipe is imported."""
+    """Set precision and determinism as in `spec`; call this before the recipe is imported."""
     keras.mixed_precision.set_global_policy(_POLICIES.get(spec.precision, "float32"))
     tf.config.experimental.enable_tensor_float_32_execution(spec.precision == "tf32")
     if spec.deterministic:
@@ -54,37 +54,38 @@ def set_numerics(spec: RunSpec) -> None:
 
 
 def memory_figures() -> dict[str, float]:
-    """Bytes that TensorFlow's tensors take on this process' GPUs together.
+    """Return the bytes of TensorFlow's tensors on all GPUs of this process, as a figure.
 
-    For a CPU: the memory of this process.
+    Without a GPU: the resident memory of this process.
     """
-    gpus = tf.config.list_logical_devices("GPU")
-    if not gpus:
+    # The logical devices of a coordinator would include those of its workers.
+    if not tf.config.get_visible_devices("GPU"):
         return {"memory_resident": float(resident_bytes())}
+    gpus = tf.config.list_logical_devices("GPU")
     infos = [tf.config.experimental.get_memory_info(f"GPU:{k}") for k in range(len(gpus))]
     return {"memory_allocated": float(sum(info["current"] for info in infos))}
 
 
 def empty_cache(devices: Sequence[str]) -> dict[str, int]:
-    """Tidy this process up; bytes given back, by each of its `devices`.
+    """Free unused memory of this process; return the freed bytes of each of its `devices`.
 
-    TensorFlow keeps the GPU memory that it took until its process ends: there it is 0.
+    A GPU frees 0 bytes: TensorFlow keeps its GPU memory until the process ends.
     """
     before = resident_bytes()
     gc.collect()
     trim_heap()
     freed = dict.fromkeys(devices, 0)
     if devices and is_logical_cpu(devices[0]):
-        # The logical CPU devices are one process: its memory is counted once.
+        # All logical CPU devices share one process: its memory is counted once.
         freed[devices[0]] = max(0, before - resident_bytes())
     return freed
 
 
 class StaysOnDevices:
-    """The part of a trainer that a strategy without `can_free_devices` never needs."""
+    """The methods of a trainer that are never called, as no strategy here `can_free_devices`."""
 
     def free_devices(self) -> None:
-        raise RuntimeError("TensorFlow cannot move its variables: the supervisor refuses to ask.")
+        raise RuntimeError("TensorFlow cannot move its variables: no supervisor asks for it.")
 
     def restore_devices(self) -> None:
         raise RuntimeError("Nothing was ever moved from the devices.")

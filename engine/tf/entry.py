@@ -1,9 +1,10 @@
-"""Where a worker comes to TensorFlow: the import, without the lines that it always prints."""
+"""Makes the trainer of a worker: imports TensorFlow, without the lines that it always prints."""
 
 from __future__ import annotations
 
 import faulthandler
 import os
+import pkgutil
 import re
 import tempfile
 from collections.abc import Iterator
@@ -26,23 +27,24 @@ _NOISE = (
     "This TensorFlow binary is optimized",
     "To enable the following instructions",
 )
-"""What it prints on every machine."""
+"""Lines that TensorFlow prints on every machine."""
 
 _WITHOUT_GPU = ("Could not find cuda drivers", "failed call to cuInit", "CUDA_ERROR_NO_DEVICE")
-"""What it prints where it finds no GPU, also to those who want none."""
+"""Lines that TensorFlow prints where it finds no GPU, also if the run uses none."""
 
 
 def build(session: WorkerSession, strategy: TfStrategy) -> Trainer:
-    """The trainer of this process."""
+    """Return the trainer of this process."""
     with _without_noise(), without_scikit_learn(Path(session.recipe.path)):
         import tensorflow
 
         tensorflow.config.list_physical_devices()
-    return strategy.trainer(session)
+    trainer: Trainer = pkgutil.resolve_name(strategy.trainer(session.rank))(session, strategy)
+    return trainer
 
 
 def without_noise(text: str, wants_gpu: bool) -> str:
-    """The lines of `text` that say something about this run."""
+    """Return `text` without the lines that say nothing about this run."""
     noise = _NOISE if wants_gpu else _NOISE + _WITHOUT_GPU
     is_noise = re.compile("|".join(map(re.escape, noise))).search
     return "".join(line for line in text.splitlines(keepends=True) if not is_noise(line))
@@ -50,17 +52,17 @@ def without_noise(text: str, wants_gpu: bool) -> str:
 
 @contextmanager
 def _without_noise() -> Iterator[None]:
-    """Hold back what is printed in this context, also by C++, and print the rest of it later."""
-    own = os.dup(STDERR)
-    faulthandler.enable(own)  # a crash is told at once
+    """Filter what is printed to stderr in this context, also by C++; it is printed at the end."""
+    stderr = os.dup(STDERR)
+    faulthandler.enable(stderr)  # a crash is printed at once
     with tempfile.TemporaryFile() as held:
         os.dup2(held.fileno(), STDERR)
         try:
             yield
         finally:
-            os.dup2(own, STDERR)
+            os.dup2(stderr, STDERR)
             faulthandler.enable(STDERR)
-            os.close(own)
+            os.close(stderr)
             held.seek(0)
             wants_gpu = os.environ.get("CUDA_VISIBLE_DEVICES") != ""
             text = without_noise(held.read().decode(errors="replace"), wants_gpu)

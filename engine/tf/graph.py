@@ -1,8 +1,8 @@
-"""How Python becomes a graph: what is ours as it is written, what is the recipe's by AutoGraph.
+"""How Python becomes a graph: the engine's functions as they are, the recipe's by AutoGraph.
 
-AutoGraph writes every function anew that a graph is made of, so that `if` and `for` may ask what
-a tensor holds. For the functions of this room, which say `tf.cond` and `tf.while_loop` themselves,
-that would be most of the time from the import of TensorFlow to the first step.
+AutoGraph rewrites a function's source so that `if` and `for` may depend on a tensor's value. The
+functions of this package use `tf.cond` and `tf.while_loop` instead: rewriting them would take most
+of the time between the import of TensorFlow and the first step.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import tensorflow as tf
 
 
 def graph(function: Callable[..., Any], **options: Any) -> Any:
-    """`tf.function` of something of ours."""
+    """Return the `tf.function` of one of the engine's functions, without AutoGraph."""
     return tf.function(function, autograph=False, **options)
 
 
 def with_autograph(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of the recipe's, as `tf.function` would call it: AutoGraph writes it anew."""
-    autograph = tf.__internal__.autograph  # what Keras 2 called its layers by
+    """Return a function of the recipe, rewritten by AutoGraph as `tf.function` would do it."""
+    autograph = tf.__internal__.autograph  # the interface that Keras 2 used for its layers
     converted: Callable[..., Any] = autograph.tf_convert(function, autograph.control_status_ctx())
     return converted

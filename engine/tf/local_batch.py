@@ -1,4 +1,5 @@
-"""The parts in which a global batch is computed: their sizes, their sum, their precision."""
+"""The local batches into which a global batch is divided: their samples, the sum of their
+gradients, their precision."""
 
 from __future__ import annotations
 
@@ -12,42 +13,43 @@ Gradients = tuple[tf.Tensor, list[tf.Tensor]]
 """A loss, and its gradients in the order of the variables."""
 
 
-def share(whole: tf.Tensor, part: Any, parts: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return a part of a global batch, and its number of samples, inside a graph.
+def local_batch(global_batch: tf.Tensor, part: Any, parts: int) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return part number `part` of `parts` of a global batch, and how many samples it has.
 
-    The graph form of `sample_order.replica_samples`.
-
-    A part without a sample gets one that counts for nothing: its graph is the same.
+    The graph's form of `sample_order.share`: both hold indices, of shape (samples,). A part
+    without a sample gets the first one of the global batch, and the number 0: its weight is 0, but
+    the graph stays the same.
     """
-    mine = whole[part::parts]
-    count = tf.size(mine)
-    return tf.cond(count > 0, lambda: mine, lambda: whole[:1]), count
+    indices = global_batch[part::parts]
+    count = tf.size(indices)
+    return tf.cond(count > 0, lambda: indices, lambda: global_batch[:1]), count
 
 
-def summed(
-    part: Callable[[tf.Tensor], Gradients], steps: int, variables: Sequence[keras.Variable]
+def accumulate(
+    gradients: Callable[[tf.Tensor], Gradients], steps: int, variables: Sequence[keras.Variable]
 ) -> Gradients:
-    """`part(0)` + ... + `part(steps - 1)`, one after the other, so that they share their memory."""
+    """Return `gradients(0)` + ... + `gradients(steps - 1)`, each computed after the one before.
+
+    So the memory for activations is that of one accumulation step.
+    """
     if steps == 1:
-        return part(tf.constant(0))
+        return gradients(tf.constant(0))
 
     def add(step: tf.Tensor, *sums: tf.Tensor) -> list[tf.Tensor]:
-        loss, gradients = part(step)
-        added = [one + more for one, more in zip(sums, [loss, *gradients], strict=True)]
+        loss, found = gradients(step)
+        added = [one + more for one, more in zip(sums, [loss, *found], strict=True)]
         return [step + 1, *added]
 
-    nothing = [tf.constant(0.0), *(tf.zeros(v.shape, v.dtype) for v in variables)]
-    _, loss, *gradients = tf.while_loop(
-        lambda step, *sums: step < steps, add, [tf.constant(0), *nothing], parallel_iterations=1
+    zeros = [tf.constant(0.0), *(tf.zeros(v.shape, v.dtype) for v in variables)]
+    _, loss, *total = tf.while_loop(
+        lambda step, *sums: step < steps, add, [tf.constant(0), *zeros], parallel_iterations=1
     )
-    return loss, gradients
+    return loss, total
 
 
-def in_full(outputs: Any) -> Any:
-    """What a model gave, in float32 where it computes in half precision: losses need it."""
-    return tf.nest.map_structure(_in_full, outputs)
-
-
-def _in_full(output: Any) -> Any:
-    half = output.dtype in (tf.float16, tf.bfloat16)
-    return tf.cast(output, tf.float32) if half else output
+def in_float32(outputs: Any) -> Any:
+    """Return a nesting of tensors, those in half precision cast to float32 for the loss."""
+    half = (tf.float16, tf.bfloat16)
+    return tf.nest.map_structure(
+        lambda output: tf.cast(output, tf.float32) if output.dtype in half else output, outputs
+    )

@@ -1,4 +1,4 @@
-"""What happens between the gradients and the next step: schedule, clipping, optimizer."""
+"""The optimizer step that follows the gradients: learning-rate schedule, clipping, update."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _OPTIMIZERS: dict[str, tuple[type[Any], dict[str, float]]] = {
     "adam": (keras.optimizers.Adam, {"epsilon": 1e-8}),
     "rmsprop": (keras.optimizers.RMSprop, {"rho": 0.99, "epsilon": 1e-8}),
 }
-"""With the constants that PyTorch's optimizers of these names have."""
+"""With the default constants of PyTorch's optimizers of the same names."""
 
 
 def chosen_optimizer(spec: RunSpec) -> keras.optimizers.Optimizer | None:
-    """The optimizer that the spec asks for; None: the recipe's."""
+    """Return the optimizer that the spec asks for, or None: the recipe makes it."""
     rate, decay = spec.learning_rate, spec.weight_decay
     if spec.optimizer == "recipe":
         return None
@@ -35,7 +35,10 @@ def chosen_optimizer(spec: RunSpec) -> keras.optimizers.Optimizer | None:
 
 
 def _with_decay(kind: type[Any], decay: float) -> type[Any]:
-    """`kind` with weight decay that is added to the gradient. Keras' own is AdamW's, for all."""
+    """Return `kind` with weight decay added to the gradient (L2), as in PyTorch's SGD and Adam.
+
+    Keras' own weight decay is decoupled for every optimizer, as in AdamW.
+    """
 
     class Decayed(kind):  # type: ignore[misc]
         def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
@@ -45,36 +48,39 @@ def _with_decay(kind: type[Any], decay: float) -> type[Any]:
     return Decayed
 
 
-class Update:
+class OptimizerStep:
     """Turns the gradients of a global batch into one optimizer step, the same on every replica."""
 
     def __init__(
-        self, made: keras.optimizers.Optimizer, variables: Sequence[keras.Variable], spec: RunSpec
+        self,
+        optimizer: keras.optimizers.Optimizer,
+        variables: Sequence[keras.Variable],
+        spec: RunSpec,
     ) -> None:
-        """Build the optimizer that was `made`; call this inside the strategy's scope.
+        """Build `optimizer`; call this inside the strategy's scope.
 
-        Raises TrainingFailed where two schedules would change one learning rate.
+        Raises TrainingFailed when both the recipe and the spec have a learning-rate schedule.
         """
-        scales = isinstance(made, keras.optimizers.LossScaleOptimizer)
-        if spec.precision == "fp16" and not scales:
-            made = keras.optimizers.LossScaleOptimizer(made)
-        made.build(variables)
-        self.optimizer = made
+        has_loss_scale = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
+        if spec.precision == "fp16" and not has_loss_scale:
+            optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
+        optimizer.build(variables)
+        self.optimizer = optimizer
         self._variables = list(variables)
         self._spec = spec
-        self._sets_rate = isinstance(made.learning_rate, keras.Variable)
+        self._sets_rate = isinstance(optimizer.learning_rate, keras.Variable)
         if self._sets_rate:
-            self._rate = float(made.learning_rate.numpy())
+            self._rate = float(optimizer.learning_rate.numpy())
         elif spec.schedule != "constant" or spec.warmup_steps:
             raise TrainingFailed(
                 "The recipe's optimizer has a learning-rate schedule of its own: give it a number "
                 "instead, or leave the schedule at constant and the warm-up steps at 0."
             )
 
-    def rates(self, first: int, count: int, total_steps: int) -> tf.Tensor:
-        """The learning rates of `count` steps after `first` steps, of `total_steps` in all.
+    def learning_rates(self, first: int, count: int, total_steps: int) -> tf.Tensor:
+        """Return the learning rates of `count` steps after the first `first` of `total_steps`.
 
-        Float32, of shape (count,). What the recipe's own schedule gives is not known here.
+        Float32, of shape (count,). Zeros, which are not used, if the recipe has its own schedule.
         """
         spec = self._spec
         if not self._sets_rate:
@@ -88,40 +94,44 @@ class Update:
             tf.float32,
         )
 
-    def take_rate_back(self) -> None:
-        """Set the learning rate to the spec's: a checkpoint may have brought another one."""
+    def reset_learning_rate(self) -> None:
+        """Set the learning rate to the spec's, after a checkpoint has restored an older one."""
         if self._sets_rate:
             self.optimizer.learning_rate.assign(self._rate)
 
     def is_finite(self, loss: tf.Tensor, gradients: Sequence[tf.Tensor]) -> tf.Tensor:
-        """Whether the loss and the norm of the `gradients` are; a loss scale minds the latter."""
+        """Return whether the loss and the norm of the `gradients` are finite: a boolean scalar.
+
+        With a loss scale only the loss counts: LossScaleOptimizer skips infinite gradients.
+        """
         if isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer):
             return tf.math.is_finite(loss)
         return tf.math.is_finite(loss) & tf.math.is_finite(_norm(gradients))
 
     def apply(
-        self, gradients: Sequence[tf.Tensor], rate: tf.Tensor, wanted: tf.Tensor | None = None
+        self, gradients: Sequence[tf.Tensor], rate: tf.Tensor, condition: tf.Tensor | None = None
     ) -> dict[str, tf.Tensor]:
-        """One step with `gradients`, summed over everything and scaled as the loss was; where
-        `wanted` is given and false, none.
+        """Do one step in place, unless `condition` is given and false; return its figures.
 
-        Call this outside `Strategy.run`. Returns the figures of the step, float32 scalars.
+        `gradients` are those of the global batch, in the order of the variables and scaled as the
+        loss was; `rate` is a float32 scalar. Called in a graph, outside of `Strategy.run` (but
+        inside on a parameter server's worker). The figures are float32 scalars.
         """
         spec = self._spec
         if self._sets_rate:
             self.optimizer.learning_rate.assign(rate)
         figures = {"learning_rate": tf.cast(self.optimizer.learning_rate, tf.float32)}
-        if spec.clip_norm > 0 or spec.gradient_norm or wanted is not None:
+        if spec.clip_norm > 0 or spec.gradient_norm or condition is not None:
             norm = _norm(gradients) / self.optimizer.scale_loss(tf.constant(1.0))
             figures["gradient_norm"] = norm
         if spec.clip_norm > 0:
-            held = tf.minimum(1.0, spec.clip_norm / (norm + 1e-6))
-            gradients = [g * tf.cast(held, g.dtype) for g in gradients]
-        # The gradients are the same everywhere, so all replicas skip a step that overflowed.
-        if wanted is None:
+            factor = tf.minimum(1.0, spec.clip_norm / (norm + 1e-6))
+            gradients = [g * tf.cast(factor, g.dtype) for g in gradients]
+        # All replicas have the same gradients, so all of them skip a step that overflowed.
+        if condition is None:
             self.optimizer.apply(gradients, self._variables)
         else:
-            tf.cond(wanted, lambda: self._apply(gradients), lambda: tf.constant(False))
+            tf.cond(condition, lambda: self._apply(gradients), lambda: tf.constant(False))
         return figures
 
     def _apply(self, gradients: Sequence[tf.Tensor]) -> tf.Tensor:

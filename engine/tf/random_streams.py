@@ -1,4 +1,4 @@
-"""Keras' random streams: where dropout and `keras.random` draw from, on every replica."""
+"""Keras' random streams, from which dropout and `keras.random` draw, on every replica."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from keras.src.backend.common.global_state import set_global_attribute
 from keras.src.random.seed_generator import GLOBAL_SEED_GENERATOR, global_seed_generator
 
 States = tuple[tuple[tuple[int, int], ...], ...]
-"""For every stream, for every replica of a process: two numbers that decide what comes next."""
+"""For every stream, for every replica of a process: the seed, and how many draws were made."""
 
 SEED = "seed_generator_state"
-"""What Keras calls the variable of every stream."""
+"""The name that Keras gives to the variable of every stream."""
 
 
-class Streams:
+class RandomStreams:
     """The streams of a model and the global one. Each replica draws its own numbers.
 
-    Operations of `tf.random` keep their state inside TensorFlow, out of reach: a recipe whose runs
-    should resume exactly draws with `keras.random`.
+    Operations of `tf.random` keep their state inside TensorFlow, where it cannot be saved: a recipe
+    whose runs should resume exactly must draw with `keras.random`.
     """
 
     def __init__(self, scope: tf.distribute.Strategy, model: keras.Model, rank: int) -> None:
-        """Call this once `model` is built, and `prepare` before."""
+        """Call this once `model` is built, and `prepare` before it is made."""
         self._scope = scope
         self._rank = rank
         self._global = global_seed_generator()
         self._states = [v for v in model.variables if v.name == SEED]
         self._states.append(self._global.state)
-        self._spread()
+        self.reseed()
 
     @staticmethod
     def prepare(seed: int) -> None:
         """Seed everything; call this inside the strategy's scope, before the model is made.
 
-        Keras would make its global generator when it is first used. In a traced step that fails.
+        Otherwise Keras makes its global generator at the first draw, which fails in a graph.
         """
         keras.utils.set_random_seed(seed)
         global_seed_generator()
@@ -44,27 +44,23 @@ class Streams:
     def enter_replica(self) -> None:
         """Make `keras.random` draw from the global stream; call this first in a replica's function.
 
-        Keras knows its global generator per thread, and MirroredStrategy traces every replica in a
-        thread of its own.
+        Keras keeps its global generator per thread, and MirroredStrategy traces every replica in
+        its own thread.
         """
         set_global_attribute(GLOBAL_SEED_GENERATOR, self._global)
 
     def states(self) -> States:
-        """Where every stream of this process is."""
+        """Return the state of every stream of this process."""
         return tuple(tuple(map(_numbers, self._copies(stream))) for stream in self._states)
 
-    def go_to(self, states: States) -> None:
-        """Take back what `states` gave. A replica that was not there then keeps a new stream."""
+    def restore(self, states: States) -> None:
+        """Set the streams to `states`. Replicas that are not in `states` keep theirs."""
         for stream, saved in zip(self._states, states, strict=True):
             for copy, state in zip(self._copies(stream), saved, strict=False):
                 copy.assign(state)
 
-    def start_anew(self) -> None:
-        """Let the streams of this process differ again, after all replicas were made alike."""
-        self._spread()
-
-    def _spread(self) -> None:
-        """Let every replica draw other numbers than the first; made alike, they draw alike."""
+    def reseed(self) -> None:
+        """Give every replica its own seed, after all got the same one (a new or restored model)."""
         for stream in self._states:
             copies = self._copies(stream)
             seed, drawn = _numbers(copies[0])

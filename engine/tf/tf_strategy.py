@@ -1,22 +1,25 @@
-"""What every TensorFlow strategy says about itself, and how it comes to life in its worker."""
+"""What every TensorFlow strategy says about itself, and which trainer its workers use."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from engine.spec.device_names import all_on_cpu
 from engine.spec.strategy import Strategy, WorkerPlan, one_process
 
 if TYPE_CHECKING:
     from engine.spec.run_spec import RunSpec
-    from engine.training.protocols import Trainer
+    from engine.tf.parallel import Parallel
     from engine.worker.session import WorkerSession
 
 
 SILENCE = 8.0
-"""Seconds after which one process of several hangs: TensorFlow would wait for it, some for ever."""
+"""Seconds without a sign of life after which a rank counts as hanging.
+
+TensorFlow itself would wait for it, in some cases for ever.
+"""
 
 
 class TfStrategy(Strategy):
@@ -47,15 +50,15 @@ class TfStrategy(Strategy):
                 return super().refusal(field, spec)
 
     @abstractmethod
-    def build(self, devices: Sequence[str]) -> Any:
-        """The `tf.distribute.Strategy` over `devices`, by TensorFlow's names (`CPU:0`, `GPU:1`)."""
+    def parallel(self, session: WorkerSession) -> Parallel:
+        """Return how this process takes part in a step; called in workers only.
 
-    def build_for(self, devices: Sequence[str], spec: RunSpec) -> Any:
-        """What `build` gives, with what `spec` says about it."""
-        return self.build(devices)
+        All ranks call it, once, before TensorFlow's first operation.
+        """
 
-    def trainer(self, session: WorkerSession) -> Trainer:
-        """What trains in this process."""
-        from engine.tf.trainer import TfTrainer
+    def trainer(self, rank: int) -> str:
+        """Return where the trainer of `rank` is, as `module:class`; its worker imports it.
 
-        return TfTrainer(session, self)
+        The class is called with the session and this strategy.
+        """
+        return "engine.tf.trainer:TfTrainer"

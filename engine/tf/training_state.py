@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 import tensorflow as tf
 
-from engine.tf.random_streams import States, Streams
+from engine.tf.random_streams import RandomStreams, States
 from engine.training.errors import TrainingFailed
 
 VARIABLES = "state"
@@ -23,11 +23,11 @@ VARIABLES = "state"
 
 
 class CheckpointMisfit(TrainingFailed):
-    """A checkpoint that this model and optimizer cannot take."""
+    """A checkpoint that does not fit this model and optimizer."""
 
 
 class RandomState(msgspec.Struct, frozen=True):
-    """The state of every generator that one rank draws from."""
+    """The state of every random generator of one rank."""
 
     python: tuple[int, tuple[int, ...], float | None]
     numpy: tuple[str, tuple[int, ...], int, int, float]
@@ -35,14 +35,14 @@ class RandomState(msgspec.Struct, frozen=True):
 
 
 def save(folder: Path, model: keras.Model, optimizer: keras.optimizers.Optimizer) -> None:
-    """Write the variables of model and optimizer into `folder`, which exists; by one rank."""
+    """Write the variables of model and optimizer into `folder`; only rank 0 calls it."""
     _variables(model, optimizer).write(str(folder / VARIABLES))
 
 
 def restore(folder: Path, model: keras.Model, optimizer: keras.optimizers.Optimizer) -> None:
-    """Take back what `save` wrote, under any strategy; by all ranks. `optimizer` is built.
+    """Read into the variables, in place, what `save` wrote under any strategy; all ranks call it.
 
-    Raises CheckpointMisfit when model or optimizer do not fit.
+    `optimizer` is built. Raises CheckpointMisfit when model or optimizer do not fit.
     """
     try:
         _variables(model, optimizer).read(str(folder / VARIABLES)).assert_consumed()
@@ -54,8 +54,8 @@ def restore(folder: Path, model: keras.Model, optimizer: keras.optimizers.Optimi
         ) from error
 
 
-def save_own(folder: Path, rank: int, streams: Streams) -> None:
-    """Write the random state of this rank."""
+def save_rank_state(folder: Path, rank: int, streams: RandomStreams) -> None:
+    """Write the random state of this rank; every rank calls it."""
     version, words, gauss = random.getstate()
     numpy_state: tuple[Any, ...] = np.random.get_state(legacy=True)  # type: ignore[assignment]
     name, keys, position, has_gauss, cached = numpy_state
@@ -64,16 +64,16 @@ def save_own(folder: Path, rank: int, streams: Streams) -> None:
         numpy=(str(name), tuple(keys.tolist()), int(position), int(has_gauss), float(cached)),
         keras=streams.states(),
     )
-    _own(folder, rank).write_bytes(msgspec.json.encode(state))
+    _rank_file(folder, rank).write_bytes(msgspec.json.encode(state))
 
 
-def restore_own(folder: Path, rank: int, streams: Streams) -> None:
-    """Take the random state of this rank back; one that was not there then draws anew.
+def restore_rank_state(folder: Path, rank: int, streams: RandomStreams) -> None:
+    """Restore the random state of this rank, or reseed it if the checkpoint has no such rank.
 
-    Raises CheckpointMisfit when the file is not what `save_own` wrote.
+    Every rank calls it. Raises CheckpointMisfit when the file is not what `save_rank_state` wrote.
     """
-    streams.start_anew()
-    path = _own(folder, rank)
+    streams.reseed()
+    path = _rank_file(folder, rank)
     if not path.exists():
         return
     try:
@@ -86,10 +86,10 @@ def restore_own(folder: Path, rank: int, streams: Streams) -> None:
     random.setstate(state.python)
     name, keys, position, has_gauss, cached = state.numpy
     np.random.set_state((name, np.array(keys, np.uint32), position, has_gauss, cached))
-    streams.go_to(state.keras)
+    streams.restore(state.keras)
 
 
-def _own(folder: Path, rank: int) -> Path:
+def _rank_file(folder: Path, rank: int) -> Path:
     return folder / f"rank{rank}.json"
 
 

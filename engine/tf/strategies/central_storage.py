@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine.tf.tf_strategy import TfStrategy
 
 if TYPE_CHECKING:
-    from engine.training.protocols import Trainer
+    from engine.tf.parallel import Parallel
     from engine.worker.session import WorkerSession
 
 
@@ -29,16 +29,11 @@ class CentralStorage(TfStrategy):
     def problems(self, devices: Sequence[str]) -> list[str]:
         return []
 
-    def build(self, devices: Sequence[str]) -> Any:
-        """Where the variables are: in the host's memory, or on the only device."""
-        import tensorflow as tf
+    def parallel(self, session: WorkerSession) -> Parallel:
+        from engine.tf.devices import configure
+        from engine.tf.parallelism.central_storage import CentralStorageParallel
 
-        return tf.distribute.OneDeviceStrategy(devices[0] if len(devices) == 1 else "CPU:0")
-
-    def trainer(self, session: WorkerSession) -> Trainer:
-        from engine.tf.trainers.central_storage import CentralTrainer
-
-        return CentralTrainer(session, self)
+        return CentralStorageParallel(configure(session.devices, session.spec.memory_limit_mib))
 
 
 strategy = CentralStorage()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine.spec.device_names import all_on_cpu
 from engine.tf.tf_strategy import TfStrategy
 
 if TYPE_CHECKING:
     from engine.spec.run_spec import RunSpec
+    from engine.tf.parallel import Parallel
+    from engine.worker.session import WorkerSession
 
 
 class Mirrored(TfStrategy):
@@ -36,21 +38,20 @@ class Mirrored(TfStrategy):
                 return "nccl allows one replica per GPU: choose another way to split a GPU."
         return ""
 
-    def build(self, devices: Sequence[str]) -> Any:
+    def parallel(self, session: WorkerSession) -> Parallel:
         import tensorflow as tf
 
-        return tf.distribute.MirroredStrategy(list(devices))
+        from engine.tf.devices import configure
+        from engine.tf.parallel import Parallel
 
-    def build_for(self, devices: Sequence[str], spec: RunSpec) -> Any:
-        import tensorflow as tf
-
-        ways = {
+        devices = configure(session.devices, session.spec.memory_limit_mib)
+        cross_device_ops = {
             "nccl": tf.distribute.NcclAllReduce,
             "hierarchical": tf.distribute.HierarchicalCopyAllReduce,
             "one_device": tf.distribute.ReductionToOneDevice,
         }
-        way = ways.get(spec.cross_device)
-        return tf.distribute.MirroredStrategy(list(devices), way() if way else None)
+        chosen = cross_device_ops.get(session.spec.cross_device)
+        return Parallel(tf.distribute.MirroredStrategy(devices, chosen() if chosen else None))
 
 
 strategy = Mirrored()

@@ -8,7 +8,7 @@ from engine.tf.strategies.mirrored import Mirrored
 
 if TYPE_CHECKING:
     from engine.spec.run_spec import RunSpec
-    from engine.tf.trainer import TfTrainer
+    from engine.tf.parallel import Parallel
     from engine.worker.session import WorkerSession
 
 
@@ -44,10 +44,10 @@ class MirroredFit(Mirrored):
             return "fit applies every update before it shows the loss: choose tf/mirrored, or stop."
         return super().refusal(field, spec)
 
-    def trainer(self, session: WorkerSession) -> TfTrainer:
-        from engine.tf.trainers.fit import FitTrainer
+    def parallel(self, session: WorkerSession) -> Parallel:
+        from engine.tf.parallelism.fit import FitParallel
 
-        return FitTrainer(session, self)
+        return FitParallel(super().parallel(session).scope)
 
 
 strategy = MirroredFit()

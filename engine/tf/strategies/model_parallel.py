@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine.spec.strategy import CutsModel
 from engine.tf.tf_strategy import TfStrategy
 
 if TYPE_CHECKING:
-    from engine.tf.trainer import TfTrainer
+    from engine.tf.parallel import Parallel
     from engine.worker.session import WorkerSession
 
 
@@ -31,15 +31,11 @@ class ModelParallel(CutsModel, TfStrategy):
     def problems(self, devices: Sequence[str]) -> list[str]:
         return []
 
-    def build(self, devices: Sequence[str]) -> Any:
-        from engine.tf.trainers.placement import Placement
+    def parallel(self, session: WorkerSession) -> Parallel:
+        from engine.tf.devices import configure
+        from engine.tf.parallelism.model_parallel import StagedParallel
 
-        return Placement(devices)
-
-    def trainer(self, session: WorkerSession) -> TfTrainer:
-        from engine.tf.trainers.model_parallel import PlacedTrainer
-
-        return PlacedTrainer(session, self)
+        return StagedParallel(configure(session.devices, session.spec.memory_limit_mib))
 
 
 strategy = ModelParallel()

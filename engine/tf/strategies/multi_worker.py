@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine.spec.device_names import all_on_cpu
 from engine.spec.strategy import WorkerPlan, one_process_per_device
@@ -11,7 +11,7 @@ from engine.tf.tf_strategy import SILENCE, TfStrategy
 
 if TYPE_CHECKING:
     from engine.spec.run_spec import RunSpec
-    from engine.training.protocols import Trainer
+    from engine.tf.parallel import Parallel
     from engine.worker.session import WorkerSession
 
 
@@ -47,15 +47,10 @@ class MultiWorker(TfStrategy):
             case _:
                 return super().refusal(field, spec)
 
-    def build(self, devices: Sequence[str]) -> Any:
-        from engine.tf.trainers.multi_worker import build
+    def parallel(self, session: WorkerSession) -> Parallel:
+        from engine.tf.parallelism.multi_worker import MultiWorkerParallel
 
-        return build(devices)
-
-    def trainer(self, session: WorkerSession) -> Trainer:
-        from engine.tf.trainers.multi_worker import MultiWorkerTrainer
-
-        return MultiWorkerTrainer(session, self)
+        return MultiWorkerParallel(session)
 
 
 strategy = MultiWorker()

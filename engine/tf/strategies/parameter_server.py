@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine.spec.strategy import WorkerPlan
 from engine.tf.tf_strategy import SILENCE, TfStrategy
 
 if TYPE_CHECKING:
     from engine.spec.run_spec import RunSpec
-    from engine.training.protocols import Trainer
+    from engine.tf.parallel import Parallel
     from engine.worker.session import WorkerSession
 
 WORKERS_PER_SERVER = 2
@@ -75,17 +75,15 @@ class ParameterServer(TfStrategy):
         """Each global batch is computed by one worker."""
         return 1
 
-    def build(self, devices: Sequence[str]) -> Any:
-        raise NotImplementedError("The coordinator builds it once it knows every server's port.")
+    def parallel(self, session: WorkerSession) -> Parallel:
+        from engine.tf.parallelism.ps_coordinator import CoordinatorParallel
 
-    def trainer(self, session: WorkerSession) -> Trainer:
-        if session.rank == 0:
-            from engine.tf.trainers.ps_coordinator import ParameterServerTrainer
+        return CoordinatorParallel(self.tasks(session.spec.slots))
 
-            return ParameterServerTrainer(session, self)
-        from engine.tf.trainers.ps_task import ParameterServerMember
-
-        return ParameterServerMember(session, *self.tasks(session.spec.slots)[session.rank])
+    def trainer(self, rank: int) -> str:
+        if rank == 0:
+            return super().trainer(rank)
+        return "engine.tf.parallelism.ps_task:ParameterServerTask"
 
 
 strategy = ParameterServer()

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from engine.tf.tf_strategy import TfStrategy
+
+if TYPE_CHECKING:
+    from engine.tf.parallel import Parallel
+    from engine.worker.session import WorkerSession
 
 
 class Single(TfStrategy):
@@ -28,10 +32,14 @@ class Single(TfStrategy):
             ]
         return []
 
-    def build(self, devices: Sequence[str]) -> Any:
+    def parallel(self, session: WorkerSession) -> Parallel:
         import tensorflow as tf
 
-        return tf.distribute.OneDeviceStrategy(devices[0])
+        from engine.tf.devices import configure
+        from engine.tf.parallel import Parallel
+
+        (device,) = configure(session.devices, session.spec.memory_limit_mib)
+        return Parallel(tf.distribute.OneDeviceStrategy(device))
 
 
 strategy = Single()

@@ -18,7 +18,7 @@ PROJECT = Path(__file__).parent.parent.parent.parent
 def small(processes: None) -> dict[str, Any]:
     """What `small_trainers.py` found, by the name of its functions."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.engine.tf.trainers.small_trainers"],
+        [sys.executable, "-m", "tests.engine.tf.parallelism.small_trainers"],
         cwd=PROJECT,
         env=os.environ
         | {

@@ -1,4 +1,4 @@
-"""The line between a coordinator and the other ranks of its pool."""
+"""The channel from a coordinator to the other ranks of its pool."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from engine.tf.trainers.ps_channel import CoordinatorChannel, Joined, TaskChannel
+from engine.tf.parallelism.ps_channel import CoordinatorChannel, Registration, TaskChannel
 
 
 @pytest.fixture
@@ -21,14 +21,14 @@ def meeting(tmp_path: Path) -> Path:
 def meet(meeting: Path) -> tuple[CoordinatorChannel, TaskChannel, TaskChannel]:
     """A coordinator and ranks 1 and 2, whichever comes first."""
     with ThreadPoolExecutor(3) as together:
-        first = together.submit(TaskChannel, meeting, Joined(1, 5001))
-        second = together.submit(TaskChannel, meeting, Joined(2, 5002))
+        first = together.submit(TaskChannel, meeting, Registration(1, 5001))
+        second = together.submit(TaskChannel, meeting, Registration(2, 5002))
         coordinator = together.submit(CoordinatorChannel, meeting, 2)
         return coordinator.result(10), first.result(10), second.result(10)
 
 
 def call(meeting: Path) -> Connection:
-    """A line to the coordinator from somebody who does not know the key."""
+    """A connection to the coordinator from a program that does not know the key."""
     pause = threading.Event()
     while not meeting.exists():
         pause.wait(0.01)
@@ -36,24 +36,24 @@ def call(meeting: Path) -> Connection:
     return Client(tuple(found["address"]))
 
 
-def test_all_hear_what_the_coordinator_says(meeting: Path) -> None:
+def test_all_tasks_receive_what_the_coordinator_broadcasts(meeting: Path) -> None:
     coordinator, first, second = meet(meeting)
     assert coordinator.ports == {1: 5001, 2: 5002}
-    coordinator.tell([1.5, 2.0])
-    coordinator.tell([])
-    assert [first.hear(), first.hear()] == [[1.5, 2.0], []]
-    assert [second.hear(), second.hear()] == [[1.5, 2.0], []]
-    assert meeting.stat().st_mode & 0o077 == 0  # the key is nobody else's
+    coordinator.broadcast([1.5, 2.0])
+    coordinator.broadcast([])
+    assert [first.receive(), first.receive()] == [[1.5, 2.0], []]
+    assert [second.receive(), second.receive()] == [[1.5, 2.0], []]
+    assert meeting.stat().st_mode & 0o077 == 0  # only the owner can read the key
 
 
-def test_the_end_of_the_coordinator_is_heard(meeting: Path) -> None:
+def test_the_end_of_the_coordinator_is_noticed(meeting: Path) -> None:
     coordinator, first, second = meet(meeting)
-    coordinator.tell([1])
+    coordinator.broadcast([1])
     coordinator.close()
-    first.wait_for_the_end()
-    assert second.hear() == [1]
+    first.wait_until_closed()
+    assert second.receive() == [1]
     with pytest.raises(ConnectionError, match="closed by peer"):
-        second.hear()
+        second.receive()
 
 
 def test_a_stranger_is_not_let_in(meeting: Path) -> None:
@@ -61,6 +61,6 @@ def test_a_stranger_is_not_let_in(meeting: Path) -> None:
         coordinator = together.submit(CoordinatorChannel, meeting, 1)
         stranger = call(meeting)
         stranger.send_bytes(b"let me in")
-        member = together.submit(TaskChannel, meeting, Joined(1, 5001))
-        coordinator.result(10).tell([7])
-        assert member.result(10).hear() == [7]
+        member = together.submit(TaskChannel, meeting, Registration(1, 5001))
+        coordinator.result(10).broadcast([7])
+        assert member.result(10).receive() == [7]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.tf.trainers.cluster import close_to_other_machines, joined, part
+from engine.tf.parallelism.cluster import close_to_other_machines, joined_cluster, leave_cluster
 from engine.training.errors import TrainingFailed
 from engine.worker import environment
 
@@ -40,8 +40,8 @@ def rendezvous(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_a_kept_port_is_free_for_our_server_alone(rendezvous: Path) -> None:
-    with joined(0, 1), socket.socket() as other:
+def test_a_reserved_port_is_free_for_our_server_alone(rendezvous: Path) -> None:
+    with joined_cluster(0, 1), socket.socket() as other:
         with pytest.raises(OSError, match="in use"):
             other.bind(("127.0.0.1", own_port()))
         with open_server(own_port()) as server:
@@ -54,7 +54,7 @@ def test_all_ranks_wait_until_all_ports_are_known(rendezvous: Path) -> None:
     third = rendezvous.parent / f"{rendezvous.name}.rank2"
     timer = threading.Timer(0.2, third.write_text, ["3000"])
     timer.start()
-    with joined(1, 3):
+    with joined_cluster(1, 3):
         assert third.exists()
         config = json.loads(os.environ["TF_CONFIG"])
         first, mine, last = config["cluster"]["worker"]
@@ -64,25 +64,25 @@ def test_all_ranks_wait_until_all_ports_are_known(rendezvous: Path) -> None:
     timer.join()
 
 
-def test_who_is_done_first_stays_until_all_are(rendezvous: Path) -> None:
+def test_the_first_rank_to_leave_waits_for_all(rendezvous: Path) -> None:
     with ThreadPoolExecutor(1) as other:
-        first = other.submit(part, 0, 2)
+        first = other.submit(leave_cluster, 0, 2)
         assert not first.done()
-        part(1, 2)
+        leave_cluster(1, 2)
         first.result(10)
 
 
-def test_somebody_elses_cluster_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cluster_of_another_launcher_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(environment.RENDEZVOUS, raising=False)
     monkeypatch.setenv("TF_CONFIG", "theirs")
-    with joined(0, 2):
+    with joined_cluster(0, 2):
         assert os.environ["TF_CONFIG"] == "theirs"
 
 
 def test_a_worker_without_a_cluster_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(environment.RENDEZVOUS, raising=False)
     monkeypatch.delenv("TF_CONFIG", raising=False)
-    with pytest.raises(TrainingFailed, match="without TF_CONFIG"), joined(0, 2):
+    with pytest.raises(TrainingFailed, match="without TF_CONFIG"), joined_cluster(0, 2):
         pass
 
 

@@ -1,5 +1,5 @@
 """What `test_model_parallel` looks at, in one process:
-`python -m tests.engine.tf.trainers.staged_model FILE`.
+`python -m tests.engine.tf.parallelism.staged_model FILE`.
 
 Writes what it found as JSON: a staged model on two logical CPU devices beside the same model whole.
 """
@@ -17,10 +17,11 @@ import numpy as np
 import tensorflow as tf
 
 from engine.tf.devices import configure
-from engine.tf.trainers.placement import Placement, StagedModel, place
-from engine.tf.trainers.stages import Stage, cut_model
-from engine.training.stage_partition import CannotPartition
+from engine.tf.parallelism.model_parallel import PlacementStrategy, StagedModel, place_model
+from engine.tf.parallelism.stages import SequentialStage, cut_model
+from engine.training.stage_partition import UncuttableModel
 
+DEVICES = configure(("cpu:0", "cpu:1"))
 BIG_OPERATIONS = ("MatMul", "BiasAdd", "BiasAddGrad", "Sqrt", "AssignAddVariableOp")
 
 
@@ -46,7 +47,7 @@ def mean_square(outputs: tf.Tensor) -> tf.Tensor:
     return tf.reduce_mean(outputs**2)
 
 
-def staged_against_whole(strategy: Placement) -> dict[str, Any]:
+def staged_against_whole(strategy: PlacementStrategy) -> dict[str, Any]:
     """Where things lie, and the largest differences after a few steps of AdamW.
 
     With a loss scale and half the regularisation, powers of two, so that nothing is rounded.
@@ -58,7 +59,7 @@ def staged_against_whole(strategy: Placement) -> dict[str, Any]:
         return made[-1]
 
     with strategy.scope():
-        staged = place(make, None, strategy.devices)
+        staged = place_model(make, None, DEVICES)
         optimizer = keras.optimizers.AdamW(0.01, weight_decay=0.1)
         optimizer.build(staged.trainable_variables)
     whole = made[0]
@@ -134,10 +135,10 @@ def refusals() -> dict[str, str]:
         "functional": lambda: cut_model(functional, 2, None),
         "few layers": lambda: cut_model(model, 3, None),
         "not a list": lambda: cut_model(model, 2, lambda model, count: model),
-        "shared": lambda: cut_model(model, 2, lambda m, c: [Stage([first]), model]),
+        "shared": lambda: cut_model(model, 2, lambda m, c: [SequentialStage([first]), model]),
         "foreign": lambda: cut_model(model, 2, lambda m, c: [first, three_layers]),
         "nothing to train": lambda: cut_model(
-            model, 2, lambda m, c: [activation, Stage([first, second])]
+            model, 2, lambda m, c: [activation, SequentialStage([first, second])]
         ),
         "not all": lambda: cut_model(three_layers, 2, lambda m, c: m.layers[:2]),
     }
@@ -152,7 +153,7 @@ def refusals() -> dict[str, str]:
     return said
 
 
-def recipes_own_stages(strategy: Placement) -> list[list[str]]:
+def recipes_own_stages(strategy: PlacementStrategy) -> list[list[str]]:
     """Devices of the variables of a functional model that the recipe cuts."""
 
     def make() -> keras.Model:
@@ -166,13 +167,13 @@ def recipes_own_stages(strategy: Placement) -> list[list[str]]:
         return [keras.Model(model.inputs, middle), keras.Model(middle, model.outputs)]
 
     with strategy.scope():
-        staged: StagedModel = place(make, stages, strategy.devices)
+        staged: StagedModel = place_model(make, stages, DEVICES)
     return [[variable.path.split("/")[-2], device(variable)] for variable in staged.variables]
 
 
 def main() -> None:
     """Look at everything."""
-    strategy = Placement(configure(("cpu:0", "cpu:1")))
+    strategy = PlacementStrategy(DEVICES)
     found = {
         "staged": staged_against_whole(strategy),
         "sizes": sizes_of_stages(),

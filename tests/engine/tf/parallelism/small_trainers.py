@@ -22,8 +22,8 @@ from engine.tf import devices
 from engine.tf.data import data_sets
 from engine.training import sample_order
 from engine.training.errors import TrainingFailed
-from tests.engine.tf.trainers.small_floats import half_precision, left_out, overflow
-from tests.engine.tf.trainers.small_runs import (
+from tests.engine.tf.parallelism.small_floats import half_precision, left_out, overflow
+from tests.engine.tf.parallelism.small_runs import (
     BATCH,
     MIRRORED,
     SAMPLES,
@@ -75,7 +75,7 @@ def batch_norm() -> dict[str, Any]:
     """Running statistics: whose they are, and that saving and restoring goes on exactly."""
     given = recipe(dense(8), keras.layers.BatchNormalization, dense(3))
     one, central = made("tf/mirrored", given), made("tf/central_storage", given)
-    mean = one._model.layers[1].moving_mean
+    mean = one._replica.model.layers[1].moving_mean
     for each in (one, central):
         each.run_steps(Position(), 4)
     before = copies(mean)
@@ -157,7 +157,7 @@ def streams() -> dict[str, Any]:
 
     one = made("tf/mirrored", recipe(Draws, lambda: keras.layers.Dropout(0.5), dense(3)))
     one.run_steps(Position(), 3)
-    return {"drawn": drawn, "states": one._streams.states()}
+    return {"drawn": drawn, "states": one._replica.streams.states()}
 
 
 def compiled() -> float:
@@ -209,7 +209,7 @@ def naive() -> dict[str, float]:
         return weights(one)
 
     one = made("tf/mirrored", given)
-    model, optimizer = one._model, one._optimizer
+    model, optimizer = one._replica.model, one._replica.optimizer
     order = sample_order.epoch_order(SAMPLES, 0, 0)
 
     @tf.function
@@ -223,7 +223,8 @@ def naive() -> dict[str, float]:
         optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
 
     for batch in range(3):
-        MIRRORED.run(step, args=one._train.batch(tf.constant(order[batch * BATCH :][:BATCH])))
+        indices = tf.constant(order[batch * BATCH :][:BATCH])
+        MIRRORED.run(step, args=one._replica.train.batch(indices))
     return {
         "from ours": difference(weights(one), ours(0.1)),
         "from ours at twice the rate": difference(weights(one), ours(0.2)),

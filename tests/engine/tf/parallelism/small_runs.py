@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import keras
 import numpy as np
@@ -14,19 +15,12 @@ import tensorflow as tf
 from engine.runs.checkpoint_files import Position
 from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
-from engine.spec.strategy import Strategy
 from engine.tf import devices
 from engine.tf.trainer import TfTrainer
-from engine.tf.trainers.central_storage import CentralTrainer
 
 NAMES = devices.configure(("cpu:0", "cpu:1"))
 MIRRORED = tf.distribute.MirroredStrategy(NAMES)
 """TensorFlow allows one such object per process."""
-
-# The devices exist now, and TensorFlow lets nobody change them any more.
-_PATCHES = pytest.MonkeyPatch()
-for module in ("engine.tf.trainer", "engine.tf.trainers.central_storage"):
-    _PATCHES.setattr(f"{module}.configure", lambda names, limit=0: NAMES[: len(names)])
 
 SAMPLES, BATCH = 97, 32
 
@@ -44,21 +38,6 @@ class Session:
     def settings_for(self, function: Callable[..., Any]) -> dict[str, Any]:
         """None."""
         return {}
-
-
-class Given:
-    """A strategy over devices that exist already."""
-
-    def __init__(self, strategy: Strategy) -> None:
-        self._strategy = strategy
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._strategy, name)
-
-    def build_for(self, names: list[str], spec: RunSpec) -> Any:
-        """The strategy object of this process for this kind."""
-        is_mirrored = spec.strategy == "tf/mirrored"
-        return MIRRORED if is_mirrored else tf.distribute.OneDeviceStrategy("CPU:0")
 
 
 def sgd(parameters: Any, rate: float) -> keras.optimizers.Optimizer:
@@ -91,14 +70,18 @@ def made(kind: str, given: SimpleNamespace, **options: Any) -> TfTrainer:
     wanted: dict[str, Any] = {"batch_size": BATCH, "learning_rate": 0.1, "epochs": 2}
     spec = RunSpec(recipe="small", strategy=kind, devices=chosen, **(wanted | options))
     session: Any = Session(spec, given)
-    strategy: Any = Given(catalog.strategy(kind))
-    central = kind == "tf/central_storage"
-    return (CentralTrainer if central else TfTrainer)(session, strategy)
+    strategy: Any = catalog.strategy(kind)
+    # The devices are configured already, which TensorFlow allows only once.
+    with (
+        mock.patch.object(devices, "configure", lambda names, limit: NAMES[: len(names)]),
+        mock.patch.object(tf.distribute, "MirroredStrategy", return_value=MIRRORED),
+    ):
+        return TfTrainer(session, strategy)
 
 
 def weights(one: TfTrainer) -> list[Any]:
     """All variables of the model but the random streams."""
-    return [np.asarray(v, np.float64) for v in one._model.variables if v.dtype != "int32"]
+    return [np.asarray(v, np.float64) for v in one._replica.model.variables if v.dtype != "int32"]
 
 
 def difference(left: list[Any], right: list[Any]) -> float:

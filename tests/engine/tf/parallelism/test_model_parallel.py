@@ -26,7 +26,7 @@ def found(processes: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     """What the process found out."""
     file = tmp_path_factory.mktemp("staged") / "found.json"
     ended = subprocess.run(
-        [sys.executable, "-m", "tests.engine.tf.trainers.staged_model", str(file)],
+        [sys.executable, "-m", "tests.engine.tf.parallelism.staged_model", str(file)],
         cwd=ROOT,
         env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": ""},
         capture_output=True,

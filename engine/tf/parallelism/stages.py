@@ -9,11 +9,11 @@ import keras
 
 from engine.training.stage_partition import CannotPartition, check_stages, partition_layers
 
-Cut = Callable[[keras.Model, int], Any]
+RecipeStages = Callable[[keras.Model, int], Any]
 """A recipe's `stages(model, count)`."""
 
 
-class Stage(keras.Layer):  # type: ignore[misc]
+class SequentialStage(keras.Layer):  # type: ignore[misc]
     """Layers that are called one after the other."""
 
     def __init__(self, layers: Sequence[keras.Layer]) -> None:
@@ -22,23 +22,25 @@ class Stage(keras.Layer):  # type: ignore[misc]
         self.built = True  # its layers are
 
     def call(self, values: Any, training: bool | None = None) -> Any:
-        """What the last layer makes of what the first one gets."""
+        """Return the outputs of the last layer for the inputs of the first one."""
         for layer in self.chain:
             values = layer(values, training=training)
         return values
 
 
-def cut_model(model: keras.Model, count: int, cut: Cut | None) -> list[keras.Layer]:
-    """The built `model` as `count` stages; the outputs of each are the inputs of the next.
+def cut_model(
+    model: keras.Model, count: int, recipe_stages: RecipeStages | None
+) -> list[keras.Layer]:
+    """Cut the built `model` into `count` stages; the outputs of each are the inputs of the next.
 
-    The stages are made of the model's own layers. `cut` is the recipe's `stages`; without one a
-    Sequential is cut so that the largest stage has as few parameters as possible. Every stage has
-    a trainable parameter. Raises UncuttableModel.
+    The stages are made of the model's own layers, and every stage has a trainable parameter.
+    Without `recipe_stages`, a Sequential is cut so that the largest stage has as few parameters
+    as possible. Raises UncuttableModel.
     """
     if count == 1:
         return [model]
-    if cut:
-        return _checked(cut(model, count), model, count)
+    if recipe_stages:
+        return _checked(recipe_stages(model, count), model, count)
     if not _is_chain(model):
         raise CannotPartition(
             f"The model is a {type(model).__name__}, not a Sequential, and cannot be cut into "
@@ -46,12 +48,12 @@ def cut_model(model: keras.Model, count: int, cut: Cut | None) -> list[keras.Lay
             "that many layers or models, or choose tf/mirrored."
         )
     layers = list(_layers(model))
-    stages = [Stage(stage) for stage in partition_layers(layers, count, _trains, _size)]
+    stages = [SequentialStage(stage) for stage in in_stages(layers, count, _trains, _size)]
     return _checked(stages, model, count)
 
 
 def _checked(stages: object, model: keras.Model, count: int) -> list[keras.Layer]:
-    """`stages`, if they are what `cut_model` promises."""
+    """Return `stages` if they are as `cut_model` promises. Raises UncuttableModel."""
     layers = list(stages) if isinstance(stages, Iterable) else []
     if len(layers) != count or not all(isinstance(stage, keras.Layer) for stage in layers):
         raise CannotPartition(
@@ -68,12 +70,12 @@ def _checked(stages: object, model: keras.Model, count: int) -> list[keras.Layer
 
 
 def _is_chain(layer: keras.Layer) -> bool:
-    """Whether `layer` does nothing but call its layers one after the other."""
+    """Return whether `layer` does nothing but call its layers one after the other."""
     return isinstance(layer, keras.Sequential) and type(layer).call is keras.Sequential.call
 
 
 def _layers(model: keras.Sequential) -> Iterator[keras.Layer]:
-    """The links of a chain, those of chains within it too."""
+    """Yield the layers of a chain, also those of chains within it."""
     for layer in model.layers:
         if _is_chain(layer):
             yield from _layers(layer)

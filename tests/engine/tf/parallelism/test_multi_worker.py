@@ -87,7 +87,7 @@ def test_a_port_that_is_taken_is_named_at_once() -> None:
             [
                 sys.executable,
                 "-c",
-                "from engine.tf.trainers.multi_worker import build; build(['CPU:0'])",
+                "from engine.tf.parallelism.multi_worker import build; build(['CPU:0'])",
             ],
             env=os.environ | {"TF_CONFIG": config},
             capture_output=True,

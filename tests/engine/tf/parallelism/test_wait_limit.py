@@ -6,19 +6,19 @@ import threading
 
 import pytest
 
-from engine.tf.trainers.wait_limit import Patience
+from engine.tf.parallelism.wait_limit import WaitLimit
 
 
 def test_it_waits_as_long_as_it_takes_within_its_time() -> None:
-    patience = Patience()
-    assert patience.ends(lambda: None, 60)
-    assert patience.ends(lambda: None, 60)
+    limit = WaitLimit()
+    assert limit.returns_within(60, lambda: None)
+    assert limit.returns_within(60, lambda: None)
 
 
 def test_it_gives_up_what_never_ends() -> None:
     never = threading.Event()
     try:
-        assert not Patience().ends(never.wait, 0.05)
+        assert not WaitLimit().returns_within(0.05, never.wait)
     finally:
         never.set()
 
@@ -29,4 +29,4 @@ def test_it_passes_on_what_went_wrong(error: type[Exception]) -> None:
         raise error("in the wait itself")
 
     with pytest.raises(error, match="in the wait itself"):
-        Patience().ends(fail, 60)
+        WaitLimit().returns_within(60, fail)

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from engine.runs.checkpoint_files import Position
-from tests.engine.tf.trainers.small_runs import (
+from tests.engine.tf.parallelism.small_runs import (
     copies,
     data,
     dense,
@@ -28,13 +28,13 @@ def overflow() -> dict[str, Any]:
     inputs[0] = 60000.0
     given = recipe(dense(3), datasets=lambda: ((inputs, targets), (inputs, targets)))
     one = made("tf/mirrored", given, precision="fp16", gradient_norm=True)
-    scale = float(one._optimizer.dynamic_scale.numpy())
+    scale = float(one._replica.optimizer.dynamic_scale.numpy())
     norms = one.run_steps(Position(), 4)["gradient_norm"]
-    kernel = one._variables[0]
+    kernel = one._replica.variables[0]
     return {
-        "scales": [scale, float(one._optimizer.dynamic_scale.numpy())],
+        "scales": [scale, float(one._replica.optimizer.dynamic_scale.numpy())],
         "skipped": sum(not np.isfinite(norm) for norm in norms),
-        "updates": int(one._optimizer.iterations.numpy()),
+        "updates": int(one._replica.optimizer.iterations.numpy()),
         "finite": bool(np.isfinite(copies(kernel)).all()),
         "apart": difference(copies(kernel)[:1], copies(kernel)[1:]),
     }

@@ -1,4 +1,4 @@
-"""One epoch of a model's `fit`, in a thread that trains as many batches as it is told to."""
+"""One epoch of a model's `fit`, in a thread that trains as many batches as it is asked for."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ _LEAVE = 0
 
 
 class _Left(Exception):
-    """`fit` was told to leave before its epoch was over."""
+    """Raised in `fit` to leave it before its epoch is over."""
 
 
 class FitEpoch(keras.callbacks.Callback):  # type: ignore[misc]
-    """The callback that holds `fit` between two batches, and the thread in which it runs.
+    """The callback that pauses `fit` between two batches, and the thread in which `fit` runs.
 
-    `fit` owns its loop, and so does the worker: they hand over to each other, one at a time.
+    Both `fit` and the worker have a loop of their own; only one of the two runs at a time.
     """
 
     def __init__(self, fit: Callable[[keras.callbacks.Callback], object]) -> None:
-        """Start `fit`, which is given this callback."""
+        """Start `fit(callback)` with this callback."""
         super().__init__()
         self._fit = fit
-        self._wanted: SimpleQueue[int] = SimpleQueue()
-        self._done: SimpleQueue[list[float] | BaseException | None] = SimpleQueue()
-        self._left = 0
+        self._requests: SimpleQueue[int] = SimpleQueue()
+        self._results: SimpleQueue[list[float] | BaseException | None] = SimpleQueue()
+        self._remaining = 0
         self._losses: list[float] = []
         self._thread = Thread(target=self._run, daemon=True, name="fit")
         self._thread.start()
 
     def train(self, count: int) -> list[float]:
-        """The losses of the next `count` batches; raises what `fit` raised."""
-        self._wanted.put(count)
-        match self._done.get():
+        """Train on the next `count` batches; return their losses. Raises what `fit` raised."""
+        self._requests.put(count)
+        match self._results.get():
             case BaseException() as error:
                 raise error
             case None:
@@ -52,32 +52,32 @@ class FitEpoch(keras.callbacks.Callback):  # type: ignore[misc]
                 return losses
 
     def finish(self) -> None:
-        """Wait for `fit` to return after its last batch; raises what it raised."""
-        error = self._done.get()
+        """Wait for `fit` to return after its last batch. Raises what `fit` raised."""
+        error = self._results.get()
         self._thread.join()
         if isinstance(error, BaseException):
             raise error
 
     def leave(self) -> None:
-        """Have `fit` leave where it waits."""
-        self._wanted.put(_LEAVE)
+        """End `fit` between two batches."""
+        self._requests.put(_LEAVE)
         self._thread.join()
 
     def on_train_batch_begin(self, batch: int, logs: object = None) -> None:
-        """Wait for the next chunk, when there is nothing left to do of the last one."""
-        if not self._left:
-            self._left = self._wanted.get()
-            if self._left == _LEAVE:
+        """Wait for the next request when the last one is done."""
+        if not self._remaining:
+            self._remaining = self._requests.get()
+            if self._remaining == _LEAVE:
                 raise _Left
 
     def on_train_batch_end(self, batch: int, logs: Mapping[str, float] | None = None) -> None:
-        """Keep the loss, and hand a finished chunk over."""
+        """Keep the loss; after the last batch of a request, return all its losses."""
         assert logs is not None
         self._losses.append(float(logs[LOSS]))
-        self._left -= 1
-        if not self._left:
+        self._remaining -= 1
+        if not self._remaining:
             losses, self._losses = self._losses, []
-            self._done.put(losses)
+            self._results.put(losses)
 
     def _run(self) -> None:
         try:
@@ -85,6 +85,6 @@ class FitEpoch(keras.callbacks.Callback):  # type: ignore[misc]
         except _Left:
             pass
         except BaseException as error:  # for the main thread, which waits for an answer
-            self._done.put(error)
+            self._results.put(error)
         else:
-            self._done.put(None)
+            self._results.put(None)

@@ -1,4 +1,4 @@
-"""A model whose stages lie on different devices: its variables, both passes and the update."""
+"""A model whose stages are on different devices: its variables, both passes and the update."""
 
 from __future__ import annotations
 
@@ -10,23 +10,49 @@ import tensorflow as tf
 from tensorflow.python.distribute.one_device_strategy import OneDeviceExtended
 
 from engine.tf.local_batch import Gradients
-from engine.tf.trainers.stages import Cut, cut_model
+from engine.tf.parallel import Parallel
+from engine.tf.parallelism.stages import RecipeStages, cut_model
+from engine.tf.replica import Replica
 from engine.training.errors import TrainingFailed
 
 
-class Placement(tf.distribute.Strategy):  # type: ignore[misc]
-    """One replica, whose optimizer updates every variable on the device where it lies."""
+class StagedParallel(Parallel):
+    """One replica over all devices; only model and gradients differ from one device."""
+
+    def __init__(self, devices: Sequence[str]) -> None:
+        """`devices` are TensorFlow's names, one for each stage."""
+        super().__init__(PlacementStrategy(devices))
+        self._devices = devices
+
+    def make_model(
+        self, make: Callable[[], keras.Model], recipe_stages: RecipeStages | None
+    ) -> keras.Model:
+        return place_model(make, recipe_stages, self._devices)
+
+    def batch_gradients(
+        self, replica: Replica, inputs: Any, targets: Any, weight: tf.Tensor
+    ) -> Gradients:
+        gradients: Gradients = replica.model.gradients(
+            inputs,
+            lambda outputs: replica.weighted_loss(outputs, targets, weight),
+            penalty_weight=1 / replica.local_batches,
+            scale=replica.optimizer.scale_loss,
+        )
+        return gradients
+
+
+class PlacementStrategy(tf.distribute.Strategy):  # type: ignore[misc]
+    """One replica, whose optimizer updates every variable on that variable's device."""
 
     def __init__(self, devices: Sequence[str]) -> None:
         super().__init__(_PlacementExtended(self, devices[0]))
-        self.devices = tuple(devices)
 
 
 class _PlacementExtended(OneDeviceExtended):  # type: ignore[misc]
     def _create_variable(
         self, next_creator: Callable[..., tf.Variable], **options: Any
     ) -> tf.Variable:
-        """Where `tf.device` says, or beside another variable."""
+        """Create it on the device of `tf.device`, or on that of another variable."""
         beside = options.pop("colocate_with", None)
         if beside is None:
             return next_creator(**options)
@@ -53,10 +79,10 @@ class StagedModel(keras.Model):  # type: ignore[misc]
         self._whole = model
         self._stages = list(stages)
         self._devices = tuple(devices)
-        self.built = True  # the whole is
+        self.built = True  # the whole model is
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
-        """The outputs of the last stage, on its device."""
+        """Return the outputs of the last stage, on its device."""
         for stage, device in zip(self._stages, self._devices, strict=True):
             with tf.device(device):
                 inputs = stage(inputs, training=training)
@@ -70,12 +96,12 @@ class StagedModel(keras.Model):  # type: ignore[misc]
         penalty_weight: float,
         scale: Callable[[tf.Tensor], tf.Tensor],
     ) -> Gradients:
-        """`loss(outputs)` in training, and the gradients of it and of all regularisation.
+        """Return `loss(outputs)` in training, and the gradients of it and of all regularisation.
 
-        Regularisation counts `penalty_weight` times; the gradients are those of what `scale` makes
-        of both. They are in the order of `trainable_variables`. Stage by stage, since operations
-        of a gradient do not inherit the device of what they differentiate: one tape over
-        everything would compute the whole way back on a single device.
+        The gradients are those of `scale(loss)` plus `scale(regularisation * penalty_weight)`, in
+        the order of `trainable_variables`, each on its variable's device. They are computed stage
+        by stage, because operations of a gradient do not inherit the device of the operation that
+        they differentiate: a single tape would compute the whole backward pass on one device.
         """
         tapes, given, ends = [], [inputs], []
         for stage, device in zip(self._stages, self._devices, strict=True):
@@ -87,54 +113,58 @@ class StagedModel(keras.Model):  # type: ignore[misc]
                     scale(tf.cast(penalty, tf.float32) * penalty_weight) for penalty in stage.losses
                 ]
                 if stage is self._stages[-1]:
-                    found = loss(outputs)
-                    ends.append([scale(found), *penalties])
+                    loss_value = loss(outputs)
+                    ends.append([scale(loss_value), *penalties])
                 else:
                     ends.append([*_floating(outputs), *penalties])
             tapes.append(tape)
         gradients: dict[int, tf.Tensor] = {}
-        slopes: list[tf.Tensor] = []  # of the loss, by what the stage after this one was given
+        output_gradients: list[tf.Tensor] = []  # of the loss, by the inputs of the stage after
         for number in reversed(range(len(tapes))):
             stage, sources = self._stages[number], _floating(given[number])
             variables = stage.trainable_variables
             with tf.device(self._devices[number]):
-                ones = [tf.ones_like(end) for end in ends[number][len(slopes) :]]
-                slopes_here = tapes[number].gradient(
+                ones = [tf.ones_like(end) for end in ends[number][len(output_gradients) :]]
+                found = tapes[number].gradient(
                     ends[number],
                     [*sources, *(variable.value for variable in variables)],
-                    output_gradients=[*slopes, *ones],
+                    output_gradients=[*output_gradients, *ones],
                     unconnected_gradients="zero",
                 )
-                dense = [tf.convert_to_tensor(slope) for slope in slopes_here]
-            slopes = dense[: len(sources)]
+                dense = [tf.convert_to_tensor(gradient) for gradient in found]
+            output_gradients = dense[: len(sources)]
             gradients |= {
-                id(variable): slope
-                for variable, slope in zip(variables, dense[len(sources) :], strict=True)
+                id(variable): gradient
+                for variable, gradient in zip(variables, dense[len(sources) :], strict=True)
             }
-        return found, [gradients[id(variable)] for variable in self.trainable_variables]
+        return loss_value, [gradients[id(variable)] for variable in self.trainable_variables]
 
 
-def place(make: Callable[[], keras.Model], cut: Cut | None, devices: Sequence[str]) -> StagedModel:
-    """The model that `make` makes, built, with the variables of stage k on device k.
+def place_model(
+    make: Callable[[], keras.Model], recipe_stages: RecipeStages | None, devices: Sequence[str]
+) -> StagedModel:
+    """Return the built model that `make` makes, with the variables of stage k on device k.
 
-    Made twice: in the host's memory first, which tells the sizes; then on the devices, variable by
-    variable in the order in which they came, with the values of the first. Raises TrainingFailed.
+    `make` is called twice: first in the host's memory, to learn the sizes; then on the devices.
+    The second model's variables come in the same order and get the values of the first one's.
+    Raises TrainingFailed.
     """
-    came: list[tf.Variable] = []
+    created: list[tf.Variable] = []
 
     def on_host(make_variable: Callable[..., tf.Variable], **options: Any) -> tf.Variable:
         with tf.device("CPU:0"):
-            came.append(make_variable(**options))
-        return came[-1]
+            created.append(make_variable(**options))
+        return created[-1]
 
     with tf.variable_creator_scope(on_host):
         first = make()
-    lies_on = {
+    stages = cut_model(first, len(devices), recipe_stages)
+    device_of = {
         id(variable.value): device
-        for stage, device in zip(cut_model(first, len(devices), cut), devices, strict=True)
+        for stage, device in zip(stages, devices, strict=True)
         for variable in stage.variables
     }
-    order = iter([lies_on.get(id(variable), devices[0]) for variable in came])
+    order = iter([device_of.get(id(variable), devices[0]) for variable in created])
 
     def on_device(make_variable: Callable[..., tf.Variable], **options: Any) -> tf.Variable:
         with tf.device(next(order, devices[0])):
@@ -149,11 +179,11 @@ def place(make: Callable[[], keras.Model], cut: Cut | None, devices: Sequence[st
             "model() in the recipe gave two different models when it was called twice: let it "
             "depend on its settings only, since tf/model_parallel calls it twice."
         )
-    for ours, theirs in zip(second.variables, first.variables, strict=True):
-        ours.assign(theirs)
-    return StagedModel(second, cut_model(second, len(devices), cut), devices)
+    for target, source in zip(second.variables, first.variables, strict=True):
+        target.assign(source)
+    return StagedModel(second, cut_model(second, len(devices), recipe_stages), devices)
 
 
 def _floating(values: Any) -> list[tf.Tensor]:
-    """The tensors among `values` that have gradients."""
+    """Return the tensors among `values` that have gradients."""
     return [value for value in tf.nest.flatten(values) if value.dtype.is_floating]

@@ -1,10 +1,11 @@
 """A worker or a parameter server of a ParameterServerStrategy: a TensorFlow server that computes
-what the coordinator asks for, and a rank of the pool that follows the coordinator's loop."""
+for the coordinator, and a rank of the pool that follows the coordinator's loop."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
@@ -12,23 +13,30 @@ from engine.runs.checkpoint_files import Position
 from engine.spec.device_names import is_logical_cpu
 from engine.system.process import resident_bytes
 from engine.tf.devices import StaysOnDevices, empty_cache, set_numerics
-from engine.tf.trainers.cluster import THIS_MACHINE, close_to_other_machines
-from engine.tf.trainers.ps_channel import Joined, TaskChannel
+from engine.tf.parallelism.cluster import THIS_MACHINE, close_to_other_machines
+from engine.tf.parallelism.ps_channel import Registration, TaskChannel
 from engine.worker import environment
 from engine.worker.session import WorkerSession
+
+if TYPE_CHECKING:
+    from engine.tf.strategies.parameter_server import ParameterServer
 
 LEAST_THREADS = 4
 """An operation that waits for another process holds a thread: with fewer, servers deadlock."""
 
 
-class ParameterServerMember(StaysOnDevices):
-    """See `engine.training.protocols.Trainer`: it does what the coordinator does, in name only."""
+class ParameterServerTask(StaysOnDevices):
+    """See `engine.training.protocols.Trainer`: follows the coordinator, and computes nothing here.
 
-    def __init__(self, session: WorkerSession, job: str, task: int) -> None:
-        """Serve as task `task` of `job`, `worker` or `ps`; returns once the model stands."""
+    The server computes in its own threads, when the coordinator asks it to.
+    """
+
+    def __init__(self, session: WorkerSession, strategy: ParameterServer) -> None:
+        """Start the server and register with the coordinator; returns once it has the model."""
         self._devices = session.devices
         set_numerics(session.spec)
-        # Port 0: the system chooses, and the coordinator learns which one it is.
+        job, task = strategy.tasks(session.spec.slots)[session.rank]
+        # Port 0: the system chooses one, and the coordinator learns its number.
         self._server = tf.distribute.Server(
             {job: {task: f"{THIS_MACHINE}:0"}},
             job_name=job,
@@ -38,58 +46,58 @@ class ParameterServerMember(StaysOnDevices):
         )
         close_to_other_machines()
         port = int(self._server.target.rpartition(":")[2])
-        meeting = Path(os.environ[environment.RENDEZVOUS])
-        self._member = TaskChannel(meeting, Joined(session.rank, port))
-        steps, batches, parameters = self._member.hear()
+        rendezvous = Path(os.environ[environment.RENDEZVOUS])
+        self._channel = TaskChannel(rendezvous, Registration(session.rank, port))
+        steps, batches, parameters = self._channel.receive()
         self.steps_per_epoch, self.validation_batches = int(steps), int(batches)
         self.parameters = int(parameters)
         self.replicas = 1
 
     def run_steps(self, position: Position, count: int) -> dict[str, list[float]]:
-        return {"loss": self._member.hear()}
+        return {"loss": self._channel.receive()}
 
     def rank_metrics(self) -> dict[str, float]:
         return {"memory_resident": float(resident_bytes())}
 
     def begin_validation(self) -> None:
-        pass  # the coordinator adds up
+        return
 
     def validate(self, batch: int, count: int) -> None:
-        pass  # the next agreement comes when the coordinator is done
+        return  # the next `agree` waits until the coordinator is done
 
     def end_validation(self) -> dict[str, float]:
-        return {}  # rank 0 alone speaks of it
+        return {}  # only rank 0 reports the metrics
 
     def save(self, folder: Path) -> None:
-        pass  # the coordinator writes all variables
+        return  # the coordinator writes all variables
 
     def restore(self, folder: Path) -> None:
-        pass  # the coordinator reads all variables
+        return  # the coordinator reads all variables
 
     def empty_cache(self) -> dict[str, int]:
         return empty_cache(self._devices)
 
     def agree(self, word: tuple[int, int]) -> tuple[int, int]:
-        ask, count = self._member.hear()
-        return int(ask), int(count)
+        flags, count = self._channel.receive()
+        return int(flags), int(count)
 
     def close(self) -> None:
-        self._member.wait_for_the_end()  # the coordinator needs the variables for its last save
+        self._channel.wait_until_closed()  # the coordinator needs the variables for its last save
 
 
 def _configuration(session: WorkerSession) -> tf.compat.v1.ConfigProto:
-    """What this process' server uses: its own GPU, or none."""
+    """Return what this process' server may use: its own GPU, or none."""
     configuration = tf.compat.v1.ConfigProto()
     configuration.inter_op_parallelism_threads = max(LEAST_THREADS, os.cpu_count() or 1)
     gpus = [name for name in session.devices if not is_logical_cpu(name)]
     if gpus:
         # The launcher made exactly the spec's GPUs visible, in its order.
-        places = [str(session.spec.devices.index(name)) for name in gpus]
-        configuration.gpu_options.visible_device_list = ",".join(places)
+        ordinals = [str(session.spec.devices.index(name)) for name in gpus]
+        configuration.gpu_options.visible_device_list = ",".join(ordinals)
         limit = session.spec.memory_limit_mib
         if limit:
-            part = configuration.gpu_options.experimental.virtual_devices.add()
-            part.memory_limit_mb.append(limit)
+            virtual_device = configuration.gpu_options.experimental.virtual_devices.add()
+            virtual_device.memory_limit_mb.append(limit)
         else:
             configuration.gpu_options.allow_growth = True
     else:

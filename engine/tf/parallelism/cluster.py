@@ -1,0 +1,124 @@
+"""How the workers of one TensorFlow cluster find each other: on this machine, and nowhere else."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+
+from engine.system.atomic_file import write_atomically
+from engine.training.errors import TrainingFailed
+from engine.worker import environment
+
+THIS_MACHINE = "127.0.0.1"
+JOB = "worker"
+_POLL_SECONDS = 0.05
+_WARN_AFTER_SECONDS = 20.0
+"""After so long the log says which ranks are missing."""
+
+
+@contextlib.contextmanager
+def joined_cluster(rank: int, world_size: int) -> Iterator[None]:
+    """In this context `TF_CONFIG` is set, and a port is reserved for TensorFlow's server.
+
+    All ranks call it. Every rank reserves a free port and writes its number to a file beside the
+    rendezvous. The ranks wait for each other here, before TensorFlow starts, because TensorFlow
+    holds the interpreter's lock while it waits: no thread runs and no signal is handled. The
+    supervisor ends a wait that takes too long.
+
+    Without a rendezvous another launcher has set `TF_CONFIG`, which then stays as it is. Raises
+    TrainingFailed when there is neither.
+    """
+    rendezvous = os.environ.get(environment.RENDEZVOUS)
+    if not rendezvous:
+        if "TF_CONFIG" not in os.environ:
+            raise TrainingFailed(
+                "This worker was started without TF_CONFIG: it does not know its cluster. Start "
+                "the run with main.py, or set TF_CONFIG in the worker's environment."
+            )
+        yield
+        return
+    with _reserved_port() as port:
+        port_file = _port_file(rendezvous, rank)
+        write_atomically(port_file, str(port))
+        addresses = [f"{THIS_MACHINE}:{port}" for port in _ports(rendezvous, world_size)]
+        os.environ["TF_CONFIG"] = json.dumps(
+            {"cluster": {JOB: addresses}, "task": {"type": JOB, "index": rank}}
+        )
+        yield
+        port_file.unlink()  # all ranks have joined, so all have read it
+    close_to_other_machines()
+
+
+def leave_cluster(rank: int, world_size: int) -> None:
+    """Return once every rank has called this.
+
+    After its own last collective, a rank must still answer the others. If it ended earlier, it
+    would look like a failed rank to them. Without a rendezvous there is no place to wait.
+    """
+    rendezvous = os.environ.get(environment.RENDEZVOUS)
+    if rendezvous:
+        write_atomically(_left_file(rendezvous, rank), "")
+        while not all(_left_file(rendezvous, other).exists() for other in range(world_size)):
+            time.sleep(_POLL_SECONDS)
+
+
+def close_to_other_machines() -> None:
+    """Make the ports that this process listens on reachable from this machine only.
+
+    TensorFlow's servers listen on every interface, without authentication, and have no option to
+    change that.
+    """
+    to_device = getattr(socket, "SO_BINDTODEVICE", None)
+    if to_device is None:
+        return  # only Linux can change that for a socket that listens already
+    for connection in psutil.Process().net_connections("tcp"):
+        if connection.status == psutil.CONN_LISTEN:
+            with socket.socket(fileno=os.dup(connection.fd)) as listener:
+                try:
+                    listener.setsockopt(socket.SOL_SOCKET, to_device, b"lo\0")
+                except PermissionError:  # before Linux 5.7 only root may do this
+                    print(
+                        f"Port {connection.laddr.port} of TensorFlow can be reached from other "
+                        "machines: have a firewall close it, or use Linux 5.7 or newer."
+                    )
+
+
+@contextlib.contextmanager
+def _reserved_port() -> Iterator[int]:
+    """A free port that no other program gets in this context; this user's servers may open it."""
+    with socket.socket() as holder:
+        # Two sockets with this option may have one port as long as only one of them listens.
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind((THIS_MACHINE, 0))
+        port = int(holder.getsockname()[1])
+        if sys.platform != "linux":
+            holder.close()  # elsewhere the option has another meaning
+        yield port
+
+
+def _ports(rendezvous: str, world_size: int) -> list[int]:
+    """Return the ports of all ranks, once all are known."""
+    files = [_port_file(rendezvous, rank) for rank in range(world_size)]
+    warn_at = time.monotonic() + _WARN_AFTER_SECONDS
+    while missing := [rank for rank, file in enumerate(files) if not file.exists()]:
+        if time.monotonic() > warn_at:
+            warn_at = float("inf")
+            print(f"Still waiting for ranks {', '.join(map(str, missing))} to start.", flush=True)
+        time.sleep(_POLL_SECONDS)
+    return [int(file.read_text()) for file in files]
+
+
+def _port_file(rendezvous: str, rank: int) -> Path:
+    return Path(f"{rendezvous}.rank{rank}")
+
+
+def _left_file(rendezvous: str, rank: int) -> Path:
+    return Path(f"{rendezvous}.left{rank}")

@@ -1,0 +1,151 @@
+"""Training with Keras' own `fit` under MirroredStrategy, made to train like one device."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import keras
+import tensorflow as tf
+
+from engine.runs.checkpoint_files import Position
+from engine.tf.graph_loop import GraphLoop, global_batch
+from engine.tf.local_batch import local_batch
+from engine.tf.parallel import Parallel
+from engine.tf.parallelism.fit_epoch import LOSS, FitEpoch
+from engine.tf.replica import Replica, fraction
+from engine.training import sample_order
+from engine.training.errors import TrainingFailed
+
+_WRONG = {
+    "clipnorm": "clips every replica's gradients before they are summed",
+    "global_clipnorm": "clips every replica's gradients before they are summed",
+    "clipvalue": "clips every replica's gradients before they are summed",
+    "gradient_accumulation_steps": "cannot accumulate gradients",
+    "use_ema": "writes the averages over the weights whenever it ends",
+}
+"""Settings of a Keras optimizer, and what `fit` under MirroredStrategy does with them."""
+
+
+class FitParallel(Parallel):
+    """Replicas under MirroredStrategy that Keras' `fit` trains."""
+
+    def make_loop(self, replica: Replica) -> FitLoop:
+        return FitLoop(self, replica)
+
+
+class FitModel(keras.Model):  # type: ignore[misc]
+    """The recipe's model as `fit` trains it: its inputs are the indices of a global batch.
+
+    Every replica gets all indices and takes its local batch, so that local batches are divided as
+    in every other strategy. `fit` itself would weight all of them alike, whatever their sizes.
+    """
+
+    def __init__(self, replica: Replica) -> None:
+        super().__init__()
+        self._inner = replica.model
+        self._replica = replica
+        self.built = True  # the recipe's model is
+
+    def call(self, indices: tf.Tensor, training: bool | None = None) -> tf.Tensor:
+        """Return the outputs for this replica's local batch."""
+        self._replica.streams.enter_replica()
+        inputs, _ = self._replica.train.batch(self._local_batch(indices)[0])
+        return self._inner(inputs, training=training)
+
+    def compute_loss(
+        self,
+        x: tf.Tensor = None,
+        y: None = None,
+        y_pred: tf.Tensor = None,
+        sample_weight: None = None,
+        training: bool = True,
+    ) -> tf.Tensor:
+        """Return this replica's part of the loss; `fit` sums the gradients of all parts."""
+        loss = self._part_of_loss(x, y_pred)
+        if self.losses:  # regularisation has no samples: each replica adds its part
+            penalties = [tf.cast(penalty, tf.float32) for penalty in self.losses]
+            loss += tf.add_n(penalties) / self._replica.replicas
+        return loss
+
+    def compute_metrics(
+        self, x: tf.Tensor, y: None, y_pred: tf.Tensor, sample_weight: None = None
+    ) -> dict[str, tf.Tensor]:
+        """Return the log of a batch; `fit` averages it over the replicas, and we need the sum."""
+        return {LOSS: self._part_of_loss(x, y_pred) * self._replica.replicas}
+
+    def _local_batch(self, indices: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        number = tf.distribute.get_replica_context().replica_id_in_sync_group
+        return local_batch(indices, number, self._replica.replicas)
+
+    def _part_of_loss(self, indices: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+        local, count = self._local_batch(indices)
+        _, targets = self._replica.train.batch(local)
+        return self._replica.weighted_loss(outputs, targets, fraction(count, indices))
+
+
+class FitLoop(GraphLoop):
+    """Trains with one call of `fit` per epoch; validates as `GraphLoop` does."""
+
+    def __init__(self, parallel: Parallel, replica: Replica) -> None:
+        """Raises TrainingFailed for an optimizer with which `fit` would train wrongly."""
+        super().__init__(parallel, replica)
+        self._scope = parallel.scope
+        self._train = replica.train
+        self._spec = replica.spec
+        self._steps_per_epoch = replica.steps_per_epoch
+        with self._scope.scope():
+            self._model = FitModel(replica)
+            self._model.compile(replica.optimizer, jit_compile=False)
+        _check_optimizer(self._model.optimizer)
+        self._epoch: FitEpoch | None = None
+
+    def run_steps(self, position: Position, count: int) -> dict[str, list[float]]:
+        if self._epoch is None:
+            self._epoch = FitEpoch(partial(self._fit, position.epoch, position.batch))
+        losses = self._epoch.train(count)
+        if position.batch + count == self._steps_per_epoch:
+            self._epoch.finish()
+            self._epoch = None
+        return {"loss": losses}
+
+    def close(self) -> None:
+        if self._epoch is not None:
+            self._epoch.leave()
+
+    def _fit(self, epoch: int, first: int, callback: keras.callbacks.Callback) -> None:
+        """Train on the batches of `epoch` from `first` on."""
+        order = tf.constant(sample_order.epoch_order(len(self._train), self._spec.seed, epoch))
+        # The data must not end with the epoch: a step without data would still do weight decay.
+        batches = (
+            tf.data.Dataset.range(first, self._steps_per_epoch)
+            .map(lambda number: global_batch(order, number, self._spec.batch_size))
+            .repeat()
+        )
+        # Every replica reads all indices by itself, on the host, where the samples are.
+        for_each_replica = tf.distribute.InputOptions(
+            experimental_fetch_to_device=False,
+            experimental_replication_mode=tf.distribute.InputReplicationMode.PER_REPLICA,
+        )
+        self._model.fit(
+            self._scope.distribute_datasets_from_function(lambda _: batches, for_each_replica),
+            initial_epoch=epoch,
+            epochs=epoch + 1,
+            steps_per_epoch=self._steps_per_epoch - first,
+            shuffle=False,
+            verbose=0,
+            callbacks=[callback],
+        )
+
+
+def _check_optimizer(optimizer: keras.optimizers.Optimizer) -> None:
+    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+        raise TrainingFailed(
+            "Under MirroredStrategy fit spoils the weights when float16 overflows on one replica "
+            "only: choose tf/mirrored, or a recipe without float16."
+        )
+    for setting, effect in _WRONG.items():
+        if getattr(optimizer, setting, None):
+            raise TrainingFailed(
+                f"The recipe's optimizer has {setting}, and under MirroredStrategy fit {effect}: "
+                "choose tf/mirrored, or leave that setting out of optimizer()."
+            )

@@ -1,0 +1,72 @@
+"""One worker of a MultiWorkerMirroredStrategy: a rank of the pool with a device of its own."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from engine.spec.device_names import is_logical_cpu
+from engine.tf.devices import configure
+from engine.tf.graph import graph
+from engine.tf.parallel import Parallel
+from engine.tf.parallelism.cluster import joined_cluster, leave_cluster
+from engine.training.errors import TrainingFailed
+from engine.worker.session import WorkerSession
+
+TIMEOUT_SECONDS = 1800.0
+"""Longest wait in a collective for a rank that is alive; a dead rank is noticed at once."""
+
+
+class MultiWorkerParallel(Parallel):
+    """Every rank holds a copy of the variables; all copies are equal between two steps."""
+
+    def __init__(self, session: WorkerSession) -> None:
+        """Join the cluster; all ranks call it, and it returns once all are there."""
+        name = session.devices[0]
+        if not is_logical_cpu(name):
+            # The launcher made exactly the spec's GPUs visible, in its order; one is this rank's.
+            place = session.spec.devices.index(name)
+            gpus = tf.config.list_physical_devices("GPU")
+            tf.config.set_visible_devices(gpus[place : place + 1], "GPU")
+        devices = configure(session.devices, session.spec.memory_limit_mib)
+        with joined_cluster(session.rank, session.world_size):
+            super().__init__(build(devices))
+        # TensorFlow has installed its own SIGTERM handler, which does not end the process.
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        self._session = session
+        word = tf.TensorSpec((2,), tf.int64)
+        self._all_reduce_sum = graph(self._sum, input_signature=[word])
+
+    def agree(self, word: tuple[int, int]) -> tuple[int, int]:
+        first, second = self._all_reduce_sum(tf.constant(word, tf.int64)).numpy().tolist()
+        return first, second
+
+    def close(self) -> None:
+        self.agree((0, 0))  # waits for all ranks
+        leave_cluster(self._session.rank, self._session.world_size)
+
+    def _sum(self, word: tf.Tensor) -> tf.Tensor:
+        return self.scope.reduce("SUM", self.scope.run(tf.identity, args=(word,)), axis=None)
+
+
+def build(devices: Sequence[str]) -> tf.distribute.MultiWorkerMirroredStrategy:
+    """Return the strategy of the cluster in `TF_CONFIG`, once all of its workers have started it.
+
+    Raises TrainingFailed when this worker's port is taken.
+    """
+    implementation = tf.distribute.experimental.CommunicationImplementation
+    options = tf.distribute.experimental.CommunicationOptions(
+        implementation=implementation.NCCL if devices[0].startswith("GPU") else implementation.RING,
+        timeout_seconds=TIMEOUT_SECONDS,
+    )
+    try:
+        return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+    except tf.errors.UnknownError as error:
+        cluster = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+        address = cluster.cluster_spec().task_address(cluster.task_type, cluster.task_id)
+        raise TrainingFailed(
+            f"TensorFlow could not open its server on {address} ({error.message}): most likely "
+            "another process has that port. Start the run again; it chooses free ports."
+        ) from error

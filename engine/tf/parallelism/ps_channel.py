@@ -1,0 +1,86 @@
+"""The channel from a coordinator to the other ranks of its pool: how they find each other, and how
+every decision of the coordinator reaches all of them."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from multiprocessing.connection import Client, Connection, Listener
+from multiprocessing.context import AuthenticationError
+from pathlib import Path
+
+import msgspec
+
+from engine.system.atomic_file import write_atomically
+
+_POLL_SECONDS = 0.05
+
+
+class Registration(msgspec.Struct, frozen=True):
+    """The first message of a task to the coordinator."""
+
+    rank: int
+    port: int
+    """The port of its TensorFlow server."""
+
+
+class CoordinatorChannel:
+    """The coordinator's end: one connection to each of the other ranks."""
+
+    def __init__(self, rendezvous: Path, count: int) -> None:
+        """Wait until `count` tasks have registered; `rendezvous` is a file that does not exist."""
+        self._connections: list[Connection] = []
+        self.ports: dict[int, int] = {}
+        """The ports of the tasks' TensorFlow servers, by rank."""
+
+        key = secrets.token_bytes(32)
+        with Listener(("127.0.0.1", 0), backlog=count, authkey=key) as listener:
+            contact = {"address": listener.address, "key": key.hex()}
+            write_atomically(rendezvous, json.dumps(contact), mode=0o600)
+            while len(self._connections) < count:
+                try:
+                    connection = listener.accept()
+                    task = msgspec.msgpack.decode(connection.recv_bytes(), type=Registration)
+                except (AuthenticationError, EOFError, OSError):
+                    continue  # a stranger, or a task that ended: the supervisor notices the latter
+                self._connections.append(connection)
+                self.ports[task.rank] = task.port
+
+    def broadcast(self, numbers: list[float]) -> None:
+        """Send `numbers` to every task, which must receive them. Raises OSError if one ended."""
+        message = msgspec.msgpack.encode(numbers)
+        for connection in self._connections:
+            connection.send_bytes(message)
+
+    def close(self) -> None:
+        """Close the connections, so that the tasks end."""
+        for connection in self._connections:
+            connection.close()
+
+
+class TaskChannel:
+    """The end of every other rank."""
+
+    def __init__(self, rendezvous: Path, registration: Registration) -> None:
+        """Wait for the coordinator and register with it. Raises OSError."""
+        while not rendezvous.exists():  # the supervisor ends this worker when it takes too long
+            time.sleep(_POLL_SECONDS)
+        found = json.loads(rendezvous.read_text())
+        self._connection = Client(tuple(found["address"]), authkey=bytes.fromhex(found["key"]))
+        self._connection.send_bytes(msgspec.msgpack.encode(registration))
+
+    def receive(self) -> list[float]:
+        """Return what the coordinator broadcasts next. Raises ConnectionError when it is gone."""
+        try:
+            return msgspec.msgpack.decode(self._connection.recv_bytes(), type=list[float])
+        except (EOFError, OSError):
+            raise ConnectionError("Connection closed by peer: the coordinator is gone.") from None
+
+    def wait_until_closed(self) -> None:
+        """Return once the coordinator has closed its end."""
+        try:
+            while True:
+                self._connection.recv_bytes()
+        except (EOFError, OSError):
+            return
