@@ -1,4 +1,4 @@
-"""Which samples this rank computes when: its shares of the global batches, from any place on."""
+"""Divides global batches: which samples this rank computes in which step, from any step on."""
 
 from __future__ import annotations
 
@@ -14,24 +14,26 @@ from engine.training.sample_order import Indices
 
 
 class LocalBatch(NamedTuple):
-    """The part of a global batch that one replica computes at once."""
+    """The part of a global batch that one replica computes in one accumulation step."""
 
     inputs: Any
+    """On the rank's device, samples first; `targets` too."""
+
     targets: Any
     samples: int
-    """0 for a share without samples of its own: it holds one that must count for nothing."""
+    """How many samples it has. With 0, `inputs` hold one sample, whose weight is 0."""
 
-    whole: int
-    """Samples of the global batch."""
+    global_size: int
+    """How many samples the global batch has."""
 
     @property
     def weight(self) -> float:
-        """Its part in the mean over the global batch."""
-        return self.samples / self.whole
+        """The fraction of the global batch's samples: the weight of this loss in the mean."""
+        return self.samples / self.global_size
 
 
 class BatchSharder:
-    """One rank's shares of a data set, in order, on its device."""
+    """One rank's local batches of a data set, in order, on its device."""
 
     def __init__(
         self,
@@ -44,7 +46,7 @@ class BatchSharder:
         accumulation: int,
         device: torch.device,
     ) -> None:
-        """`order` gives the order of the samples in an epoch."""
+        """`order(epoch)` returns the order of the samples in an epoch."""
         self._samples = samples
         self._order = order
         self._batch_size = batch_size
@@ -56,21 +58,21 @@ class BatchSharder:
         self._stream: Iterator[LocalBatch] = iter(())
         self.batches = sample_order.batches_per_epoch(len(samples), batch_size)
         self.seconds = 0.0
-        """Time that the training has waited for samples."""
+        """Seconds that training has waited for samples; the reader resets it."""
 
-    def shares(self, epoch: int, batch: int) -> Iterator[LocalBatch]:
-        """This replica's shares of global batch `batch` of `epoch`: one per accumulation step.
+    def local_batches(self, epoch: int, batch: int) -> Iterator[LocalBatch]:
+        """Yield this replica's local batches of global batch `batch`: one per accumulation step.
 
-        A replica without a sample still takes part in what the ranks do together.
+        A replica without a sample gets one of weight 0, so that it calls the same collectives.
         """
         if (epoch, batch) != self._expected:
             self._stream = self._start(epoch, batch)
         self._expected = (epoch, batch + 1)
         for _ in range(self._accumulation):
             begin = time.perf_counter()
-            share = next(self._stream)
+            local = next(self._stream)
             self.seconds += time.perf_counter() - begin
-            yield share
+            yield local
 
     def close(self) -> None:
         """End the processes that fetch samples, if there are any."""
@@ -79,15 +81,15 @@ class BatchSharder:
 
     def _start(self, epoch: int, first: int) -> Iterator[LocalBatch]:
         order = self._order(epoch)
-        # Fetching may run ahead of training, so each walks through the epoch on its own.
-        indices = (mine if len(mine) else whole[:1] for mine, whole in self._plan(order, first))
+        # Loader workers fetch ahead of training, so the plan is made twice.
+        indices = (own if len(own) else whole[:1] for own, whole in self._plan(order, first))
         fetched = self._samples.batches(indices, epoch)
-        for (mine, whole), batch in zip(self._plan(order, first), fetched, strict=True):
+        for (own, whole), batch in zip(self._plan(order, first), fetched, strict=True):
             inputs, targets = to_device(batch, self._device)
-            yield LocalBatch(inputs, targets, len(mine), len(whole))
+            yield LocalBatch(inputs, targets, len(own), len(whole))
 
     def _plan(self, order: Indices, first: int) -> Iterator[tuple[Indices, Indices]]:
-        """This replica's part of each global batch from `first` on, and the batch."""
+        """Yield the indices of each local batch from batch `first` on, and of its global batch."""
         parts = self._replicas * self._accumulation
         for batch in range(first, self.batches):
             whole = sample_order.global_batch(order, batch, self._batch_size)

@@ -1,4 +1,4 @@
-"""A recipe's data for PyTorch: batches of samples, in the order in which they are asked for."""
+"""A recipe's data for PyTorch: batches of samples by their indices."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from engine.training.sample_order import Indices
 Batch = tuple[Any, Any]
 """Inputs and targets."""
 
-LARGEST_SHARE = 0.25
-"""Of the free memory of a GPU: a data set that needs less is kept there."""
+GPU_MEMORY_FRACTION = 0.25
+"""A data set that needs less than this fraction of a GPU's free memory is kept there."""
 
 
 class Samples(Protocol):
     """A data set with random access."""
 
     def __len__(self) -> int:
-        """How many samples there are."""
+        """Return the number of samples."""
 
     def batches(self, parts: Iterable[Indices], epoch: int) -> Iterator[Batch]:
-        """For each part the samples with these indices, on the CPU or on the data's device.
+        """Yield the samples of each array of indices, on the CPU or on the data's device.
 
-        Whatever a data set draws at random depends on the epoch and the sample alone.
+        Random numbers that a data set draws depend on the epoch and the sample alone.
         """
 
     def close(self) -> None:
@@ -51,11 +51,11 @@ class TensorSamples:
 
     @property
     def bytes(self) -> int:
-        """Memory that the tensors take."""
+        """The memory of the tensors in bytes."""
         return sum(tensor.nbytes for tensor in self._tensors)
 
     def move(self, device: torch.device) -> None:
-        """Keep the tensors on `device`: no copy of samples per step."""
+        """Move the tensors to `device`, so that no step copies samples."""
         inputs, targets = self._tensors
         self._tensors = inputs.to(device), targets.to(device)
 
@@ -70,18 +70,18 @@ class TensorSamples:
         return
 
 
-def samples(dataset: Any, *, seed: int, loader_workers: int, device: torch.device) -> Samples:
-    """What a recipe's `datasets()` gave, as Samples: a pair of arrays or tensors, or a Dataset.
+def as_samples(dataset: Any, *, seed: int, loader_workers: int, device: torch.device) -> Samples:
+    """Return one of a recipe's data sets as Samples: a pair of arrays or tensors, or a Dataset.
 
-    Tensors are kept on `device` when they fit. Raises ValueError with a sentence for anything
-    else, and for an empty data set.
+    A pair is moved to `device` if it is small enough. Raises ValueError for any other type, and for
+    an empty data set.
     """
     found: Samples
     if isinstance(dataset, TensorDataset) and len(dataset.tensors) == 2:
-        found = _on_device(TensorSamples(*dataset.tensors), device)
+        found = _moved_if_small(TensorSamples(*dataset.tensors), device)
     elif isinstance(dataset, Sequence) and len(dataset) == 2 and all(map(_is_array, dataset)):
         inputs, targets = (torch.as_tensor(part) for part in dataset)
-        found = _on_device(TensorSamples(inputs, targets), device)
+        found = _moved_if_small(TensorSamples(inputs, targets), device)
     elif hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__"):
         found = MapSamples(dataset, seed, loader_workers, pin_memory=device.type == "cuda")
     else:
@@ -95,7 +95,7 @@ def samples(dataset: Any, *, seed: int, loader_workers: int, device: torch.devic
 
 
 def to_device(batch: Any, device: torch.device) -> Any:
-    """A batch, or any nesting of tuples, lists and dictionaries of tensors, on `device`."""
+    """Return a nesting of tuples, lists and dictionaries, with its tensors copied to `device`."""
     match batch:
         case torch.Tensor():
             return batch.to(device, non_blocking=True)
@@ -109,10 +109,10 @@ def to_device(batch: Any, device: torch.device) -> Any:
             return batch
 
 
-def _on_device(found: TensorSamples, device: torch.device) -> TensorSamples:
+def _moved_if_small(found: TensorSamples, device: torch.device) -> TensorSamples:
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
-        if found.bytes < LARGEST_SHARE * free:
+        if found.bytes < GPU_MEMORY_FRACTION * free:
             found.move(device)
     return found
 

@@ -1,4 +1,4 @@
-"""What a PyTorch recipe need not say: its loss, its optimizer, how a lazy model is built."""
+"""The defaults for the functions that a PyTorch recipe leaves out, and building lazy modules."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from torch.nn.parameter import is_lazy
 
 
 def loss(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """Cross-entropy from logits for integer targets, mean squared error otherwise."""
+    """Return cross-entropy from logits for integer targets, else mean squared error: 0-d."""
     if targets.is_floating_point():
         return nn.functional.mse_loss(outputs, targets)
     return nn.functional.cross_entropy(outputs, targets)
 
 
 def optimizer(parameters: Any, learning_rate: float) -> torch.optim.Optimizer:
-    """AdamW."""
+    """Return AdamW."""
     return torch.optim.AdamW(parameters, learning_rate)
 
 
 @torch.no_grad()
 def build_lazy(model: nn.Module, inputs: Any) -> None:
-    """Show `model` one sample, if it has parameters whose shapes follow from the inputs."""
+    """Call `model` once if it has lazy parameters, whose shapes follow from the `inputs`."""
     if any(is_lazy(parameter) for parameter in model.parameters()):
         model(inputs)

@@ -1,4 +1,4 @@
-"""Samples of a map-style Dataset, fetched by this process or ahead of time by others."""
+"""Samples of a map-style Dataset, fetched by this process or ahead of time by loader workers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from engine.training.sample_order import Indices
 from engine.worker import loader_process
 
 Key = tuple[int, int]
-"""Epoch and index of a sample."""
+"""The epoch and the index of a sample."""
 
 
 class MapSamples:
@@ -25,12 +25,12 @@ class MapSamples:
         self, dataset: Any, seed: int, loader_workers: int = 0, *, pin_memory: bool = False
     ) -> None:
         self._dataset = _Seeded(dataset, seed)
-        self._parts = _Parts()
+        self._sampler = _BatchSampler()
         self._loader: DataLoader[Any] | None = None
         if loader_workers:
             self._loader = DataLoader(
                 self._dataset,
-                batch_sampler=self._parts,
+                batch_sampler=self._sampler,
                 num_workers=loader_workers,
                 persistent_workers=True,
                 pin_memory=pin_memory,
@@ -45,21 +45,21 @@ class MapSamples:
         keys = ([(epoch, int(index)) for index in part] for part in parts)
         if self._loader is None:
             for part in keys:
-                with _Undisturbed():
+                with _PreservedRandomState():
                     inputs, targets = default_collate([self._dataset[key] for key in part])
                 yield inputs, targets
         else:
-            self._parts.keys = keys
+            self._sampler.keys = keys
             for inputs, targets in _without_draws(self._loader):
                 yield inputs, targets
 
     def close(self) -> None:
-        """End the processes that fetch samples."""
+        """End the loader workers."""
         self._loader = None
 
 
 class _Seeded(Dataset[Any]):
-    """Draws the same numbers for a sample in an epoch, whichever process fetches it, and when.
+    """Seeds the random generators for every sample, from the seed, the epoch and the index.
 
     So augmentation depends neither on the number of ranks and loader workers nor on a resume.
     """
@@ -73,15 +73,15 @@ class _Seeded(Dataset[Any]):
 
     def __getitem__(self, key: Key) -> Any:
         epoch, index = key
-        own = zlib.crc32(np.array([self._seed, epoch, index], np.int64).tobytes())
-        random.seed(own)
-        np.random.seed(own)
-        torch.default_generator.manual_seed(own)
+        seed = zlib.crc32(np.array([self._seed, epoch, index], np.int64).tobytes())
+        random.seed(seed)
+        np.random.seed(seed)
+        torch.default_generator.manual_seed(seed)
         return self._dataset[index]
 
 
-class _Parts:
-    """A batch sampler that hands out what was last put into it."""
+class _BatchSampler:
+    """A batch sampler that yields the keys that were set last."""
 
     def __init__(self) -> None:
         self.keys: Iterator[list[Key]] = iter(())
@@ -90,8 +90,8 @@ class _Parts:
         return self.keys
 
 
-class _Undisturbed:
-    """Whatever is drawn in this context, the process's own random numbers go on as before."""
+class _PreservedRandomState:
+    """A context after which the process' random generators have their state from before."""
 
     def __enter__(self) -> None:
         self._states = random.getstate(), np.random.get_state(), torch.get_rng_state()
@@ -104,6 +104,6 @@ class _Undisturbed:
 
 
 def _without_draws(loader: DataLoader[Any]) -> Iterator[Any]:
-    """The loader's batches; starting it draws a base seed, which nothing here depends on."""
-    with _Undisturbed():
+    """Return the loader's batches; starting it draws a base seed, which is not used here."""
+    with _PreservedRandomState():
         return iter(loader)

@@ -1,4 +1,4 @@
-"""The memory of devices: what this process holds there, why it ran out, and giving it back."""
+"""The memory of devices: what this process holds, why it ran out, and how it is freed."""
 
 from __future__ import annotations
 
@@ -21,37 +21,39 @@ _UNITS = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
 
 class OutOfMemory(TrainingFailed):
-    """A device has no room for what the training needs."""
+    """A device has too little memory for the training."""
 
 
-class Use(NamedTuple):
+class DeviceMemory(NamedTuple):
     """Memory of one device, in bytes."""
 
     total: int
     free: int
     reserved: int
-    """By this process' tensors and cache."""
+    """Held by this process: its tensors and PyTorch's cache."""
 
     @property
     def others(self) -> int:
-        """Held by other processes, and by the driver's own needs."""
+        """Held by other processes and by the driver."""
         return max(0, self.total - self.free - self.reserved)
 
 
-def use(device: torch.device) -> Use | None:
-    """The memory of a GPU now; None for a CPU."""
+def device_memory(device: torch.device) -> DeviceMemory | None:
+    """Return the present memory of a GPU; None for a CPU."""
     if device.type != "cuda":
         return None
     free, total = torch.cuda.mem_get_info(device)
-    return Use(total, free, torch.cuda.memory_reserved(device))
+    return DeviceMemory(total, free, torch.cuda.memory_reserved(device))
 
 
 @contextmanager
-def explained(device: torch.device, name: str, batch: int, accumulation: int) -> Iterator[None]:
+def explain_out_of_memory(
+    device: torch.device, name: str, batch: int, accumulation: int
+) -> Iterator[None]:
     """Turn an out-of-memory error in this context into sentences with numbers.
 
-    `name` is the device's in the spec; `batch` is the number of samples that a replica computes at
-    once.
+    `name` is the device's name in the spec, and `batch` the samples of a local batch. Raises
+    OutOfMemory.
     """
     try:
         yield
@@ -59,11 +61,15 @@ def explained(device: torch.device, name: str, batch: int, accumulation: int) ->
         text = str(error)
         if not isinstance(error, torch.OutOfMemoryError) and "can't allocate memory" not in text:
             raise
-        raise OutOfMemory(explain(text, name, use(device), batch, accumulation)) from error
+        raise OutOfMemory(
+            out_of_memory_message(text, name, device_memory(device), batch, accumulation)
+        ) from error
 
 
-def explain(text: str, name: str, use: Use | None, batch: int, accumulation: int) -> str:
-    """What torch's `text` about memory means, and what to try."""
+def out_of_memory_message(
+    text: str, name: str, use: DeviceMemory | None, batch: int, accumulation: int
+) -> str:
+    """Return an explanation of PyTorch's error `text`, with what the user can try."""
     found = _ASKED.search(text)
     asked = float(found[1]) * _UNITS[found[2] or "bytes"] if found else 0.0
     parts = [f"{name} is out of memory"]
@@ -74,18 +80,18 @@ def explain(text: str, name: str, use: Use | None, batch: int, accumulation: int
             f"{gib(use.free, 2)} of {gib(use.total, 2)} are free; this training holds "
             f"{gib(use.reserved, 2)}, everything else {gib(use.others, 2)}"
         )
-    said = ": ".join([parts[0], ", ".join(parts[1:])]) if parts[1:] else parts[0]
+    summary = ": ".join([parts[0], ", ".join(parts[1:])]) if parts[1:] else parts[0]
     return (
-        f"{said}. Each replica computes {batch} samples at once. Try gradient accumulation "
+        f"{summary}. Each replica computes {batch} samples at once. Try gradient accumulation "
         f"{2 * accumulation} (the same global batch in smaller parts), a smaller batch, precision "
         "bf16, or the strategy torch/fsdp or torch/pipeline on several devices."
     )
 
 
 def figures(devices: Sequence[torch.device]) -> dict[str, float]:
-    """Bytes that torch holds on `devices` together: by tensors, and with its cache.
+    """Return the bytes that PyTorch holds on all `devices`: in tensors, and with its cache.
 
-    For a CPU: the memory of this process.
+    Without a GPU: the resident memory of this process.
     """
     gpus = [device for device in devices if device.type == "cuda"]
     if not gpus:
@@ -97,7 +103,7 @@ def figures(devices: Sequence[torch.device]) -> dict[str, float]:
 
 
 def empty_cache(devices: Sequence[torch.device], names: Sequence[str]) -> dict[str, int]:
-    """Give unused memory back; bytes freed by the device's name in the spec."""
+    """Free unused memory; return the freed bytes by the device's name in the spec."""
     gc.collect()
     freed = dict.fromkeys(names, 0)
     gpus = [(d, name) for d, name in zip(devices, names, strict=True) if d.type == "cuda"]
@@ -107,7 +113,7 @@ def empty_cache(devices: Sequence[torch.device], names: Sequence[str]) -> dict[s
         for device, name in gpus:
             freed[name] = max(0, before[name] - torch.cuda.memory_reserved(device))
     else:
-        # The logical CPU devices of one process are one device: its memory is counted once.
+        # All logical CPU devices share one process: its memory is counted once.
         resident = resident_bytes()
         trim_heap()
         freed[names[0]] = max(0, resident - resident_bytes())
@@ -115,10 +121,10 @@ def empty_cache(devices: Sequence[torch.device], names: Sequence[str]) -> dict[s
 
 
 class HostOffload:
-    """Where the tensors of model and optimizer live, while they are away in the host's memory."""
+    """Moves the tensors of model and optimizer, in place, to the host's memory for a pause."""
 
     def __init__(self, module: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-        """Move everything to the host's memory; the gradients are dropped."""
+        """Move everything to the host's memory; the gradients are deleted."""
         optimizer.zero_grad(set_to_none=True)
         self._module = module
         self._device = next((p.device for p in module.parameters()), torch.device("cpu"))
@@ -130,15 +136,15 @@ class HostOffload:
         ]
         if not isinstance(module, FSDPModule):
             self._tensors += [*module.parameters(), *module.buffers()]
-        self._homes = [tensor.device for tensor in self._tensors]
+        self._devices = [tensor.device for tensor in self._tensors]
         for tensor in self._tensors:
             tensor.data = tensor.data.cpu()
         if isinstance(module, FSDPModule):
-            module.cpu()  # it keeps views of its shards and follows by itself
+            module.cpu()  # FSDP keeps views of its shards, so only the module can move them
 
-    def bring_back(self) -> None:
-        """Move everything back to where it was."""
-        for tensor, home in zip(self._tensors, self._homes, strict=True):
-            tensor.data = tensor.data.to(home)
+    def restore(self) -> None:
+        """Move every tensor back to its device."""
+        for tensor, device in zip(self._tensors, self._devices, strict=True):
+            tensor.data = tensor.data.to(device)
         if isinstance(self._module, FSDPModule):
             self._module.to(self._device)

@@ -1,4 +1,4 @@
-"""What happens between the gradients and the next step: scaler, clipping, schedule, optimizer."""
+"""The optimizer step that follows the gradients: loss scale, clipping, schedule, update."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from engine.training import lr_schedule
 
 
 def chosen_optimizer(spec: RunSpec, parameters: list[nn.Parameter]) -> torch.optim.Optimizer | None:
-    """The optimizer that the spec asks for; None: the recipe's."""
+    """Return the optimizer that the spec asks for, or None: the recipe makes it."""
     rate, decay, momentum = spec.learning_rate, spec.weight_decay, spec.momentum
     match spec.optimizer:
         case "sgd":
@@ -30,8 +30,8 @@ def chosen_optimizer(spec: RunSpec, parameters: list[nn.Parameter]) -> torch.opt
             return None
 
 
-class Update:
-    """Turns the gradients that a rank has gathered into one optimizer step."""
+class OptimizerStep:
+    """Turns the accumulated gradients of a rank into one optimizer step; all ranks call it."""
 
     def __init__(
         self,
@@ -52,16 +52,18 @@ class Update:
         self._before: list[torch.Tensor] = []
 
     def begin(self) -> None:
-        """Forget the gradients of the step before; call this before the forward pass."""
+        """Delete the gradients of the last step; call this before the forward pass."""
         self.optimizer.zero_grad(set_to_none=True)
         if self._skips:
-            self._before = [kept.detach().clone() for kept in self._parallel.statistics()]
+            self._before = [
+                tensor.detach().clone() for tensor in self._parallel.running_statistics()
+            ]
 
     def apply(self, step: int, total_steps: int, loss: torch.Tensor) -> dict[str, Any]:
-        """Do the update after `step` of `total_steps` steps; its figures: numbers, or 0-d tensors
-        on a device.
+        """Update the parameters in place, after `step` of `total_steps` steps.
 
-        `loss` is this rank's part of the step's.
+        `loss` is this rank's part of the step's loss, a 0-d tensor. Returns the figures of the
+        step: numbers, or 0-d tensors on the rank's device.
         """
         spec = self._spec
         factor = lr_schedule.factor(spec.schedule, spec.warmup_steps, step, total_steps)
@@ -82,17 +84,17 @@ class Update:
         return figures
 
     def _norm(self) -> torch.Tensor:
-        """The norm of all gradients together, before clipping."""
+        """Return the norm of all gradients together, before clipping."""
         gradients = [p.grad for p in self._parameters if p.grad is not None]
         return self._parallel.gradient_norm(gradients)
 
     def _is_finite(self, loss: torch.Tensor, norm: torch.Tensor) -> bool:
-        """Whether loss and gradients are, on every rank; all ranks get the same answer."""
+        """Return whether loss and gradients are finite on every rank: an all-reduce."""
         both = norm.detach().double() + loss.detach().to(norm.device, torch.float64)
         return bool(self._group.all_reduce_sum(both.cpu()).isfinite())
 
     def _undo_forward(self) -> None:
-        """Running statistics of a batch that gave no finite loss would spoil every validation."""
+        """Restore the running statistics, which a batch with a NaN loss would spoil for good."""
         with torch.no_grad():
-            for now, before in zip(self._parallel.statistics(), self._before, strict=True):
+            for now, before in zip(self._parallel.running_statistics(), self._before, strict=True):
                 now.copy_(before)

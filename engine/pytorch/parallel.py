@@ -1,4 +1,4 @@
-"""How one rank takes part in a step: `Parallel`, and the one for ranks that hold a whole model."""
+"""How one rank takes part in a step: `Parallel`, and `WholeModel` for ranks with a whole model."""
 
 from __future__ import annotations
 
@@ -18,129 +18,134 @@ Figures = dict[str, torch.Tensor]
 
 
 class Rank(NamedTuple):
-    """What one process is in its pool."""
+    """The place of one process in its pool."""
 
     number: int
     world_size: int
     devices: tuple[torch.device, ...]
-    """Those of this process: one, or all of them where one process has them all."""
+    """The devices of this process: one per rank, or all in a pool of one process."""
 
     group: Group
     spec: RunSpec
 
     @property
     def device(self) -> torch.device:
-        """The first one."""
+        """The first device of this process."""
         return self.devices[0]
 
 
 class Objective(NamedTuple):
-    """What is trained for: the recipe's loss and metrics, each a mean over the samples given."""
+    """The recipe's loss and metrics, each a mean over a batch, and the precision of the loss."""
 
     loss: Callable[[Any, Any], torch.Tensor]
     metrics: Callable[[Any, Any], Figures]
     precision: Precision
 
     def figures(self, outputs: Any, targets: Any) -> Figures:
-        """Loss and metrics of a validation batch."""
+        """Return loss and metrics of a validation batch: 0-d tensors on the outputs' device."""
         return {"loss": self.mean_loss(outputs, targets), **self.metrics(outputs, targets)}
 
     def mean_loss(self, outputs: Any, targets: Any) -> torch.Tensor:
-        """The loss of a batch as one number."""
+        """Return the mean loss of a batch, 0-d; a recipe may return one loss per sample."""
         loss = self.loss(outputs, targets)
         return loss.mean() if loss.ndim else loss
 
 
 def scaled(value: torch.Tensor, factor: float) -> torch.Tensor:
-    """`value * factor`; each operation less is one less in the backward pass of every step."""
+    """Return `value * factor`; a factor of 1 adds no operation to the graph."""
     return value if factor == 1.0 else value * factor
 
 
 class Parallel(ABC):
-    """One rank's part of the model. All ranks call every method, in the same order."""
+    """One rank's part of the model. All ranks must call every method, in the same order."""
 
     replica = 0
-    """Which share of every batch this rank computes."""
+    """Which local batch of every global batch this rank computes."""
 
     replicas = 1
-    """How many shares there are."""
+    """How many local batches a global batch has in one accumulation step."""
 
     module: nn.Module
-    """Holds this rank's parameters, on their devices, under their names in the whole model."""
+    """The module with this rank's parameters, under their names in the whole model."""
 
     device: torch.device
-    """Where the inputs go."""
+    """The device on which inputs and targets are given."""
 
     @abstractmethod
     def train_batch(
         self, inputs: Any, targets: Any, weight: float, objective: Objective, *, sync: bool
     ) -> torch.Tensor:
-        """Add the gradient of `weight` times the mean loss over the batch; that product.
+        """Add the gradients of `weight` times the mean loss over a local batch; return the product.
 
-        Summed over all ranks and batches of a step it is the mean loss over the global batch. The
-        gradients need be the same on all replicas only after a batch with `sync`. A rank that does
-        not see the loss gives 0. The result is detached, on any device.
+        Gradients are added in place to the parameters' `grad`. `inputs` and `targets` are on
+        `device`, samples first. The result is a detached 0-d tensor on any device; its sum over
+        all ranks and local batches of a step is the mean loss over the global batch. A rank that
+        does not compute the loss returns 0. Gradients are the same on all replicas only after a
+        batch with `sync`, the last one of a step.
         """
 
     @abstractmethod
     def validate_batch(self, inputs: Any, targets: Any, objective: Objective) -> Figures:
-        """`objective.figures` of the batch, without gradients; empty on a rank without outputs."""
+        """Return `objective.figures` of a batch, without gradients; {} without outputs."""
 
     def train(self) -> None:
-        """What comes next is training."""
+        """Switch to training."""
         self.module.train()
 
     def evaluate(self) -> None:
-        """What comes next is validation."""
+        """Make the buffers of all ranks the same, and switch to validation."""
         self.sync_buffers()
         self.module.eval()
 
     def parameters(self) -> list[nn.Parameter]:
-        """What the optimizer updates."""
+        """Return the parameters that the optimizer updates."""
         return [p for p in self.module.parameters() if p.requires_grad]
 
     def count_parameters(self) -> int:
-        """Trainable parameters of the whole model."""
+        """Return how many trainable parameters the whole model has, on all ranks together."""
         return sum(p.numel() for p in self.parameters())
 
     def gradient_norm(self, gradients: list[torch.Tensor]) -> torch.Tensor:
-        """The 2-norm of all gradients of the whole model, given this rank's; a 0-d tensor."""
+        """Return the 2-norm of all gradients of the whole model: a 0-d tensor.
+
+        `gradients` are those of this rank.
+        """
         return nn.utils.get_total_norm(gradients)
 
-    def statistics(self) -> list[torch.Tensor]:
-        """What a forward pass in training changes on this rank, such as running statistics."""
+    def running_statistics(self) -> list[torch.Tensor]:
+        """Return the tensors that a training forward pass changes in place, as in BatchNorm."""
         return [buffer for buffer in self.module.buffers() if buffer.is_floating_point()]
 
     def sync_buffers(self) -> None:
-        """Make what the ranks hold besides parameters (running statistics) the same."""
+        """Copy rank 0's buffers (running statistics), in place, to all ranks."""
         return
 
     def local_state(self) -> dict[str, torch.Tensor]:
-        """What of the model's state belongs to this rank alone, for its part of a checkpoint."""
+        """Return the state of the model that only this rank has, for its part of a checkpoint."""
         return {}
 
     def load_local_state(self, state: dict[str, torch.Tensor]) -> None:
-        """Take back what `local_state` gave."""
+        """Restore what `local_state` returned."""
         return
 
     def communication_share(self, seconds: float) -> float:
-        """Share of the time since the last call in which this rank waited for others; 0 to 1.
+        """Return the fraction of the training time that was communication, 0 to 1.
 
-        `seconds` is how long it has trained since then.
+        `seconds` is the training time since the last call.
         """
         return 0.0
 
-    def leave_devices(self) -> None:
-        """Let go of everything on the devices that `module` and the optimizer do not own."""
+    def free_devices(self) -> None:
+        """Free all device memory except for the tensors of `module` and of the optimizer."""
         return
 
-    def return_to_devices(self) -> None:
-        """Make that again; `module` is back in its place."""
+    def restore_devices(self) -> None:
+        """Undo `free_devices`, after `module` was moved back to its devices."""
         return
 
 
 class WholeModel(Parallel):
-    """A rank that can compute outputs for inputs by itself: a replica, or the only process."""
+    """A rank that computes outputs from inputs by itself: a replica, or the only process."""
 
     def __init__(self, module: nn.Module, rank: Rank) -> None:
         self.module = module
@@ -151,9 +156,9 @@ class WholeModel(Parallel):
         self._called = self.compiled(module)
 
     def compiled(self, module: nn.Module) -> Callable[[Any], Any]:
-        """What is called in training for `module`: itself, or its compiled form.
+        """Return what is called in training for `module`: itself, or its compiled form.
 
-        Not `module.compile()`, which does nothing for an nn.Sequential.
+        `module.compile()` is not used, because it has no effect on an nn.Sequential.
         """
         return torch.compile(module) if self._compile else module
 
@@ -163,10 +168,11 @@ class WholeModel(Parallel):
         with self.gradient_exchange(sync):
             with objective.precision.autocast():
                 loss = objective.mean_loss(self.outputs(inputs), targets)
-                # All weights of a step add up to 1, so penalties count once.
+                # The weights of a step sum to 1, so the penalties count once.
                 total = sum(self.penalties(), loss)
-            # Averaged over the replicas, so the weight holds their number: the result is the
-            # gradient of the mean over the global batch, however unevenly it is shared.
+            # DDP and FSDP average over the replicas, so the weight is multiplied by their number.
+            # The result is the gradient of the mean over the global batch, also if its local
+            # batches have different sizes.
             objective.precision.backward(scaled(total, weight * self.replicas))
         return scaled(loss.detach(), weight)
 
@@ -175,23 +181,22 @@ class WholeModel(Parallel):
             return objective.figures(self.validation_outputs(inputs), targets)
 
     def outputs(self, inputs: Any) -> Any:
-        """The model's outputs in training."""
+        """Return the model's outputs in training."""
         return self._called(inputs)
 
     def penalties(self) -> Sequence[torch.Tensor]:
-        """What the model adds to the loss besides the recipe's, after `outputs`."""
+        """Return the terms that the model itself adds to the loss, after a call of `outputs`."""
         return ()
 
     def validation_outputs(self, inputs: Any) -> Any:
-        """The model's outputs in validation."""
+        """Return the model's outputs in validation."""
         return self.module(inputs)
 
     def gradient_exchange(self, sync: bool) -> AbstractContextManager[Any]:
-        """A context for forward and backward pass, with or without an exchange of gradients."""
+        """Return a context for both passes; only with `sync` are gradients averaged at its end."""
         return nullcontext()
 
     def sync_buffers(self) -> None:
-        """Everybody takes rank 0's buffers: it is rank 0 whose statistics are saved."""
         if self.replicas > 1:
             for buffer in self.module.buffers():
-                distributed.broadcast(buffer, 0)
+                distributed.broadcast(buffer, 0)  # a checkpoint holds those of rank 0

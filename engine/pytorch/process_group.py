@@ -1,4 +1,4 @@
-"""The ranks of a pool, and what they tell each other besides gradients."""
+"""The ranks of a pool, and what they exchange besides gradients."""
 
 from __future__ import annotations
 
@@ -16,26 +16,29 @@ TIMEOUT = timedelta(minutes=30)
 
 
 class Group(Protocol):
-    """All ranks call every method, in the same order; values are on the CPU."""
+    """All ranks must call every method, in the same order; tensors are on the CPU."""
 
     cpu: distributed.ProcessGroup | None
-    """Over which the ranks exchange what lies in the host's memory; None: there is one rank."""
+    """The gloo group for tensors on the CPU; None if there is only one rank."""
 
     def all_reduce_sum(self, values: torch.Tensor) -> torch.Tensor:
-        """The sum of `values` over all ranks, on every rank."""
+        """Return the sum of `values` over all ranks, of any shape; may change `values` in place."""
 
     def agree(self, word: tuple[int, int]) -> tuple[int, int]:
-        """Rank 0's word (not negative), on every rank; the others pass zeros."""
+        """Return rank 0's `word` (not negative) on every rank; the other ranks pass zeros.
 
-    def share_text(self, text: str) -> str:
-        """The text of the one rank that has one, on every rank; the others pass an empty one."""
+        The protocol: an all-reduce of the maximum.
+        """
+
+    def broadcast_text(self, text: str) -> str:
+        """Return the text of one rank on every rank; the other ranks pass an empty text."""
 
     def close(self) -> None:
         """Leave the other ranks; called last."""
 
 
 class SingleProcess:
-    """One process: there is nobody else."""
+    """A pool of one process."""
 
     cpu: distributed.ProcessGroup | None = None
 
@@ -45,7 +48,7 @@ class SingleProcess:
     def agree(self, word: tuple[int, int]) -> tuple[int, int]:
         return word
 
-    def share_text(self, text: str) -> str:
+    def broadcast_text(self, text: str) -> str:
         return text
 
     def close(self) -> None:
@@ -53,16 +56,16 @@ class SingleProcess:
 
 
 class ProcessGroup:
-    """One process per rank; gradients go over `backend`, everything else over gloo.
+    """One process per rank; gradients use `backend`, everything else uses gloo.
 
-    What is not a gradient must not wait for the GPU's queue, so it has a group of its own.
+    Values on the CPU must not wait for the GPU's queue, so they have their own group.
     """
 
     def __init__(self, rank: int, world_size: int, device: torch.device, backend: str) -> None:
         if backend == "auto":
             backend = "nccl" if device.type == "cuda" else "gloo"
         rendezvous = os.environ.get(environment.RENDEZVOUS)
-        # Without a file of ours, another launcher (torchrun) has set MASTER_ADDR and MASTER_PORT.
+        # Without our file, another launcher (torchrun) has set MASTER_ADDR and MASTER_PORT.
         store = _file_store(rendezvous, world_size) if rendezvous else None
         distributed.init_process_group(
             backend,
@@ -79,23 +82,23 @@ class ProcessGroup:
         return values
 
     def agree(self, word: tuple[int, int]) -> tuple[int, int]:
-        first, second = self._largest(torch.tensor(word, dtype=torch.int64)).tolist()
+        first, second = self._all_reduce_max(torch.tensor(word, dtype=torch.int64)).tolist()
         return first, second
 
-    def share_text(self, text: str) -> str:
-        letters = torch.tensor(list(text.encode()), dtype=torch.uint8)
-        length = int(self._largest(torch.tensor([len(letters)])))
-        padded = torch.nn.functional.pad(letters, (0, length - len(letters)))
-        return bytes(self._largest(padded).tolist()).decode()
+    def broadcast_text(self, text: str) -> str:
+        encoded = torch.tensor(list(text.encode()), dtype=torch.uint8)
+        length = int(self._all_reduce_max(torch.tensor([len(encoded)])))
+        padded = torch.nn.functional.pad(encoded, (0, length - len(encoded)))
+        return bytes(self._all_reduce_max(padded).tolist()).decode()
 
     def close(self) -> None:
         distributed.destroy_process_group()
 
-    def _largest(self, values: torch.Tensor) -> torch.Tensor:
+    def _all_reduce_max(self, values: torch.Tensor) -> torch.Tensor:
         distributed.all_reduce(values, distributed.ReduceOp.MAX, group=self.cpu)
         return values
 
 
 def _file_store(path: str, world_size: int) -> Any:
-    """Where the ranks of this machine find each other: needs no port, and nobody else can join."""
+    """Return a store through which the ranks find each other; only this user can read the file."""
     return distributed.FileStore(path, world_size)  # type: ignore[attr-defined]

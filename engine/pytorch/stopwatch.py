@@ -1,4 +1,4 @@
-"""How long pieces of work take on a device, added up without waiting for the device."""
+"""Sums how long work takes on a device, without waiting for the device."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 
 class Stopwatch:
-    """Measures what is done in its context: by the clock on a CPU, by events on a GPU's stream."""
+    """Measures the work in a context: by the clock on a CPU, by events on a GPU's stream."""
 
     def __init__(self, device: torch.device) -> None:
         self._on_gpu = device.type == "cuda"
@@ -20,7 +20,7 @@ class Stopwatch:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Count the work that is started in this context."""
+        """A context whose work is measured, also if the GPU does it later."""
         if self._on_gpu:
             event: Any = torch.cuda.Event
             begin, end = event(enable_timing=True), event(enable_timing=True)
@@ -33,8 +33,8 @@ class Stopwatch:
             yield
             self._seconds += time.perf_counter() - started
 
-    def take(self) -> float:
-        """Seconds since the last call; on a GPU of the work that is done."""
+    def read_and_reset(self) -> float:
+        """Return the seconds since the last call; on a GPU only those of finished work."""
         seconds, self._seconds = self._seconds, 0.0
         waiting = []
         for begin, end in self._events:

@@ -1,4 +1,4 @@
-"""What every PyTorch strategy says about itself, and what it does in its workers."""
+"""The base of every PyTorch strategy: its description, and how its workers use a model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from engine.pytorch.parallel import Parallel, Rank
 
-Cut = Callable[[Any, int], Sequence[Any]]
+RecipeStages = Callable[[Any, int], Sequence[Any]]
 """A recipe's `stages(model, count)`."""
 
 
@@ -28,49 +28,55 @@ class TorchStrategy(Strategy):
     can_free_devices = True
 
     @abstractmethod
-    def wrap_model(self, model: nn.Module, rank: Rank, cut: Cut | None) -> Parallel:
-        """This rank's part of `model`, moved to its devices; called in workers only.
+    def wrap_model(
+        self, model: nn.Module, rank: Rank, recipe_stages: RecipeStages | None
+    ) -> Parallel:
+        """Return this rank's part of `model`, moved to its devices; all ranks must call it.
 
-        `model` is on the CPU, alike on all ranks. `cut` is the recipe's `stages`, if it has that.
+        `model` is on the CPU and the same on all ranks. `recipe_stages` is the recipe's `stages`,
+        if it has one.
         """
 
     def prepare(self, recipe: Path) -> None:
-        """Import what the recipe in that file would import, the way it is wanted here."""
+        """Import slow packages before the recipe does, in the form that this strategy needs."""
         return
 
     def build(self, model: nn.Module, inputs: Any) -> None:
-        """Have `model` make the parameters that depend on its `inputs`, one sample on the CPU."""
+        """Create the parameters of `model`, in place, whose shapes depend on its `inputs`.
+
+        `inputs` are those of a batch of one sample, on the CPU.
+        """
         from engine.pytorch.defaults import build_lazy
 
         build_lazy(model, inputs)
 
     def default_loss(self) -> Callable[[Any, Any], Any]:
-        """The loss of a recipe that has none."""
+        """Return the loss for a recipe without a `loss`."""
         from engine.pytorch.defaults import loss
 
         return loss
 
     def default_optimizer(self) -> Callable[[Any, float], Any]:
-        """What makes the optimizer of a recipe that has none."""
+        """Return the `optimizer` function for a recipe without one."""
         from engine.pytorch.defaults import optimizer
 
         return optimizer
 
     def optimizer_inputs(self, parallel: Parallel) -> Any:
-        """What the recipe's `optimizer(parameters, learning_rate)` gets as parameters."""
+        """Return the parameters for the recipe's `optimizer(parameters, learning_rate)`."""
         return parallel.parameters()
 
-    def as_torch_optimizer(self, made: Any, parallel: Parallel) -> torch.optim.Optimizer:
-        """What the recipe's `optimizer` made, as the trainer uses it."""
-        optimizer: torch.optim.Optimizer = made
-        return optimizer
+    def as_torch_optimizer(self, optimizer: Any, parallel: Parallel) -> torch.optim.Optimizer:
+        """Return what the recipe's `optimizer` made as an optimizer of PyTorch."""
+        result: torch.optim.Optimizer = optimizer
+        return result
 
     def refusal(self, field: str, spec: RunSpec) -> str:
         match field:
             case "microbatches":
                 return "Only torch/pipeline divides a batch into micro-batches."
             case "cross_device":
-                return "It is TensorFlow's: PyTorch's ranks have the option backend."
+                return "It is an option of TensorFlow: PyTorch has the option backend."
             case "memory_limit_mib":
                 return "Only TensorFlow's workers can be held to a part of a GPU."
             case _:

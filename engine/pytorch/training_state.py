@@ -1,8 +1,7 @@
-"""What a PyTorch checkpoint holds: tensors once, in any number of shards; random state per rank.
+"""The content of a PyTorch checkpoint: tensors in any number of shards, random state per rank.
 
-The tensors are safetensors files, written and read by torch.distributed.checkpoint: whichever
-strategy and number of ranks wrote them, any other takes its own part back. Nothing that is read
-can run code.
+The tensors are safetensors files, written and read by torch.distributed.checkpoint: every strategy,
+with any number of ranks, can read what another one wrote. Nothing that is read can run code.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ State = dict[str, Any]
 
 
 class CheckpointMisfit(TrainingFailed):
-    """A checkpoint that this model and optimizer cannot take."""
+    """A checkpoint that does not fit this model and optimizer."""
 
 
 def save(
@@ -53,10 +52,13 @@ def save(
     optimizer: torch.optim.Optimizer,
     group: distributed.ProcessGroup | None,
 ) -> None:
-    """Write the tensors of model and optimizer; all ranks together. `group` exchanges the plan."""
+    """Write the tensors of model and optimizer into `folder`; all ranks must call it together.
+
+    `group` is the gloo group in which the ranks divide the work; None: there is one rank.
+    """
     tensors, _ = _tensors(module, optimizer)
     writer = HuggingFaceStorageWriter(str(folder / TENSORS), save_distributed=True)
-    with _knowingly_alone():
+    with _without_single_process_warning():
         save_tensors(tensors, storage_writer=writer, process_group=group, no_dist=group is None)
 
 
@@ -66,15 +68,15 @@ def restore(
     optimizer: torch.optim.Optimizer,
     group: distributed.ProcessGroup | None,
 ) -> None:
-    """Take back what `save` wrote, from whatever number of ranks; all ranks together.
+    """Read into model and optimizer, in place, what `save` wrote on any number of ranks.
 
-    Raises CheckpointMisfit when model or optimizer do not fit, or when the files are not what
-    `save` wrote.
+    All ranks must call it together. Raises CheckpointMisfit when model or optimizer do not fit, or
+    when the files are not those of `save`.
     """
     tensors, plain = _tensors(module, optimizer)
     try:
         reader = HuggingFaceStorageReader(str(folder / TENSORS))
-        with _knowingly_alone():
+        with _without_single_process_warning():
             load_tensors(tensors, storage_reader=reader, process_group=group, no_dist=group is None)
     except (CheckpointException, SafetensorError, RuntimeError, ValueError) as error:
         raise CheckpointMisfit(
@@ -90,51 +92,51 @@ def restore(
     )
 
 
-def save_own(path: Path, own: State, devices: Sequence[torch.device]) -> None:
-    """Write what belongs to this rank alone: its random state on its `devices`, and `own`."""
+def save_rank_state(path: Path, state: State, devices: Sequence[torch.device]) -> None:
+    """Write the state of this rank: its random state, also on its `devices`, and `state`."""
     memory = io.BytesIO()
-    torch.save({"random": _random_state(devices), "own": own}, memory)
-    path.write_bytes(memory.getbuffer())  # torch itself does not say that a disk is full
+    torch.save({"random": _random_state(devices), "own": state}, memory)
+    path.write_bytes(memory.getbuffer())  # torch.save does not report a full disk
 
 
-def restore_own(path: Path, devices: Sequence[torch.device]) -> State:
-    """Take the random state back; returns what else `save_own` was given. Code is never run.
+def restore_rank_state(path: Path, devices: Sequence[torch.device]) -> State:
+    """Restore the random state; return the `state` that `save_rank_state` wrote.
 
-    Raises CheckpointMisfit when the file is not what `save_own` wrote.
+    Never runs code. Raises CheckpointMisfit when the file is not one of `save_rank_state`.
     """
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Detected pickle protocol")
-            state: State = torch.load(path, map_location="cpu", weights_only=True)
-        _set_random_state(state["random"], devices)
-        own: State = state["own"]
-    except Exception as error:  # among them pickle's own, and nothing here imports pickle
+            content: State = torch.load(path, map_location="cpu", weights_only=True)
+        _set_random_state(content["random"], devices)
+        state: State = content["own"]
+    except Exception as error:  # also those of pickle, which nothing here imports
         raise CheckpointMisfit(
             f"{path.name} in the checkpoint {path.parent.name} is not what Traindeck saves: it is "
             "damaged, or it holds code, which is never run. Resume from another checkpoint."
         ) from error
-    return own
+    return state
 
 
 @contextmanager
-def _knowingly_alone() -> Iterator[None]:
-    """No warning that there is one process only."""
+def _without_single_process_warning() -> Iterator[None]:
+    """Hide the warning that there is only one process."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="torch.distributed is disabled, unavailable")
         yield
 
 
 def _cause(error: BaseException) -> str:
-    """The first line of what the first rank says that failed."""
+    """Return the first line of the error of the first rank that failed."""
     if isinstance(error, CheckpointException):
         error = next(iter(error.failures.values()))[0]
     return str(error).strip().split("\n")[0].rstrip(".")
 
 
 def _tensors(module: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[State, State]:
-    """The tensors of model and optimizer by name, and the optimizer's other entries.
+    """Return the tensors of model and optimizer by name, and the optimizer's other entries.
 
-    Those others come from the spec and the recipe: they need not be saved.
+    The other entries come from the spec and the recipe, so they are not saved.
     """
     model, optim = get_state_dict(module, optimizer, options=_BY_NAME)
     tensors = {_MODEL + name: value for name, value in model.items()}
@@ -169,8 +171,9 @@ def _random_state(devices: Sequence[torch.device]) -> State:
 
 def _set_random_state(state: State, devices: Sequence[torch.device]) -> None:
     torch.set_rng_state(state["torch"])
-    for device, own in zip(_gpus(devices), state["cuda"], strict=False):  # others stay fresh
-        torch.cuda.set_rng_state(own, device)
+    # GPUs that the checkpoint does not have keep their new state.
+    for device, gpu_state in zip(_gpus(devices), state["cuda"], strict=False):
+        torch.cuda.set_rng_state(gpu_state, device)
     version, python_state, gauss = state["python"]
     random.setstate((version, tuple(python_state), gauss))
     name, keys, position, has_gauss, cached = state["numpy"]

@@ -12,41 +12,41 @@ from torch.nn.parallel import DistributedDataParallel
 from engine.pytorch.parallel import Rank, WholeModel
 
 
-class Replicated(WholeModel):
-    """One replica of a DDP training."""
+class DDPModel(WholeModel):
+    """One replica of DDP training; all ranks make it together."""
 
     def __init__(self, module: nn.Module, rank: Rank) -> None:
         """`module` is on the rank's device already."""
         super().__init__(module, rank)
-        # Harmless, and long: some kernels lay a gradient out another way than its bucket.
+        # A long but harmless warning: some kernels give a gradient other strides than its bucket.
         warnings.filterwarnings("ignore", message="Grad strides do not match bucket view strides")
         self._ddp: DistributedDataParallel | None = None
-        self.return_to_devices()
+        self.restore_devices()
 
     def gradient_exchange(self, sync: bool) -> AbstractContextManager[Any]:
         return nullcontext() if sync or self._ddp is None else self._ddp.no_sync()
 
     def communication_share(self, seconds: float) -> float:
-        """As DDP itself samples it: the part of a step in which only the exchange goes on."""
+        """Return the fraction that DDP itself measures: communication without computation."""
         if self._ddp is None or self.replicas == 1:
             return 0.0
-        told = self._ddp._get_ddp_logging_data()  # type: ignore[no-untyped-call]
+        logged = self._ddp._get_ddp_logging_data()  # type: ignore[no-untyped-call]
         forward, backward = (
-            float(told.get(f"{phase}_compute_time", 0)) for phase in ("forward", "backward")
+            float(logged.get(f"{phase}_compute_time", 0)) for phase in ("forward", "backward")
         )
-        waited = float(told.get("backward_comm_time", 0)) - float(
-            told.get("backward_compute_comm_overlap_time", 0)
+        waited = float(logged.get("backward_comm_time", 0)) - float(
+            logged.get("backward_compute_comm_overlap_time", 0)
         )
         total = forward + backward + max(0.0, waited)
         return max(0.0, waited) / total if total > 0 else 0.0
 
-    def leave_devices(self) -> None:
+    def free_devices(self) -> None:
         self._ddp = None  # its buckets hold as much memory as the gradients
         self._called = self.module
 
-    def return_to_devices(self) -> None:
+    def restore_devices(self) -> None:
         if any(parameter.requires_grad for parameter in self.module.parameters()):
-            # DDP refuses a model without anything to average.
-            own = [self.device] if self.device.type == "cuda" else None
-            self._ddp = DistributedDataParallel(self.module, device_ids=own)
+            # DDP refuses a model without trainable parameters.
+            device_ids = [self.device] if self.device.type == "cuda" else None
+            self._ddp = DistributedDataParallel(self.module, device_ids=device_ids)
             self._called = self.compiled(self._ddp)

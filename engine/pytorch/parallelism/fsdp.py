@@ -1,4 +1,4 @@
-"""A model whose parameters, gradients and optimizer state are spread over the ranks (FSDP2)."""
+"""A model whose parameters, gradients and optimizer state are sharded over the ranks (FSDP2)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ from engine.pytorch.parallel import Rank, WholeModel
 from engine.pytorch.precision import MIXED
 from engine.pytorch.stopwatch import Stopwatch
 
-SMALLEST_SHARED = 2**20
-"""Parameters that a block must have to be gathered by itself: smaller ones travel together."""
+MIN_UNIT_PARAMETERS = 2**20
+"""Blocks with fewer parameters are gathered together with the module around them."""
 
 
-class Sharded(WholeModel):
-    """One rank's shards; the parameters of a module are gathered while they are needed."""
+class FSDPModel(WholeModel):
+    """One rank's shards; the parameters of a unit are gathered while they are needed.
+
+    All ranks must make it together.
+    """
 
     def __init__(self, module: nn.Module, rank: Rank) -> None:
         super().__init__(module, rank)
@@ -44,8 +47,8 @@ class Sharded(WholeModel):
         return nullcontext()
 
     def communication_share(self, seconds: float) -> float:
-        """Of the training time, that in which shards were gathered or gradients scattered."""
-        return min(1.0, self._watch.take() / seconds) if seconds else 0.0
+        """Return the fraction of `seconds` in all-gather and reduce-scatter."""
+        return min(1.0, self._watch.read_and_reset() / seconds) if seconds else 0.0
 
     def count_parameters(self) -> int:
         return self._parameters
@@ -56,7 +59,7 @@ class Sharded(WholeModel):
 
 
 class _Timed:
-    """A collective of FSDP's that is timed; also says where its result goes."""
+    """A timed collective of FSDP; also allocates its result."""
 
     def __init__(self, watch: Stopwatch) -> None:
         self._watch = watch
@@ -68,7 +71,7 @@ class _Timed:
 
 
 class _TimedAllGather(_Timed):
-    """How the parameters of a module are gathered."""
+    """The all-gather of the parameters of a unit."""
 
     def __call__(
         self,
@@ -85,7 +88,7 @@ class _TimedAllGather(_Timed):
 
 
 class _TimedReduceScatter(_Timed):
-    """How the gradients of a module are averaged, each rank getting its shard."""
+    """The reduce-scatter of the gradients of a unit: each rank gets its shard of the mean."""
 
     def __call__(
         self,
@@ -103,16 +106,16 @@ class _TimedReduceScatter(_Timed):
 
 
 def _units(module: nn.Module) -> list[nn.Module]:
-    """What is gathered as a whole: the large blocks of every list, inner ones first; then the rest.
+    """Return the modules that are gathered as units: large blocks, inner ones first; then `module`.
 
-    A list is a Sequential or a ModuleList: there the repeated blocks of large models are.
+    Blocks are the children of a Sequential or a ModuleList, as the layers of large models are.
     """
     blocks = [
         child
         for container in module.modules()
         if isinstance(container, nn.Sequential | nn.ModuleList)
         for child in container.children()
-        if not isinstance(child, nn.ModuleList) and _size(child) >= SMALLEST_SHARED
+        if not isinstance(child, nn.ModuleList) and _size(child) >= MIN_UNIT_PARAMETERS
     ]
     return [*reversed(blocks), module]
 

@@ -1,4 +1,4 @@
-"""Keras models on the PyTorch backend: as modules, as replicas, and what recipes leave out."""
+"""Keras models on the PyTorch backend: as modules, as DDP replicas, and a recipe's defaults."""
 
 from __future__ import annotations
 
@@ -12,24 +12,30 @@ from keras.src.random.seed_generator import global_seed_generator
 from torch import distributed, nn
 
 from engine.pytorch.parallel import Parallel, Rank
-from engine.pytorch.parallelism.ddp import Replicated
+from engine.pytorch.parallelism.ddp import DDPModel
 from engine.pytorch.parallelism.keras_optimizer import KerasOptimizer
 
 
 def default_loss(outputs: Any, targets: Any) -> Any:
-    """Cross-entropy from logits for integer targets, mean squared error otherwise; by sample."""
+    """Return cross-entropy from logits for integer targets, else mean squared error.
+
+    One loss per sample, of shape (samples,).
+    """
     if targets.is_floating_point():
         return keras.losses.mean_squared_error(targets, outputs)
     return keras.losses.sparse_categorical_crossentropy(targets, outputs, from_logits=True)
 
 
 def default_optimizer(variables: Any, learning_rate: float) -> Any:
-    """AdamW."""
+    """Return AdamW."""
     return keras.optimizers.AdamW(learning_rate)
 
 
 def build(model: Any, inputs: Any) -> None:
-    """Have `model` make its variables, from one sample. Raises ValueError with a sentence."""
+    """Create the variables of `model`, in place, from the `inputs` of a batch of one sample.
+
+    Raises ValueError when Keras does not use PyTorch.
+    """
     if keras.backend.backend() != "torch":
         raise ValueError(
             f"Keras uses {keras.backend.backend()} here: "
@@ -41,40 +47,40 @@ def build(model: Any, inputs: Any) -> None:
 
 
 class KerasModule(nn.Module):
-    """A Keras model as other modules are: train() and eval() work, a weight has one name.
+    """A Keras model as a usual module: train() and eval() work, and a weight has one name.
 
-    The states of its seed generators are no parameters here: every replica has its own.
+    The states of its seed generators are not parameters: every replica has its own.
     """
 
     def __init__(self, model: Any) -> None:
         super().__init__()
-        # In a tuple, so that it is no submodule: Keras lists a weight once per layer around it.
-        self._unlisted = (model,)
+        # In a tuple it is not a submodule: Keras lists a weight once for every layer around it.
+        self._model_holder = (model,)
         self.torch_modules = nn.ModuleList(
             layer.module
             for layer in model._flatten_layers()
             if isinstance(layer, keras.layers.TorchModuleWrapper)
         )
-        listed = set(self.torch_modules.parameters())
+        wrapped = set(self.torch_modules.parameters())
         self.weights = nn.ParameterDict()
         for variable in model.weights:
-            if variable.value not in listed:
+            if variable.value not in wrapped:
                 name = variable.path
                 while name in self.weights:
-                    name += "_"  # Keras allows two layers of one name
+                    name += "_"  # Keras allows two layers with the same name
                 self.weights[name] = variable.value
 
     @property
     def model(self) -> Any:
         """The Keras model itself."""
-        return self._unlisted[0]
+        return self._model_holder[0]
 
     def forward(self, inputs: Any) -> Any:
         return self.model(inputs, training=self.training)
 
 
-class KerasReplica(Replicated):
-    """One replica of a Keras model in a DDP training."""
+class KerasDDPModel(DDPModel):
+    """One replica of a Keras model in DDP training; all ranks make it together."""
 
     module: KerasModule
 
@@ -87,13 +93,13 @@ class KerasReplica(Replicated):
             seed.assign(_seed_for(rank.number, seed.value.tolist()))
 
     def penalties(self) -> Sequence[torch.Tensor]:
-        """The regularisation of the layers."""
+        """Return the regularisation terms of the layers."""
         losses: Sequence[torch.Tensor] = self.module.model.losses
         return losses
 
-    def statistics(self) -> list[torch.Tensor]:
-        """In Keras they are weights that are not trained."""
-        return [*super().statistics(), *self._untrained()]
+    def running_statistics(self) -> list[torch.Tensor]:
+        """In Keras, running statistics are weights that are not trained."""
+        return [*super().running_statistics(), *self._untrained()]
 
     def sync_buffers(self) -> None:
         super().sync_buffers()
@@ -115,17 +121,17 @@ class KerasReplica(Replicated):
         return [p.detach() for p in self.module.parameters() if not p.requires_grad]
 
 
-def as_torch_optimizer(made: Any, parallel: Parallel) -> torch.optim.Optimizer:
-    """An optimizer of Keras or PyTorch, as one of PyTorch that keeps Keras' constraints.
+def as_torch_optimizer(optimizer: Any, parallel: Parallel) -> torch.optim.Optimizer:
+    """Return an optimizer of Keras or PyTorch as one of PyTorch that keeps Keras' constraints.
 
-    Raises TypeError or ValueError with a sentence when it is none, or none that works here.
+    Raises TypeError when it is not an optimizer, and ValueError for one with its own loss scale.
     """
     variables = trainable_variables(parallel)
-    if isinstance(made, keras.optimizers.Optimizer):
-        return KerasOptimizer(made, variables)
-    if not isinstance(made, torch.optim.Optimizer):
+    if isinstance(optimizer, keras.optimizers.Optimizer):
+        return KerasOptimizer(optimizer, variables)
+    if not isinstance(optimizer, torch.optim.Optimizer):
         raise TypeError(
-            f"optimizer() gave a {type(made).__name__}: it must be an optimizer of Keras."
+            f"optimizer() gave a {type(optimizer).__name__}: it must be an optimizer of Keras."
         )
     constrained = [variable for variable in variables if variable.constraint is not None]
 
@@ -134,22 +140,21 @@ def as_torch_optimizer(made: Any, parallel: Parallel) -> torch.optim.Optimizer:
             for variable in constrained:
                 variable.assign(variable.constraint(variable))
 
-    made.register_step_post_hook(constrain)
-    return made
+    optimizer.register_step_post_hook(constrain)
+    return optimizer
 
 
 def trainable_variables(parallel: Parallel) -> list[Any]:
-    """Those of the Keras model that `parallel` trains."""
+    """Return the trainable variables of the Keras model that `parallel` trains."""
     module = parallel.module
     assert isinstance(module, KerasModule)
     return list(module.model.trainable_variables)
 
 
 def _seed_for(rank: int, state: list[int]) -> list[int]:
-    """A seed generator's state for a replica: rank 0 keeps what the recipe asked for.
+    """Return the state of a seed generator for `rank`; rank 0 keeps the recipe's seed.
 
-    Keras adds seed and count of draws up, so a neighbouring seed would give the draws of the
-    neighbouring step.
+    Keras adds seed and count of draws, so seed + 1 would repeat the draws of the next step.
     """
     seed, drawn = state
     if rank == 0:

@@ -1,4 +1,4 @@
-"""A Keras optimizer that a training loop for PyTorch can use, schedule and save."""
+"""A Keras optimizer as an optimizer of PyTorch, which a loop can schedule and save."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import torch
 
 
 class KerasOptimizer(torch.optim.Optimizer):
-    """Takes gradients and learning rate from PyTorch; the update itself is Keras' own.
+    """Takes gradients and learning rate from PyTorch; the update itself is done by Keras.
 
-    Keras keeps its slots in a list of variables, without saying which belongs to which parameter.
-    Here they are all state of the first parameter, by their place in that list. They exist from the
-    start, so nobody has to take a step to see them.
+    Keras has its slots in a list of variables, which does not say to which parameter a slot
+    belongs. Here all slots are state of the first parameter, by their place in that list. They
+    exist before the first step, so a checkpoint can be restored into them.
     """
 
     def __init__(self, optimizer: Any, variables: list[Any]) -> None:
-        """`variables` are the trainable ones of the model. Raises ValueError with a sentence."""
+        """`variables` are the trainable ones of the model. Raises ValueError for a loss scale."""
         if optimizer.loss_scale_factor is not None or isinstance(
             optimizer, keras.optimizers.LossScaleOptimizer
         ):
@@ -29,7 +29,7 @@ class KerasOptimizer(torch.optim.Optimizer):
             optimizer.build(variables)
         self._optimizer = optimizer
         self._variables = variables
-        # A learning rate that is no variable is a schedule of the recipe's.
+        # A learning rate that is not a variable is a schedule of the recipe.
         self._own_schedule = not isinstance(optimizer.learning_rate, keras.Variable)
         self._rate = float(keras.ops.convert_to_numpy(optimizer.learning_rate))
         parameters = [variable.value for variable in variables]
@@ -42,7 +42,7 @@ class KerasOptimizer(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
-        """Update the parameters; one without a gradient counts as one with a gradient of 0."""
+        """Update the parameters in place; a missing gradient counts as 0."""
         rate = float(self.param_groups[0]["lr"])
         if rate != self._rate:
             self._set_rate(rate)
@@ -53,12 +53,12 @@ class KerasOptimizer(torch.optim.Optimizer):
         self._optimizer.apply(gradients, self._variables)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Copy what `state_dict()` gave into the variables of the Keras optimizer."""
-        (own,), (saved,) = self.param_groups, state_dict["param_groups"]
-        own["lr"] = saved["lr"]
+        """Copy the result of `state_dict()`, in place, into the variables of Keras."""
+        (group,), (saved,) = self.param_groups, state_dict["param_groups"]
+        group["lr"] = saved["lr"]
         states = state_dict["state"][saved["params"][0]]
         with torch.no_grad():
-            for name, slot in self.state[own["params"][0]].items():
+            for name, slot in self.state[group["params"][0]].items():
                 slot.copy_(states[name])
 
     def _set_rate(self, rate: float) -> None:

@@ -1,4 +1,4 @@
-"""The stages of a model on the devices of one process, computed one after the other."""
+"""A model whose stages are on the devices of one process, computed one after the other."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from engine.pytorch.data import to_device
 from engine.pytorch.parallel import Figures, Objective, Rank, WholeModel
 
 
-class Chained(WholeModel):
-    """The only process of its pool: activations go from each device to the next."""
+class ModelParallelModel(WholeModel):
+    """The model of a pool of one process: activations are copied from each device to the next."""
 
     def __init__(self, module: nn.Module, stages: list[nn.Module], rank: Rank) -> None:
-        """`stages` are those of `module`, one per device of `rank`."""
+        """`stages` are those of `module`; stage k is moved to device k of `rank`."""
         super().__init__(module, rank)
         for stage, device in zip(stages, rank.devices, strict=True):
             stage.to(device)
@@ -36,10 +36,12 @@ class Chained(WholeModel):
     def train_batch(
         self, inputs: Any, targets: Any, weight: float, objective: Objective, *, sync: bool
     ) -> torch.Tensor:
-        return super().train_batch(inputs, self._at_end(targets), weight, objective, sync=sync)
+        return super().train_batch(
+            inputs, self._on_last_device(targets), weight, objective, sync=sync
+        )
 
     def validate_batch(self, inputs: Any, targets: Any, objective: Objective) -> Figures:
-        return super().validate_batch(inputs, self._at_end(targets), objective)
+        return super().validate_batch(inputs, self._on_last_device(targets), objective)
 
     def outputs(self, inputs: Any) -> Any:
         for stage, device in self._chain:
@@ -49,6 +51,6 @@ class Chained(WholeModel):
     def validation_outputs(self, inputs: Any) -> Any:
         return self.outputs(inputs)
 
-    def _at_end(self, targets: Any) -> Any:
-        """`targets` where the outputs are."""
+    def _on_last_device(self, targets: Any) -> Any:
+        """Return `targets` on the device of the last stage."""
         return to_device(targets, self._chain[-1][1])

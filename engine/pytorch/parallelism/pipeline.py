@@ -1,7 +1,8 @@
-"""One rank's stage of a model; the micro-batches of a batch flow through the stages of all ranks.
+"""One rank's stage of a model; the micro-batches of a batch pass through the stages of all ranks.
 
-The schedule is that of torch.distributed.pipelining. It wants micro-batches of one size and must
-know what travels between the stages: both are found out here, once for every size of batch.
+The schedules are those of torch.distributed.pipelining: 1F1B in training, GPipe in validation. They
+need micro-batches of one size, and the shapes of the tensors between two stages. Both are computed
+here, once for every size of batch.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ from torch.distributed.pipelining.schedules import PipelineScheduleSingle
 from torch.utils._pytree import tree_leaves, tree_map
 
 from engine.pytorch.parallel import Figures, Objective, Parallel, Rank
-from engine.pytorch.parallelism.stage_signature import Link, probe
+from engine.pytorch.parallelism.stage_signature import StageModule, stage_signatures
 from engine.pytorch.precision import Precision
 from engine.pytorch.stopwatch import Stopwatch
 
-MOST_FLOWS = 8
-"""Kinds of batches whose buffers are kept."""
+MAX_SCHEDULES = 8
+"""For so many kinds of batches the buffers are kept."""
 
 
 @dataclass(frozen=True)
 class MicroBatches:
-    """How a batch is divided: `count` parts of `size` rows, the last filled up with copies."""
+    """How a batch is divided: `count` micro-batches of `size` rows, the last one padded."""
 
     samples: int
     count: int
@@ -35,16 +36,16 @@ class MicroBatches:
 
     @staticmethod
     def of(samples: int, wanted: int) -> MicroBatches:
-        """At most `wanted` parts, without empty ones."""
+        """Divide `samples` into at most `wanted` micro-batches, none of which is empty."""
         size = -(-samples // min(wanted, samples))
         return MicroBatches(samples, -(-samples // size), size)
 
     def rows(self, number: int) -> slice:
-        """The samples in a part."""
+        """Return the rows of micro-batch `number`, without padding."""
         return slice(number * self.size, min((number + 1) * self.size, self.samples))
 
-    def fill_up(self, inputs: Any) -> Any:
-        """`inputs` with copies of the last row, for all parts to be of one size."""
+    def pad(self, inputs: Any) -> Any:
+        """Return `inputs` with copies of the last row, so that all micro-batches have one size."""
         missing = self.count * self.size - self.samples
         if not missing:
             return inputs
@@ -54,10 +55,10 @@ class MicroBatches:
 
 
 class CompiledSchedule(NamedTuple):
-    """What batches of one kind flow through."""
+    """The schedule for batches of one kind, with the stage that it calls."""
 
     schedule: PipelineScheduleSingle
-    link: Link
+    stage_module: StageModule
 
 
 class TimedStage(PipelineStage):
@@ -74,8 +75,8 @@ class TimedStage(PipelineStage):
             super().backward_one_chunk(*args, **options)
 
 
-class Pipelined(Parallel):
-    """One rank's stage. All ranks get the same batches; the last one sees the loss."""
+class PipelineModel(Parallel):
+    """One rank's stage. All ranks get the same batches; the last one computes the loss."""
 
     def __init__(self, module: nn.Module, stage: nn.Module, rank: Rank) -> None:
         """`module` is the whole model without the parameters of the other stages."""
@@ -87,43 +88,45 @@ class Pipelined(Parallel):
         self._is_first = rank.number == 0
         self._is_last = rank.number == rank.world_size - 1
         self._microbatches = rank.spec.microbatches or 2 * rank.world_size
-        self._flows: dict[Any, CompiledSchedule] = {}
-        self._all_time, self._own_time = Stopwatch(rank.device), Stopwatch(rank.device)
+        self._schedules: dict[Any, CompiledSchedule] = {}
+        self._schedule_watch, self._stage_watch = Stopwatch(rank.device), Stopwatch(rank.device)
         self._called: Any = torch.compile(stage) if rank.spec.compile else stage
 
     def train_batch(
         self, inputs: Any, targets: Any, weight: float, objective: Objective, *, sync: bool
     ) -> torch.Tensor:
-        parts = self._divide(inputs)
+        micro_batches = self._divide(inputs)
 
         def loss(outputs: Any, number: int) -> torch.Tensor:
-            """A micro-batch's part of the result: its filling counts for nothing."""
-            rows = parts.rows(number)
+            """Return a micro-batch's part of the result; its padding does not count."""
+            rows = micro_batches.rows(number)
             samples: int = rows.stop - rows.start
-            real = _each(outputs, lambda output: output[:samples])
-            due = _each(targets, lambda target: target[rows])
-            return objective.mean_loss(real, due) * (weight * samples / parts.samples)
+            without_padding = _each(outputs, lambda output: output[:samples])
+            expected = _each(targets, lambda target: target[rows])
+            return objective.mean_loss(without_padding, expected) * (
+                weight * samples / micro_batches.samples
+            )
 
         losses: list[torch.Tensor] = []
-        with self._all_time.running():
-            flow = self._flow(inputs, parts, objective.precision)
-            self._run(flow, inputs, parts, loss, losses)
+        with self._schedule_watch.running():
+            compiled = self._schedule_for(inputs, micro_batches, objective.precision)
+            self._run(compiled, inputs, micro_batches, loss, losses)
         return torch.stack(losses).sum() if losses else torch.zeros((), device=self.device)
 
     def validate_batch(self, inputs: Any, targets: Any, objective: Objective) -> Figures:
-        parts = self._divide(inputs)
-        found: list[Any] = []
+        micro_batches = self._divide(inputs)
+        results: list[Any] = []
 
         def keep(outputs: Any, number: int) -> torch.Tensor:
-            found.append(outputs)
+            results.append(outputs)
             return torch.empty(0)
 
         with torch.no_grad():
-            flow = self._flow(inputs, parts, objective.precision)
-            self._run(flow, inputs, parts, keep, None)
-            if not found:
+            compiled = self._schedule_for(inputs, micro_batches, objective.precision)
+            self._run(compiled, inputs, micro_batches, keep, None)
+            if not results:
                 return {}
-            outputs = tree_map(lambda *rows: torch.cat(rows)[: parts.samples], *found)
+            outputs = tree_map(lambda *rows: torch.cat(rows)[: micro_batches.samples], *results)
             with objective.precision.autocast():
                 return objective.figures(outputs, targets)
 
@@ -136,53 +139,55 @@ class Pipelined(Parallel):
         self._stage.eval()
 
     def count_parameters(self) -> int:
-        own = torch.tensor(super().count_parameters())
-        return int(self._rank.group.all_reduce_sum(own))
+        of_stage = torch.tensor(super().count_parameters())
+        return int(self._rank.group.all_reduce_sum(of_stage))
 
     def gradient_norm(self, gradients: list[torch.Tensor]) -> torch.Tensor:
-        own = super().gradient_norm(gradients).double().cpu()
-        return self._rank.group.all_reduce_sum(own.square()).sqrt().float().to(self.device)
+        of_stage = super().gradient_norm(gradients).double().cpu()
+        return self._rank.group.all_reduce_sum(of_stage.square()).sqrt().float().to(self.device)
 
     def communication_share(self, seconds: float) -> float:
-        """Of the training time, that in which this rank did not compute its stage."""
-        waited = self._all_time.take() - self._own_time.take()
+        """Return the fraction of `seconds` in which this rank waited, without computing."""
+        waited = self._schedule_watch.read_and_reset() - self._stage_watch.read_and_reset()
         return min(1.0, max(0.0, waited / seconds)) if seconds else 0.0
 
-    def leave_devices(self) -> None:
-        self._flows.clear()  # their buffers hold activations and gradients
+    def free_devices(self) -> None:
+        self._schedules.clear()  # their buffers hold activations and gradients
 
     def _divide(self, inputs: Any) -> MicroBatches:
         samples = next(len(leaf) for leaf in tree_leaves(inputs) if isinstance(leaf, torch.Tensor))
         return MicroBatches.of(samples, self._microbatches)
 
-    def _flow(self, inputs: Any, parts: MicroBatches, precision: Precision) -> CompiledSchedule:
-        """The flow for batches such as `inputs`: the ranks make it together, and keep it."""
+    def _schedule_for(
+        self, inputs: Any, micro_batches: MicroBatches, precision: Precision
+    ) -> CompiledSchedule:
+        """Return the schedule for batches such as `inputs`; all ranks compile it together."""
         training = torch.is_grad_enabled()
         shapes = [
             (leaf.shape[1:], leaf.dtype)
             for leaf in tree_leaves(inputs)
             if isinstance(leaf, torch.Tensor)
         ]
-        kind = (training, parts.count, parts.size, *shapes)
-        flow = self._flows.pop(kind, None)
-        if flow is None:
-            if len(self._flows) == MOST_FLOWS:
-                del self._flows[next(iter(self._flows))]  # the one that was not used for longest
-            example = _each(parts.fill_up(inputs), lambda rows: rows[: parts.size])
-            flow = self._new_flow(example, parts, precision, training)
-        self._flows[kind] = flow
-        return flow
+        kind = (training, micro_batches.count, micro_batches.size, *shapes)
+        compiled = self._schedules.pop(kind, None)
+        if compiled is None:
+            if len(self._schedules) == MAX_SCHEDULES:
+                del self._schedules[next(iter(self._schedules))]  # the least recently used one
+            example = _each(micro_batches.pad(inputs), lambda rows: rows[: micro_batches.size])
+            compiled = self._compile_schedule(example, micro_batches, precision, training)
+        self._schedules[kind] = compiled
+        return compiled
 
-    def _new_flow(
-        self, example: Any, parts: MicroBatches, precision: Precision, training: bool
+    def _compile_schedule(
+        self, example: Any, micro_batches: MicroBatches, precision: Precision, training: bool
     ) -> CompiledSchedule:
         rank = self._rank
-        before, after = probe(self._stage, example, rank, precision)
+        before, after = stage_signatures(self._stage, example, rank, precision)
         self._stage.train(training)
-        link = Link(self._called, before, precision)
+        stage_module = StageModule(self._called, before, precision)
         kind = TimedStage if training else PipelineStage
         stage = kind(
-            link,
+            stage_module,
             rank.number,
             rank.world_size,
             self.device,
@@ -190,35 +195,42 @@ class Pipelined(Parallel):
             output_args=after.examples() if after else (torch.empty(0),),
         )
         if isinstance(stage, TimedStage):
-            stage.watch = self._own_time
-        # With fewer micro-batches than stages, 1F1B would be GPipe and is refused.
-        schedule = Schedule1F1B if training and parts.count >= rank.world_size else ScheduleGPipe
+            stage.watch = self._stage_watch
+        # With fewer micro-batches than stages, 1F1B is GPipe, and PyTorch refuses it.
+        schedule = (
+            Schedule1F1B if training and micro_batches.count >= rank.world_size else ScheduleGPipe
+        )
         loss = _first if training else None
-        return CompiledSchedule(schedule(stage, parts.count, loss_fn=loss, scale_grads=False), link)
+        return CompiledSchedule(
+            schedule(stage, micro_batches.count, loss_fn=loss, scale_grads=False), stage_module
+        )
 
     def _run(
         self,
-        flow: CompiledSchedule,
+        compiled: CompiledSchedule,
         inputs: Any,
-        parts: MicroBatches,
+        micro_batches: MicroBatches,
         finish: Callable[[Any, int], torch.Tensor],
         losses: list[torch.Tensor] | None,
     ) -> None:
-        """Let a batch through; what `finish` makes of each micro-batch's outputs, in `losses`."""
+        """Run a batch through all stages; all ranks call it together.
+
+        The last rank appends `finish(outputs, number)` of each micro-batch to `losses`.
+        """
         try:
             if self._is_first:
-                flow.schedule.step(parts.fill_up(inputs), return_outputs=False)
+                compiled.schedule.step(micro_batches.pad(inputs), return_outputs=False)
             elif self._is_last:
-                flow.link.finish = finish
-                numbers = torch.arange(parts.count)
+                compiled.stage_module.finish = finish
+                numbers = torch.arange(micro_batches.count)
                 target = None if losses is None else numbers
-                flow.schedule.step(
+                compiled.schedule.step(
                     number=numbers, target=target, losses=losses, return_outputs=False
                 )
             else:
-                flow.schedule.step(return_outputs=False)
+                compiled.schedule.step(return_outputs=False)
         except RuntimeError as error:
-            # The schedule wraps the error of a stage, of which the recipe's line is to be told.
+            # The schedule wraps the error of a stage, which has the recipe's line.
             failure: BaseException = error.__cause__ or error
         else:
             return
@@ -226,12 +238,12 @@ class Pipelined(Parallel):
 
 
 def _first(loss: torch.Tensor, number: torch.Tensor) -> torch.Tensor:
-    """The loss of the schedule: the last stage has computed it already."""
+    """Return the loss for the schedule: the last stage has computed it already."""
     return loss
 
 
 def _each(tree: Any, function: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """`tree` with `function` applied to its tensors, those that have rows."""
+    """Return `tree` with `function` applied to its tensors that have rows."""
     return tree_map(
         lambda leaf: function(leaf) if isinstance(leaf, torch.Tensor) and leaf.dim() else leaf, tree
     )

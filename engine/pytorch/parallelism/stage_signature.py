@@ -1,4 +1,4 @@
-"""What travels from each stage of a pipeline to the next, and how a stage is connected to it."""
+"""The tensors between two stages of a pipeline, and the module that a schedule calls."""
 
 from __future__ import annotations
 
@@ -15,44 +15,44 @@ from engine.training.errors import TrainingFailed
 
 
 class TensorPlan(msgspec.Struct, frozen=True):
-    """A tensor without its values."""
+    """Shape and type of a tensor."""
 
     shape: tuple[int, ...]
     dtype: str
     requires_grad: bool
 
     def zeros(self, device: torch.device | str) -> torch.Tensor:
-        """Such a tensor."""
+        """Return such a tensor on `device`."""
         dtype = getattr(torch, self.dtype)
         return torch.zeros(self.shape, dtype=dtype, device=device, requires_grad=self.requires_grad)
 
 
 class StageSignature(msgspec.Struct, frozen=True):
-    """What a stage gives to the next for one micro-batch."""
+    """The tensors that a stage sends to the next one for one micro-batch."""
 
     tensors: tuple[TensorPlan, ...]
     is_tuple: bool
-    """Whether that is a tuple of tensors, rather than one tensor."""
+    """Whether the outputs are a tuple of tensors, rather than one tensor."""
 
     def examples(self) -> tuple[torch.Tensor, ...]:
-        """The tensors, without memory for values."""
+        """Return such tensors on the device `meta`, without memory."""
         return tuple(plan.zeros("meta") for plan in self.tensors)
 
     def pack(self, tensors: tuple[torch.Tensor, ...]) -> Any:
-        """The next stage's inputs."""
+        """Return `tensors` as the inputs of the next stage."""
         return tensors if self.is_tuple else tensors[0]
 
 
-class Link(nn.Module):
-    """A stage as the schedule calls it: with tensors, for a tensor or a tuple of tensors."""
+class StageModule(nn.Module):
+    """A stage as a schedule calls it: with tensors, and with a tensor or a tuple as result."""
 
     finish: Callable[[Any, int], torch.Tensor]
-    """In the last stage: makes one tensor of the outputs for a micro-batch and its number."""
+    """In the last stage: returns one tensor from a micro-batch's outputs and its number."""
 
     def __init__(
         self, stage: nn.Module, before: StageSignature | None, precision: Precision
     ) -> None:
-        """`before` is what the stage gets; None: it is the first."""
+        """`before` is the signature of the inputs; None: it is the first stage."""
         super().__init__()
         self.stage = stage
         self._before = before
@@ -60,7 +60,7 @@ class Link(nn.Module):
 
     def forward(self, *inputs: Any, number: torch.Tensor | None = None) -> Any:
         if self._before:
-            # What arrives is a leaf of the graph, which the stage could not change in place.
+            # The received tensors are leaves of the graph, which no stage may change in place.
             inputs = tuple(tensor.clone() for tensor in inputs)
         with self._precision.autocast():
             outputs = self.stage(self._before.pack(inputs) if self._before else inputs[0])
@@ -71,36 +71,36 @@ class Link(nn.Module):
         return tuple(output.contiguous() for output in outputs)
 
 
-def probe(
+def stage_signatures(
     stage: nn.Module, example: Any, rank: Rank, precision: Precision
 ) -> tuple[StageSignature | None, StageSignature | None]:
-    """What arrives at this rank's stage and what it gives; None where there is no neighbour.
+    """Return the signatures of this stage's inputs and outputs; None where there is no neighbour.
 
-    Found by sending `example`, a micro-batch, through the stages in evaluation mode, with zeros
-    for the values from one to the next. The ranks call it together; it leaves `stage` in
-    evaluation mode. Raises TrainingFailed when something else than tensors would have to travel.
+    Stage after stage computes in evaluation mode, the first one `example` (a micro-batch), the
+    others zeros. All ranks must call it together; it leaves `stage` in evaluation mode. Raises
+    TrainingFailed when a stage returns something that is not a tensor or a tuple of tensors.
     """
-    wires: list[StageSignature] = []
+    signatures: list[StageSignature] = []
     gpus = [rank.device] if rank.device.type == "cuda" else []
     for number in range(rank.world_size - 1):
-        told = ""
+        text = ""
         if rank.number == number:
-            before = wires[-1] if wires else None
-            stage.eval()  # running statistics must not learn from zeros
+            before = signatures[-1] if signatures else None
+            stage.eval()  # zeros must not change the running statistics
             with torch.random.fork_rng(gpus), torch.enable_grad(), precision.autocast():
-                inputs = before.pack(_values(before, rank.device)) if before else example
-                told = msgspec.json.encode(_wire(stage(inputs), number)).decode()
-        wires.append(msgspec.json.decode(rank.group.share_text(told), type=StageSignature))
-    ends = [None, *wires, None]
+                inputs = before.pack(_zeros(before, rank.device)) if before else example
+                text = msgspec.json.encode(_signature(stage(inputs), number)).decode()
+        signatures.append(msgspec.json.decode(rank.group.broadcast_text(text), type=StageSignature))
+    ends = [None, *signatures, None]
     return ends[rank.number], ends[rank.number + 1]
 
 
-def _values(wire: StageSignature, device: torch.device) -> tuple[torch.Tensor, ...]:
-    # Clones, as in Link: a leaf could not be changed in place.
-    return tuple(plan.zeros(device).clone() for plan in wire.tensors)
+def _zeros(signature: StageSignature, device: torch.device) -> tuple[torch.Tensor, ...]:
+    # Clones, as in StageModule: a leaf must not be changed in place.
+    return tuple(plan.zeros(device).clone() for plan in signature.tensors)
 
 
-def _wire(outputs: Any, number: int) -> StageSignature:
+def _signature(outputs: Any, number: int) -> StageSignature:
     is_tuple = isinstance(outputs, tuple | list)
     tensors = tuple(outputs) if is_tuple else (outputs,)
     if not all(isinstance(tensor, torch.Tensor) for tensor in tensors):

@@ -8,30 +8,30 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from engine.pytorch.torch_strategy import Cut
-from engine.training.stage_partition import CannotPartition, check_stages, partition_layers
+from engine.pytorch.torch_strategy import RecipeStages
+from engine.training.stage_partition import UncuttableModel, check_stages, in_stages
 
 
 class _Layer(NamedTuple):
-    """A link of a chain of layers."""
+    """One layer of a chain."""
 
     path: tuple[str, ...]
-    """Its names in the Sequentials around it, outermost first."""
+    """Its name, after the names of the Sequentials around it, outermost first."""
 
     module: nn.Module
 
 
-def cut_model(model: nn.Module, count: int, cut: Cut | None) -> list[nn.Module]:
-    """`model` as `count` stages; the outputs of each are the inputs of the next.
+def cut_model(model: nn.Module, count: int, recipe_stages: RecipeStages | None) -> list[nn.Module]:
+    """Cut `model` into `count` stages; the outputs of each are the inputs of the next.
 
-    The stages are made of the model's own modules. `cut` is the recipe's `stages`; without one a
-    Sequential is cut so that the largest stage has as few parameters as possible. Every stage has
-    a trainable parameter. Raises UncuttableModel.
+    The stages are made of the model's own modules, and every stage has a trainable parameter.
+    Without `recipe_stages`, a Sequential is cut so that the largest stage has as few parameters as
+    possible. Raises UncuttableModel.
     """
     if count == 1:
         return [model]
-    if cut:
-        return _checked(cut(model, count), model, count)
+    if recipe_stages:
+        return _checked(recipe_stages(model, count), model, count)
     if not _is_chain(model):
         raise CannotPartition(
             f"The model is a {type(model).__name__}, not a Sequential, and cannot be cut into "
@@ -44,20 +44,20 @@ def cut_model(model: nn.Module, count: int, cut: Cut | None) -> list[nn.Module]:
 
 
 def keep_only(model: nn.Module, stage: nn.Module) -> None:
-    """Take all parameters and buffers out of `model` but those of `stage`, one of its stages.
+    """Remove from `model`, in place, all parameters and buffers except those of `stage`.
 
-    The others are None afterwards; what stays keeps its name in the whole model.
+    The removed ones are None afterwards; the others keep their names in the whole model.
     """
     kept = {id(tensor) for tensor in (*stage.parameters(), *stage.buffers())}
     for module in model.modules():
-        for own in (module._parameters, module._buffers):
-            for name, tensor in own.items():
+        for tensors in (module._parameters, module._buffers):
+            for name, tensor in tensors.items():
                 if tensor is not None and id(tensor) not in kept:
-                    own[name] = None
+                    tensors[name] = None
 
 
 def _checked(stages: object, model: nn.Module, count: int) -> list[nn.Module]:
-    """`stages`, if they are what `cut_model` promises."""
+    """Return `stages` if they are as `cut_model` promises. Raises UncuttableModel."""
     modules = list(stages) if isinstance(stages, Iterable) else []
     if len(modules) != count or not all(isinstance(stage, nn.Module) for stage in modules):
         raise CannotPartition(
@@ -77,19 +77,19 @@ def _checked(stages: object, model: nn.Module, count: int) -> list[nn.Module]:
 
 
 def _state(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """What of `module` goes into a checkpoint."""
+    """Yield the tensors of `module` that a checkpoint holds, by name."""
     for name, value in module.state_dict(keep_vars=True).items():
         if isinstance(value, torch.Tensor):
             yield name, value
 
 
 def _is_chain(module: nn.Module) -> bool:
-    """Whether `module` does nothing but call its children one after the other."""
+    """Return whether `module` does nothing but call its children one after the other."""
     return isinstance(module, nn.Sequential) and type(module).forward is nn.Sequential.forward
 
 
 def _layers(module: nn.Module, path: tuple[str, ...] = ()) -> Iterator[_Layer]:
-    """The links of a chain, those of chains within it too; one may occur more than once."""
+    """Yield the layers of a chain, also those of chains within it; one may occur twice."""
     for name, child in module._modules.items():
         if child is None:
             continue
@@ -108,7 +108,7 @@ def _size(layer: _Layer) -> int:
 
 
 def _sequential(layers: Sequence[_Layer]) -> nn.Sequential:
-    """A chain of `layers`, each at its path."""
+    """Return a chain of `layers`, each at its path."""
     root = nn.Sequential()
     for path, module in layers:
         chain: nn.Module = root

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from engine.pytorch.torch_strategy import Cut, OneProcess
+from engine.pytorch.torch_strategy import OneProcess, RecipeStages
 
 if TYPE_CHECKING:
     from torch import nn
@@ -39,7 +39,9 @@ class DataParallel(OneProcess):
     def replicas(self, devices: Sequence[str]) -> int:
         return len(devices)
 
-    def wrap_model(self, model: nn.Module, rank: Rank, cut: Cut | None) -> Parallel:
+    def wrap_model(
+        self, model: nn.Module, rank: Rank, recipe_stages: RecipeStages | None
+    ) -> Parallel:
         import torch
         from torch import nn
 
@@ -49,14 +51,14 @@ class DataParallel(OneProcess):
         ids = list(rank.devices) if rank.device.type == "cuda" else None
         scattered = nn.DataParallel(model, device_ids=ids)
 
-        class Scattered(WholeModel):
+        class DataParallelModel(WholeModel):
             """Outputs come from all GPUs; loss and update happen on the first."""
 
             def outputs(self, inputs: torch.Tensor) -> torch.Tensor:
                 result: torch.Tensor = scattered(inputs)
                 return result
 
-        return Scattered(model, rank)
+        return DataParallelModel(model, rank)
 
 
 strategy = DataParallel()

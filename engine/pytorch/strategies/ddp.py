@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engine.pytorch.torch_strategy import Cut, ProcessPerDevice
+from engine.pytorch.torch_strategy import ProcessPerDevice, RecipeStages
 
 if TYPE_CHECKING:
     from torch import nn
@@ -22,11 +22,13 @@ class DistributedDataParallel(ProcessPerDevice):
         "are computed. The usual choice when the model fits on one device."
     )
 
-    def wrap_model(self, model: nn.Module, rank: Rank, cut: Cut | None) -> Parallel:
-        from engine.pytorch.parallelism.ddp import Replicated
+    def wrap_model(
+        self, model: nn.Module, rank: Rank, recipe_stages: RecipeStages | None
+    ) -> Parallel:
+        from engine.pytorch.parallelism.ddp import DDPModel
 
         model.to(rank.device)
-        return Replicated(model, rank)
+        return DDPModel(model, rank)
 
 
 strategy = DistributedDataParallel()

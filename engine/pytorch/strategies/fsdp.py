@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engine.pytorch.torch_strategy import Cut, ProcessPerDevice
+from engine.pytorch.torch_strategy import ProcessPerDevice, RecipeStages
 from engine.spec.device_names import all_on_cpu
 from engine.spec.run_spec import RunSpec
 
@@ -32,10 +32,12 @@ class FullyShardedDataParallel(ProcessPerDevice):
             return "Splitting a GPU needs gloo, which cannot gather shards on GPUs: use torch/ddp."
         return super().refusal(field, spec)
 
-    def wrap_model(self, model: nn.Module, rank: Rank, cut: Cut | None) -> Parallel:
-        from engine.pytorch.parallelism.fsdp import Sharded
+    def wrap_model(
+        self, model: nn.Module, rank: Rank, recipe_stages: RecipeStages | None
+    ) -> Parallel:
+        from engine.pytorch.parallelism.fsdp import FSDPModel
 
-        return Sharded(model, rank)
+        return FSDPModel(model, rank)
 
 
 strategy = FullyShardedDataParallel()

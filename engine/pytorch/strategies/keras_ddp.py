@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from engine.pytorch.torch_strategy import Cut, ProcessPerDevice
+from engine.pytorch.torch_strategy import ProcessPerDevice, RecipeStages
 from engine.worker.optional_imports import without_scikit_learn
 
 if TYPE_CHECKING:
@@ -31,10 +31,12 @@ class KerasDdp(ProcessPerDevice):
         "plain PyTorch around them: such a model gets slower, not faster.",
     }
 
-    def wrap_model(self, model: nn.Module, rank: Rank, cut: Cut | None) -> Parallel:
-        from engine.pytorch.parallelism.keras_model import KerasReplica
+    def wrap_model(
+        self, model: nn.Module, rank: Rank, recipe_stages: RecipeStages | None
+    ) -> Parallel:
+        from engine.pytorch.parallelism.keras_model import KerasDDPModel
 
-        return KerasReplica(model, rank)
+        return KerasDDPModel(model, rank)
 
     def prepare(self, recipe: Path) -> None:
         with without_scikit_learn(recipe):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from engine.pytorch.torch_strategy import Cut, OneProcess
+from engine.pytorch.torch_strategy import OneProcess, RecipeStages
 from engine.spec.strategy import CutsModel
 
 if TYPE_CHECKING:
@@ -28,11 +28,13 @@ class ModelParallel(CutsModel, OneProcess):
     def problems(self, devices: Sequence[str]) -> list[str]:
         return []
 
-    def wrap_model(self, model: nn.Module, rank: Rank, cut: Cut | None) -> Parallel:
-        from engine.pytorch.parallelism.model_parallel import Chained
+    def wrap_model(
+        self, model: nn.Module, rank: Rank, recipe_stages: RecipeStages | None
+    ) -> Parallel:
+        from engine.pytorch.parallelism.model_parallel import ModelParallelModel
         from engine.pytorch.parallelism.stages import cut_model
 
-        return Chained(model, cut_model(model, len(rank.devices), cut), rank)
+        return ModelParallelModel(model, cut_model(model, len(rank.devices), recipe_stages), rank)
 
 
 strategy = ModelParallel()

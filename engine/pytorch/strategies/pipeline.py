@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from engine.pytorch.torch_strategy import Cut, ProcessPerDevice
+from engine.pytorch.torch_strategy import ProcessPerDevice, RecipeStages
 from engine.spec.device_names import all_on_cpu
 from engine.spec.run_spec import RunSpec
 from engine.spec.strategy import CutsModel
@@ -54,13 +54,15 @@ class Pipeline(CutsModel, ProcessPerDevice):
             case _:
                 return super().refusal(field, spec)
 
-    def wrap_model(self, model: nn.Module, rank: Rank, cut: Cut | None) -> Parallel:
-        from engine.pytorch.parallelism.pipeline import Pipelined
+    def wrap_model(
+        self, model: nn.Module, rank: Rank, recipe_stages: RecipeStages | None
+    ) -> Parallel:
+        from engine.pytorch.parallelism.pipeline import PipelineModel
         from engine.pytorch.parallelism.stages import cut_model, keep_only
 
-        stage = cut_model(model, rank.world_size, cut)[rank.number]
+        stage = cut_model(model, rank.world_size, recipe_stages)[rank.number]
         keep_only(model, stage)
-        return Pipelined(model, stage, rank)
+        return PipelineModel(model, stage, rank)
 
 
 strategy = Pipeline()

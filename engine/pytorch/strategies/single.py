@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from engine.pytorch.torch_strategy import Cut, OneProcess
+from engine.pytorch.torch_strategy import OneProcess, RecipeStages
 
 if TYPE_CHECKING:
     from torch import nn
@@ -31,7 +31,9 @@ class Single(OneProcess):
             ]
         return []
 
-    def wrap_model(self, model: nn.Module, rank: Rank, cut: Cut | None) -> Parallel:
+    def wrap_model(
+        self, model: nn.Module, rank: Rank, recipe_stages: RecipeStages | None
+    ) -> Parallel:
         from engine.pytorch.parallel import WholeModel
 
         model.to(rank.device)

@@ -52,7 +52,7 @@ def feed(replica: int = 0, replicas: int = 1, accumulation: int = 1) -> BatchSha
 
 def rows(feed: BatchSharder, epoch: int, batch: int) -> list[list[int]]:
     """The samples that count, share by share."""
-    return [s.inputs.tolist()[: s.samples] for s in feed.shares(epoch, batch)]
+    return [s.inputs.tolist()[: s.samples] for s in feed.local_batches(epoch, batch)]
 
 
 @pytest.mark.parametrize(("replicas", "accumulation"), [(1, 1), (2, 1), (1, 3), (3, 2), (4, 4)])
@@ -67,7 +67,7 @@ def test_all_shares_together_are_the_global_batch(replicas: int, accumulation: i
 
 def test_weights_add_up_to_one_also_in_the_uneven_last_batch() -> None:
     feeds = [feed(replica, 3, 2) for replica in range(3)]
-    shares = [share for each in feeds for share in each.shares(0, 2)]
+    shares = [share for each in feeds for share in each.local_batches(0, 2)]
     assert len(shares) == 6
     assert sum(share.weight for share in shares) == pytest.approx(1)
     empty = [share for share in shares if share.samples == 0]
@@ -99,9 +99,9 @@ def test_waiting_for_samples_is_timed() -> None:
 
 def test_empty_parts_are_asked_for_as_one_sample() -> None:
     last = feed(replica=1, replicas=4)
-    [share] = last.shares(0, 2)
+    [share] = last.local_batches(0, 2)
     assert share.samples == 1
     nobody = feed(replica=3, replicas=4)
-    [share] = nobody.shares(0, 2)
-    assert (share.samples, share.whole, len(share.inputs)) == (0, 2, 1)
+    [share] = nobody.local_batches(0, 2)
+    assert (share.samples, share.global_size, len(share.inputs)) == (0, 2, 1)
     assert np.isin(share.inputs.numpy(), order(0)[8:]).all()

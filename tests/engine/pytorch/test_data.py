@@ -47,7 +47,7 @@ class Endless(IterableDataset[int]):
 
 
 def samples(dataset: Any) -> Samples:
-    return pytorch_data.samples(dataset, seed=0, loader_workers=0, device=torch.device("cpu"))
+    return pytorch_data.as_samples(dataset, seed=0, loader_workers=0, device=torch.device("cpu"))
 
 
 FORMS: dict[str, Any] = {

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from engine.pytorch import memory
-from engine.pytorch.memory import HostOffload, OutOfMemory, Use, explain
+from engine.pytorch.memory import DeviceMemory, HostOffload, OutOfMemory, out_of_memory_message
 
 CPU = torch.device("cpu")
 TORCHS_WORDS = (
@@ -18,8 +18,8 @@ GIB = 2**30
 
 
 def test_all_the_numbers_are_said() -> None:
-    use = Use(total=24 * GIB, free=1 * GIB, reserved=15 * GIB)
-    text = explain(TORCHS_WORDS, "GPU-1", use, batch=64, accumulation=2)
+    use = DeviceMemory(total=24 * GIB, free=1 * GIB, reserved=15 * GIB)
+    text = out_of_memory_message(TORCHS_WORDS, "GPU-1", use, batch=64, accumulation=2)
     for said in (
         "GPU-1 is out of memory",
         "2.50 GiB were asked for",
@@ -33,13 +33,13 @@ def test_all_the_numbers_are_said() -> None:
 
 
 def test_a_text_without_numbers_is_no_problem() -> None:
-    assert "is out of memory. Each" in explain("no idea", "cpu:0", None, 1, 1)
+    assert "is out of memory. Each" in out_of_memory_message("no idea", "cpu:0", None, 1, 1)
 
 
 def test_a_real_lack_of_memory_is_explained() -> None:
     with (
         pytest.raises(OutOfMemory, match=r"cpu:0 is out of memory: \d+\.\d\d GiB were asked for"),
-        memory.explained(CPU, "cpu:0", 8, 1),
+        memory.explain_out_of_memory(CPU, "cpu:0", 8, 1),
     ):
         torch.empty(2**58, dtype=torch.uint8)
 
@@ -47,13 +47,16 @@ def test_a_real_lack_of_memory_is_explained() -> None:
 def test_other_errors_stay_what_they_are() -> None:
     with (
         pytest.raises(RuntimeError, match="must match"),
-        memory.explained(CPU, "cpu:0", 8, 1),
+        memory.explain_out_of_memory(CPU, "cpu:0", 8, 1),
     ):
         torch.zeros(2) + torch.zeros(3)
 
 
 def test_a_gpu_out_of_memory_is_explained_by_its_type() -> None:
-    with pytest.raises(OutOfMemory, match=r"2\.50 GiB"), memory.explained(CPU, "x", 8, 1):
+    with (
+        pytest.raises(OutOfMemory, match=r"2\.50 GiB"),
+        memory.explain_out_of_memory(CPU, "x", 8, 1),
+    ):
         raise torch.OutOfMemoryError(TORCHS_WORDS)
 
 
@@ -64,7 +67,7 @@ def test_a_training_goes_on_alike_after_its_tensors_were_away() -> None:
         optimizer = torch.optim.AdamW(model.parameters(), 0.1)
         for step in range(4):
             if away and step == 2:
-                HostOffload(model, optimizer).bring_back()
+                HostOffload(model, optimizer).restore()
             optimizer.zero_grad()
             torch.autograd.backward(model(torch.ones(2, 3)).square().sum())
             optimizer.step()

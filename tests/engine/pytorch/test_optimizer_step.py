@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from engine.pytorch.optimizer_step import Update, chosen_optimizer
+from engine.pytorch.optimizer_step import OptimizerStep, chosen_optimizer
 from engine.pytorch.parallel import Rank, WholeModel
 from engine.pytorch.precision import Precision
 from engine.pytorch.process_group import SingleProcess
@@ -36,7 +36,7 @@ class Training:
         assert optimizer is not None
         precision = Precision(spec.precision, "cpu")
         precision.scaler.scale(torch.zeros(()))  # as the backward pass does
-        self.update = Update(optimizer, parallel, SingleProcess(), precision, spec)
+        self.update = OptimizerStep(optimizer, parallel, SingleProcess(), precision, spec)
 
     def step(self, gradient: float, step: int = 0, loss: float = 1.0) -> dict[str, Any]:
         self.update.begin()
@@ -84,7 +84,7 @@ def test_groups_keep_their_ratio_under_a_schedule() -> None:
     training = Training(schedule="one_cycle")
     spec = training.update._spec
     parallel = training.update._parallel
-    update = Update(optimizer, parallel, SingleProcess(), Precision("fp32", "cpu"), spec)
+    update = OptimizerStep(optimizer, parallel, SingleProcess(), Precision("fp32", "cpu"), spec)
     for step in range(TOTAL):
         update.apply(step, TOTAL, torch.tensor(1.0))
         first, second = (group["lr"] for group in optimizer.param_groups)

@@ -17,5 +17,5 @@ def test_pieces_add_up_until_they_are_taken(monkeypatch: pytest.MonkeyPatch) -> 
     for _ in range(2):
         with watch.running():
             pass
-    assert watch.take() == 0.75
-    assert watch.take() == 0.0
+    assert watch.read_and_reset() == 0.75
+    assert watch.read_and_reset() == 0.0

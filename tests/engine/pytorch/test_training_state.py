@@ -135,16 +135,18 @@ def test_the_tensors_can_be_read_without_torchs_help(tmp_path: Path) -> None:
 def test_every_generator_goes_on_where_it_was(tmp_path: Path) -> None:
     seed_all(7)
     draw()
-    training_state.save_own(tmp_path / "rank0.pt", {}, [CPU])
+    training_state.save_rank_state(tmp_path / "rank0.pt", {}, [CPU])
     expected = draw()
     seed_all(8)
-    training_state.restore_own(tmp_path / "rank0.pt", [CPU])
+    training_state.restore_rank_state(tmp_path / "rank0.pt", [CPU])
     assert draw() == expected
 
 
 def test_what_belongs_to_a_rank_comes_back(tmp_path: Path) -> None:
-    training_state.save_own(tmp_path / "rank0.pt", {"scaler": {"scale": 2.0}}, [CPU])
-    assert training_state.restore_own(tmp_path / "rank0.pt", [CPU]) == {"scaler": {"scale": 2.0}}
+    training_state.save_rank_state(tmp_path / "rank0.pt", {"scaler": {"scale": 2.0}}, [CPU])
+    assert training_state.restore_rank_state(tmp_path / "rank0.pt", [CPU]) == {
+        "scaler": {"scale": 2.0}
+    }
 
 
 def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
@@ -175,7 +177,7 @@ def test_code_in_a_ranks_own_file_is_never_run(tmp_path: Path) -> None:
     trace = tmp_path / "code was here"
     torch.save(RunsCode(trace), tmp_path / "rank0.pt")
     with pytest.raises(training_state.CheckpointMisfit, match="code, which is never run"):
-        training_state.restore_own(tmp_path / "rank0.pt", [CPU])
+        training_state.restore_rank_state(tmp_path / "rank0.pt", [CPU])
     assert not trace.exists()
 
 

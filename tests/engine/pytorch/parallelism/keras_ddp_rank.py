@@ -127,7 +127,7 @@ def dropout(pool: Pool) -> dict[str, Any]:
     found = {"trained": parallel.outputs(inputs), "trained again": parallel.outputs(inputs)}
     kept = parallel.local_state()
     found["next"] = parallel.outputs(inputs)
-    parallel.return_to_devices()  # wraps the model anew: the seeds stay
+    parallel.restore_devices()  # wraps the model anew: the seeds stay
     found["after next"] = parallel.outputs(inputs)
     parallel.load_local_state(kept)
     found["next, restored"] = parallel.outputs(inputs)
