@@ -78,7 +78,7 @@ class TorchStrategy(Strategy):
             case "cross_device":
                 return "It is an option of TensorFlow: PyTorch has the option backend."
             case "memory_limit_mib":
-                return "Only TensorFlow's workers can be held to a part of a GPU."
+                return "Only TensorFlow can limit the GPU memory of a worker."
             case _:
                 return super().refusal(field, spec)
 

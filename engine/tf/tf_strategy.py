@@ -27,8 +27,8 @@ class TfStrategy(Strategy):
 
     recipe_frameworks: ClassVar[frozenset[str]] = frozenset({"keras"})
     refusals = {
-        "loader_workers": "Keras recipes give arrays, from which nothing needs to be fetched.",
-        "backend": "It connects the ranks of PyTorch: TensorFlow has the option cross_device.",
+        "loader_workers": "Keras recipes give arrays, so no samples need to be fetched.",
+        "backend": "It is an option of PyTorch: TensorFlow has the option cross_device.",
         "microbatches": "Only torch/pipeline divides a batch into micro-batches.",
         "cross_device": "It is for tf/mirrored, where the devices of one process exchange "
         "gradients.",

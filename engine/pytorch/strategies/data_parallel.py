@@ -49,13 +49,13 @@ class DataParallel(OneProcess):
 
         model.to(rank.device)
         ids = list(rank.devices) if rank.device.type == "cuda" else None
-        scattered = nn.DataParallel(model, device_ids=ids)
+        data_parallel = nn.DataParallel(model, device_ids=ids)
 
         class DataParallelModel(WholeModel):
-            """Outputs come from all GPUs; loss and update happen on the first."""
+            """All GPUs compute outputs; loss and update are computed on the first one."""
 
             def outputs(self, inputs: torch.Tensor) -> torch.Tensor:
-                result: torch.Tensor = scattered(inputs)
+                result: torch.Tensor = data_parallel(inputs)
                 return result
 
         return DataParallelModel(model, rank)

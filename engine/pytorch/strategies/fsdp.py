@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class FullyShardedDataParallel(ProcessPerDevice):
-    """Parameters, gradients and optimizer state are spread over the ranks."""
+    """Parameters, gradients and optimizer state are sharded over the ranks."""
 
     name = "torch/fsdp"
     title = "Fully sharded data parallel (FSDP2)"

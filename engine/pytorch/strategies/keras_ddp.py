@@ -27,8 +27,8 @@ class KerasDdp(ProcessPerDevice):
     )
     recipe_frameworks: ClassVar[frozenset[str]] = frozenset({"keras"})
     refusals = {
-        "compile": "torch.compile cannot follow the seed generators of Keras and goes back to "
-        "plain PyTorch around them: such a model gets slower, not faster.",
+        "compile": "torch.compile cannot trace the seed generators of Keras and uses plain "
+        "PyTorch around them: such a model gets slower, not faster.",
     }
 
     def wrap_model(
@@ -62,10 +62,10 @@ class KerasDdp(ProcessPerDevice):
 
         return trainable_variables(parallel)
 
-    def as_torch_optimizer(self, made: Any, parallel: Parallel) -> torch.optim.Optimizer:
+    def as_torch_optimizer(self, optimizer: Any, parallel: Parallel) -> torch.optim.Optimizer:
         from engine.pytorch.parallelism.keras_model import as_torch_optimizer
 
-        return as_torch_optimizer(made, parallel)
+        return as_torch_optimizer(optimizer, parallel)
 
 
 strategy = KerasDdp()

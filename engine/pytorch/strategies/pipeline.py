@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 class Pipeline(CutsModel, ProcessPerDevice):
-    """Micro-batches flow through the stages, so that all devices compute at once."""
+    """Micro-batches pass through the stages, so that all devices compute at once."""
 
     name = "torch/pipeline"
     title = "Pipeline parallel (1F1B)"
     summary = (
-        "The model is cut into one stage per device, and each batch flows through them in "
+        "The model is cut into one stage per device, and each batch passes through them in "
         "micro-batches: for models that fit on no single device. Devices exchange activations only."
     )
     needs = "2 or more devices, and a model that can be cut"
@@ -42,7 +42,7 @@ class Pipeline(CutsModel, ProcessPerDevice):
                 return ""
             case "precision" if spec.precision == "fp16":
                 return (
-                    "fp16 enlarges the loss by one scale, on which all stages of a pipeline would "
+                    "fp16 multiplies the loss by a scale, on which all stages of a pipeline would "
                     "have to agree at every step: choose bf16."
                 )
             case "backend" if on_gpu and spec.backend == "gloo":

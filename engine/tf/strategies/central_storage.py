@@ -23,7 +23,7 @@ class CentralStorage(TfStrategy):
     )
     needs = "1 or more devices of one kind"
     refusals = TfStrategy.refusals | {
-        "compile": "XLA compiles for one device, and here the variables lie on another.",
+        "compile": "XLA compiles for one device, and here the variables are on another one.",
     }
 
     def problems(self, devices: Sequence[str]) -> list[str]:

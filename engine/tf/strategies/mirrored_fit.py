@@ -13,19 +13,19 @@ if TYPE_CHECKING:
 
 
 class MirroredFit(Mirrored):
-    """`fit` has the loop, one call per epoch; our callback holds it between two chunks."""
+    """`fit` has the loop, one call per epoch; our callback pauses it between two chunks."""
 
     name = "tf/mirrored_fit"
     title = "Mirrored with Keras fit"
     summary = (
-        "MirroredStrategy trained by Keras' own fit, for comparison with it. Slower than "
-        "tf/mirrored, which does the same in our loop."
+        "MirroredStrategy with Keras' own fit, for comparison. Slower than tf/mirrored, which does "
+        "the same in our loop."
     )
     refusals = Mirrored.refusals | {
         "accumulation": "Under MirroredStrategy fit cannot accumulate gradients: choose "
         "tf/mirrored.",
         "clip_norm": "Under MirroredStrategy fit clips every replica's gradients before they are "
-        "summed, which is another training: choose tf/mirrored.",
+        "summed, which changes the training: choose tf/mirrored.",
         "gradient_norm": "fit does not show its gradients: choose tf/mirrored.",
         "compile": "Under MirroredStrategy Keras leaves XLA off: choose tf/mirrored.",
         "schedule": "fit keeps the learning rate that the recipe's optimizer has: choose "

@@ -22,7 +22,7 @@ class MultiWorker(TfStrategy):
     title = "Multi-worker mirrored"
     summary = (
         "MultiWorkerMirroredStrategy: one process per device, a copy of the model in each, "
-        "gradients summed over them. What tf/mirrored does in one process, done as across machines."
+        "gradients summed over them. The same as tf/mirrored, in the way used across machines."
     )
     needs = "1 or more devices of one kind"
     longest_silence = SILENCE
@@ -41,7 +41,7 @@ class MultiWorker(TfStrategy):
             case "workers_per_device":
                 return "nccl allows one process per GPU: choose tf/mirrored to split a GPU."
             case "cross_device" if spec.cross_device != "nccl":
-                return "It reduces within one process, and here are several: choose auto."
+                return "It works within one process, and this strategy has several: choose auto."
             case "cross_device":
                 return "nccl connects NVIDIA GPUs: on CPUs choose auto." if on_cpu else ""
             case _:

@@ -17,22 +17,22 @@ WORKERS_PER_SERVER = 2
 
 
 class ParameterServer(TfStrategy):
-    """Rank 0 coordinates, then come the workers, one per device, then the servers."""
+    """Rank 0 is the coordinator; then come the workers, one per device, then the servers."""
 
     name = "tf/parameter_server"
     title = "Parameter servers (asynchronous)"
     summary = (
         "ParameterServerStrategy, asynchronous: every worker computes whole batches of its own and "
-        "sends its gradients to servers that hold the variables. Nobody waits for the slowest, and "
-        "a run of several workers never gives the same figures twice."
+        "sends its gradients to servers that hold the variables. No worker waits for another, so "
+        "two runs with several workers never give the same figures."
     )
     needs = "1 or more devices of one kind"
     is_synchronous = False
     longest_silence = SILENCE
     refusals = TfStrategy.refusals | {
         "cross_device": "Workers exchange nothing: each sends its gradients to the servers.",
-        "compile": "XLA cannot compile a step whose variables lie in other processes.",
-        "deterministic": "Which worker comes first decides what is computed, and nobody knows it.",
+        "compile": "XLA cannot compile a step whose variables are in other processes.",
+        "deterministic": "The order of the updates changes the result and differs in every run.",
     }
 
     def problems(self, devices: Sequence[str]) -> list[str]:
@@ -50,19 +50,19 @@ class ParameterServer(TfStrategy):
     def refusal(self, field: str, spec: RunSpec) -> str:
         match field:
             case "workers_per_device":
-                return ""  # each is a process of its own
+                return ""  # each worker is its own process
             case "precision" if spec.precision == "fp16":
                 return "Workers that do not wait for each other cannot share a scaler: use bf16."
             case "on_nan" if spec.on_nan == "skip":
                 return (
-                    "Workers update by themselves what others read at the same time: nobody can "
-                    "leave an update out on all of them alike. Choose stop, or tf/mirrored."
+                    "Each worker updates the variables by itself, so they cannot all skip one "
+                    "update: choose stop, or tf/mirrored."
                 )
             case _:
                 return super().refusal(field, spec)
 
     def tasks(self, devices: Sequence[str]) -> dict[int, tuple[str, int]]:
-        """Job and task of every rank but the coordinator, by TensorFlow's names."""
+        """Return job and task, by TensorFlow's names, of every rank except the coordinator."""
         count = len(devices)
         return {
             plan.rank: ("worker", plan.rank - 1)
@@ -72,7 +72,7 @@ class ParameterServer(TfStrategy):
         }
 
     def replicas(self, devices: Sequence[str]) -> int:
-        """Each global batch is computed by one worker."""
+        """Return 1: each global batch is computed by one worker."""
         return 1
 
     def parallel(self, session: WorkerSession) -> Parallel:

@@ -29,12 +29,12 @@ def test_a_small_model_is_gathered_as_a_whole() -> None:
 
 
 def test_large_blocks_of_a_list_are_gathered_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fsdp, "SMALLEST_SHARED", 500)
+    monkeypatch.setattr(fsdp, "MIN_UNIT_PARAMETERS", 500)
     assert names(Network()) == ["blocks.1", "blocks.0", ""]
 
 
 def test_inner_blocks_come_before_outer_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fsdp, "SMALLEST_SHARED", 200)
+    monkeypatch.setattr(fsdp, "MIN_UNIT_PARAMETERS", 200)
     found = names(Network())
     assert found.index("blocks.0.2") < found.index("blocks.0")
     assert found[-1] == ""
