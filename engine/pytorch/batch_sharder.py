@@ -82,17 +82,20 @@ class BatchSharder:
     def _start(self, epoch: int, first: int) -> Iterator[LocalBatch]:
         order = self._order(epoch)
         # Loader workers fetch ahead of training, so the plan is made twice.
-        indices = (own if len(own) else whole[:1] for own, whole in self._plan(order, first))
-        fetched = self._samples.batches(indices, epoch)
-        for (own, whole), batch in zip(self._plan(order, first), fetched, strict=True):
+        requests = (
+            indices if len(indices) else global_batch[:1]
+            for indices, global_batch in self._plan(order, first)
+        )
+        fetched = self._samples.batches(requests, epoch)
+        for (indices, global_batch), batch in zip(self._plan(order, first), fetched, strict=True):
             inputs, targets = to_device(batch, self._device)
-            yield LocalBatch(inputs, targets, len(own), len(whole))
+            yield LocalBatch(inputs, targets, len(indices), len(global_batch))
 
     def _plan(self, order: Indices, first: int) -> Iterator[tuple[Indices, Indices]]:
         """Yield the indices of each local batch from batch `first` on, and of its global batch."""
         parts = self._replicas * self._accumulation
         for batch in range(first, self.batches):
-            whole = sample_order.global_batch(order, batch, self._batch_size)
+            global_batch = sample_order.global_batch(order, batch, self._batch_size)
             for step in range(self._accumulation):
                 part = step * self._replicas + self._replica
-                yield sample_order.replica_samples(whole, part, parts), whole
+                yield sample_order.share(global_batch, part, parts), global_batch

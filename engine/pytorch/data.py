@@ -76,22 +76,22 @@ def as_samples(dataset: Any, *, seed: int, loader_workers: int, device: torch.de
     A pair is moved to `device` if it is small enough. Raises ValueError for any other type, and for
     an empty data set.
     """
-    found: Samples
+    samples: Samples
     if isinstance(dataset, TensorDataset) and len(dataset.tensors) == 2:
-        found = _moved_if_small(TensorSamples(*dataset.tensors), device)
+        samples = _moved_if_small(TensorSamples(*dataset.tensors), device)
     elif isinstance(dataset, Sequence) and len(dataset) == 2 and all(map(_is_array, dataset)):
         inputs, targets = (torch.as_tensor(part) for part in dataset)
-        found = _moved_if_small(TensorSamples(inputs, targets), device)
+        samples = _moved_if_small(TensorSamples(inputs, targets), device)
     elif hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__"):
-        found = MapSamples(dataset, seed, loader_workers, pin_memory=device.type == "cuda")
+        samples = MapSamples(dataset, seed, loader_workers, pin_memory=device.type == "cuda")
     else:
         raise ValueError(
             f"datasets() gave a {type(dataset).__name__}: each of the two data sets must be a pair "
             "(inputs, targets) of arrays, or a Dataset with a length."
         )
-    if len(found) == 0:
+    if len(samples) == 0:
         raise ValueError("datasets() gave an empty data set: at least one sample is needed.")
-    return found
+    return samples
 
 
 def to_device(batch: Any, device: torch.device) -> Any:
@@ -109,12 +109,12 @@ def to_device(batch: Any, device: torch.device) -> Any:
             return batch
 
 
-def _moved_if_small(found: TensorSamples, device: torch.device) -> TensorSamples:
+def _moved_if_small(samples: TensorSamples, device: torch.device) -> TensorSamples:
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
-        if found.bytes < GPU_MEMORY_FRACTION * free:
-            found.move(device)
-    return found
+        if samples.bytes < GPU_MEMORY_FRACTION * free:
+            samples.move(device)
+    return samples
 
 
 def _is_array(value: Any) -> bool:
