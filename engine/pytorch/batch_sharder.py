@@ -98,4 +98,4 @@ class BatchSharder:
             global_batch = sample_order.global_batch(order, batch, self._batch_size)
             for step in range(self._accumulation):
                 part = step * self._replicas + self._replica
-                yield sample_order.share(global_batch, part, parts), global_batch
+                yield sample_order.replica_samples(global_batch, part, parts), global_batch

@@ -128,7 +128,7 @@ class TorchTrainer:
         self._step_seconds += time.perf_counter() - begin
         return {"loss": losses.tolist()} | on_host
 
-    def rank_figures(self) -> dict[str, float]:
+    def rank_metrics(self) -> dict[str, float]:
         seconds = self._step_seconds
         data = min(1.0, self._train.seconds / seconds) if seconds else 0.0
         communication = min(1 - data, self._parallel.communication_share(seconds))

@@ -16,9 +16,9 @@ Gradients = tuple[tf.Tensor, list[tf.Tensor]]
 def local_batch(global_batch: tf.Tensor, part: Any, parts: int) -> tuple[tf.Tensor, tf.Tensor]:
     """Return part number `part` of `parts` of a global batch, and how many samples it has.
 
-    The graph's form of `sample_order.share`: both hold indices, of shape (samples,). A part
-    without a sample gets the first one of the global batch, and the number 0: its weight is 0, but
-    the graph stays the same.
+    The graph form of `sample_order.replica_samples`: both are int64 indices, of shape (samples,).
+    A part without samples gets the first one of the global batch and the number 0, so that the
+    graph stays the same and the weight is 0.
     """
     indices = global_batch[part::parts]
     count = tf.size(indices)

@@ -26,7 +26,7 @@ def partition_layers(
     """The `layers` of a chain in `count` runs, whose largest has as few parameters as possible.
 
     `trains(layer)`: whether it has a trainable parameter, as every stage must; `size(layer)`: its
-    number of parameters. Raises UncuttableModel.
+    number of parameters. Raises CannotPartition.
     """
     blocks = _blocks(layers, trains)
     if len(blocks) < count:
@@ -49,7 +49,7 @@ def check_stages(
     trains: Callable[[Stage], bool],
     instead: str,
 ) -> None:
-    """Raise UncuttableModel unless every tensor of the model is in exactly one of `stages`.
+    """Raise CannotPartition unless every tensor of the model is in exactly one of `stages`.
 
     `names`: of the model's tensors by their identity; `held(stage)`: identities and names of the
     tensors of a stage; `instead`: the strategy that needs no stages.

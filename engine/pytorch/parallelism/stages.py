@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from engine.pytorch.torch_strategy import RecipeStages
-from engine.training.stage_partition import UncuttableModel, check_stages, in_stages
+from engine.training.stage_partition import CannotPartition, check_stages, partition_layers
 
 
 class _Layer(NamedTuple):
@@ -26,7 +26,7 @@ def cut_model(model: nn.Module, count: int, recipe_stages: RecipeStages | None) 
 
     The stages are made of the model's own modules, and every stage has a trainable parameter.
     Without `recipe_stages`, a Sequential is cut so that the largest stage has as few parameters as
-    possible. Raises UncuttableModel.
+    possible. Raises CannotPartition.
     """
     if count == 1:
         return [model]
@@ -57,7 +57,7 @@ def keep_only(model: nn.Module, stage: nn.Module) -> None:
 
 
 def _checked(stages: object, model: nn.Module, count: int) -> list[nn.Module]:
-    """Return `stages` if they are as `cut_model` promises. Raises UncuttableModel."""
+    """Return `stages` if they are as `cut_model` promises. Raises CannotPartition."""
     modules = list(stages) if isinstance(stages, Iterable) else []
     if len(modules) != count or not all(isinstance(stage, nn.Module) for stage in modules):
         raise CannotPartition(

@@ -35,7 +35,7 @@ def cut_model(
 
     The stages are made of the model's own layers, and every stage has a trainable parameter.
     Without `recipe_stages`, a Sequential is cut so that the largest stage has as few parameters
-    as possible. Raises UncuttableModel.
+    as possible. Raises CannotPartition.
     """
     if count == 1:
         return [model]
@@ -48,12 +48,12 @@ def cut_model(
             "that many layers or models, or choose tf/mirrored."
         )
     layers = list(_layers(model))
-    stages = [SequentialStage(stage) for stage in in_stages(layers, count, _trains, _size)]
+    stages = [SequentialStage(stage) for stage in partition_layers(layers, count, _trains, _size)]
     return _checked(stages, model, count)
 
 
 def _checked(stages: object, model: keras.Model, count: int) -> list[keras.Layer]:
-    """Return `stages` if they are as `cut_model` promises. Raises UncuttableModel."""
+    """Return `stages` if they are as `cut_model` promises. Raises CannotPartition."""
     layers = list(stages) if isinstance(stages, Iterable) else []
     if len(layers) != count or not all(isinstance(stage, keras.Layer) for stage in layers):
         raise CannotPartition(

@@ -9,7 +9,6 @@ from unittest import mock
 
 import keras
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from engine.runs.checkpoint_files import Position

@@ -19,7 +19,7 @@ import tensorflow as tf
 from engine.tf.devices import configure
 from engine.tf.parallelism.model_parallel import PlacementStrategy, StagedModel, place_model
 from engine.tf.parallelism.stages import SequentialStage, cut_model
-from engine.training.stage_partition import UncuttableModel
+from engine.training.stage_partition import CannotPartition
 
 DEVICES = configure(("cpu:0", "cpu:1"))
 BIG_OPERATIONS = ("MatMul", "BiasAdd", "BiasAddGrad", "Sqrt", "AssignAddVariableOp")
