@@ -31,11 +31,7 @@ def device_labels(snapshot: Snapshot) -> dict[str, DeviceLabel]:
 
     GPU n has colour n, whichever cards answer; the CPU has the colour after the last GPU.
     """
-    gpus = [device for device in snapshot.devices if device.kind == "gpu"]
-    colours = {
-        gpu.id: int(gpu.label) if gpu.label.isdecimal() else number
-        for number, gpu in enumerate(gpus)
-    }
+    colours = {device.id: device.index for device in snapshot.devices if device.index is not None}
     after_gpus = max(colours.values(), default=-1) + 1
     return {
         device.id: DeviceLabel(device_name(device), colours.get(device.id, after_gpus))

@@ -34,7 +34,7 @@ def test_a_gpu_has_one_colour_and_one_number(
 ) -> None:
     app = open_app()
     theme, device = app.theme.current, uuid(number)
-    devices = [cpu(), *(gpu(each, utilisation=90.0) for each in range(8) if each != 4)]
+    devices = [*(gpu(each, utilisation=90.0) for each in range(8) if each != 4), cpu()]
     app.telemetry.snapshot.emit(Snapshot(time=1.0, devices=tuple(devices)))
     for series in SERIES:
         app.plots.add_points(f"device/{device}/{series}", points_of(STEPS, STEPS * 1e9))
@@ -58,7 +58,7 @@ def test_a_gpu_has_one_colour_and_one_number(
 
 def test_a_lost_gpu_changes_no_other_colour() -> None:
     whole = eight_gpus()
-    assert whole.devices[0].kind == "cpu", "as the sampler lists them"
+    assert whole.devices[-1].kind == "cpu", "as the sampler lists them"
     rest = tuple(each for each in whole.devices if each.id != uuid(2))
     labels = device_labels(whole)
     assert device_labels(msgspec.structs.replace(whole, devices=rest)) == {
@@ -71,4 +71,4 @@ def test_the_cpu_has_the_first_colour_only_without_gpus() -> None:
         return device_labels(Snapshot(time=1.0, devices=devices))["cpu"].colour_index
 
     assert index(cpu()) == 0
-    assert index(cpu(), gpu(0), gpu(1)) == 2
+    assert index(gpu(0), gpu(1), cpu()) == 2

@@ -112,8 +112,7 @@ def workstation(time: float, since: float = math.inf, pids: Sequence[int] = ()) 
         for number in range(4)
     ]
     load = _noise(9, time) * 6 + (41 if time >= since else 3)
-    # The CPU comes first, as the sampler of the telemetry helper lists it.
-    return Snapshot(time=time, devices=(cpu(utilisation=max(0.0, load)), *devices), links=_links(4))
+    return Snapshot(time=time, devices=(*devices, cpu(utilisation=max(0.0, load))), links=_links(4))
 
 
 def _worked(number: int, pid: int, time: float, since: float) -> DeviceSnapshot:
@@ -149,7 +148,6 @@ def eight_gpus(
     wave = 4 * math.sin(time / 3) - (38 if int(time) % 23 == 0 else 0)
     reason = "The GPU has fallen off the bus: NVML says GPU is lost."
     devices = (
-        cpu(),
         gpu(0, 61.2, utilisation=94.0 + wave, temperature=71.0, power=612.0, clock=1755.0,
             processes=(process(pids[0], 60.9, began, user="ana"),), pcie_sent=3.1e9,
             pcie_received=1.2e9, nvlink_sent=88e9, nvlink_received=87e9),
@@ -174,6 +172,7 @@ def eight_gpus(
         gpu(6, None, utilisation=None, temperature=None, power=None, processes=None,
             silent=_NOT_SUPPORTED),
         gpu(7),
+        cpu(),
     )  # fmt: skip
     return Snapshot(time=time, devices=devices, links=_links(8))
 

@@ -27,7 +27,7 @@ def see(charts: DeviceCharts, second: float, power: float | None) -> None:
     devices = (
         DeviceSnapshot(id="cpu", kind="cpu", label="CPU", name="C", utilisation=1.0),
         DeviceSnapshot(
-            id="GPU-1", kind="gpu", label="1", name="G", power=power, memory_used=3 * 2**30
+            id="GPU-1", kind="gpu", label="1", index=1, name="G", power=power, memory_used=3 * 2**30
         ),
     )
     charts.add_snapshot(Snapshot(time=START + second, devices=devices))

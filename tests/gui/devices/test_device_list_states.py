@@ -99,12 +99,12 @@ def test_every_state_is_told_in_words_and_not_by_colour_alone(
     devices: DeviceList, flat: bool
 ) -> None:
     for one in last_minutes(3):
-        shown = one if flat else msgspec.structs.replace(one, devices=one.devices[:5])
+        shown = one if flat else msgspec.structs.replace(one, devices=one.devices[:4])
         devices.show_snapshot(shown)
         devices.show_uses(memory_uses(one.devices, workers()))
     said = {
         device.id: devices.row(device.id).accessibleName()
-        for device in (one.devices if flat else one.devices[:5])
+        for device in (one.devices if flat else one.devices[:4])
     }
     assert "hot: 85 / 87 °C" in said[HOT]
     assert "slowed down: hardware thermal slowdown" in said[HOT]
