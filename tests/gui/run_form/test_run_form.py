@@ -116,10 +116,10 @@ def test_a_problem_far_down_in_the_advanced_part_is_scrolled_to(
 
 def test_the_arithmetic_of_the_batch_is_always_in_sight(form: RunForm) -> None:
     line(form, "batch_size").setText("64")
-    assert form.field("batch_size").below == "64 = 64 per replica × 1 replica"
+    assert form.field("batch_size").note == "64 = 64 per replica × 1 replica"
     form.strategy.choose("torch/ddp")
     form.devices.set_devices(("cpu:0", "cpu:1"))
-    assert form.field("batch_size").below == "64 = 32 per replica × 2 replicas"
+    assert form.field("batch_size").note == "64 = 32 per replica × 2 replicas"
 
 
 def test_the_arithmetic_knows_accumulation_and_workers_that_share_a_device(
@@ -131,9 +131,7 @@ def test_the_arithmetic_knows_accumulation_and_workers_that_share_a_device(
     line(form, "batch_size").setText("64")
     line(form, "accumulation").setText("4")
     line(form, "workers_per_device").setText("2")
-    assert (
-        form.field("batch_size").below == "64 = 8 per replica × 2 replicas × 4 accumulation steps"
-    )
+    assert form.field("batch_size").note == "64 = 8 per replica × 2 replicas × 4 accumulation steps"
 
 
 def test_a_strategy_that_cannot_run_is_visible_disabled_and_says_why(form: RunForm) -> None:
