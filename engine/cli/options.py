@@ -10,7 +10,7 @@ import msgspec
 
 from engine.spec.field_info import FieldInfo, Setting
 from engine.spec.run_spec import FIELDS
-from engine.spec.training_fields import GROUPS
+from engine.spec.spec_fields import GROUPS
 
 RECIPES_OWN = ("batch_size", "epochs", "learning_rate")
 """Options whose default is the recipe's."""

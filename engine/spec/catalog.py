@@ -58,8 +58,7 @@ def strategy(name: str, recipe: RecipeInfo | None = None) -> Strategy:
 
 def builtin_recipes() -> tuple[RecipeInfo, ...]:
     """The recipes that come with the application, sorted by name."""
-    files = sorted(BUILTIN_RECIPES.glob("[!_]*.py"))
-    return tuple(read_recipe(file, builtin=True) for file in files)
+    return tuple(read_recipe(file, builtin=True) for file in _builtin_files().values())
 
 
 def recipe(reference: str) -> RecipeInfo:
@@ -67,15 +66,19 @@ def recipe(reference: str) -> RecipeInfo:
 
     Raises `UnknownName` for a name that is neither built in nor a path.
     """
-    for known in builtin_recipes():
-        if known.name == reference:
-            return known
+    builtin = _builtin_files()
+    if reference in builtin:
+        return read_recipe(builtin[reference], builtin=True)
     if reference.endswith(".py") or "/" in reference or "\\" in reference:
         path = Path(reference)
         with contextlib.suppress(RuntimeError):  # there is no such user
             path = path.expanduser()
         return read_recipe(path.absolute())
-    names = ", ".join(known.name for known in builtin_recipes())
     raise UnknownName(
-        f"There is no built-in recipe {reference!r}: say one of {names}, or the path of a .py file."
+        f"There is no built-in recipe {reference!r}: say one of {', '.join(builtin)}, or the path "
+        "of a .py file."
     )
+
+
+def _builtin_files() -> dict[str, Path]:
+    return {file.stem: file for file in sorted(BUILTIN_RECIPES.glob("[!_]*.py"))}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -62,23 +63,33 @@ class RecipeInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_recipe(path: Path, *, builtin: bool = False) -> RecipeInfo:
-    """Read the recipe in `path`; what is wrong with it stands in `problem`, nothing is raised."""
+    """Read the recipe in `path`. Nothing is raised: `problem` says what is wrong with it.
+
+    The same content is parsed once per process.
+    """
     info = RecipeInfo(name=path.stem, path=str(path), builtin=builtin)
     try:
-        source = path.read_text(encoding="utf-8")
-        tree = ast.parse(source, filename=str(path))
-        return _describe(tree, info)
+        return _parse(path.read_text(encoding="utf-8"), path, builtin)
     except FileNotFoundError:
         problem = f"There is no recipe file {path}: check the path."
     except (OSError, UnicodeDecodeError, ValueError) as error:
         problem = f"The recipe {path} cannot be read: {error}."
     except SyntaxError as error:
         problem = f"The recipe {path} has a syntax error in line {error.lineno}: {error.msg}."
-    except (RecursionError, MemoryError):  # which is how the parser says it
+    except (
+        RecursionError,
+        MemoryError,
+    ):  # of the parser
         problem = f"The recipe {path} cannot be read: it is nested too deeply."
     except _Unusable as error:
         problem = str(error)
     return msgspec.structs.replace(info, problem=problem)
+
+
+@lru_cache(maxsize=32)
+def _parse(source: str, path: Path, builtin: bool) -> RecipeInfo:
+    info = RecipeInfo(name=path.stem, path=str(path), builtin=builtin)
+    return _describe(ast.parse(source, filename=str(path)), info)
 
 
 class _Unusable(Exception):

@@ -6,15 +6,14 @@ from collections.abc import Mapping
 
 import msgspec
 
-from engine.spec import machine_fields, safety_fields, training_fields
+from engine.spec import spec_fields
 from engine.spec.field_info import FieldInfo, Setting, fields_of
 
 
 class RunSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything that decides what a run computes. Stored as `spec.toml` in the run folder.
 
-    A field whose type is in `engine.spec.training_fields` or `engine.spec.machine_fields` can be
-    set in the form and on the command line.
+    A form and the command line can set the fields whose types are in `engine.spec.spec_fields`.
     """
 
     recipe: str
@@ -32,49 +31,49 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     name: str = ""
     """What the user calls the run; empty means: named after the recipe."""
 
-    batch_size: training_fields.BatchSize = 128
-    epochs: training_fields.Epochs = 5
-    learning_rate: training_fields.LearningRate = 1e-3
-    seed: training_fields.Seed = 0
+    batch_size: spec_fields.BatchSize = 128
+    epochs: spec_fields.Epochs = 5
+    learning_rate: spec_fields.LearningRate = 1e-3
+    seed: spec_fields.Seed = 0
 
-    optimizer: training_fields.Optimizer = "recipe"
-    momentum: training_fields.Momentum = 0.0
-    weight_decay: training_fields.WeightDecay = 0.0
-    schedule: training_fields.Schedule = "constant"
-    warmup_steps: training_fields.WarmupSteps = 0
-    accumulation: training_fields.Accumulation = 1
-    clip_norm: training_fields.ClipNorm = 0.0
+    optimizer: spec_fields.Optimizer = "recipe"
+    momentum: spec_fields.Momentum = 0.0
+    weight_decay: spec_fields.WeightDecay = 0.0
+    schedule: spec_fields.Schedule = "constant"
+    warmup_steps: spec_fields.WarmupSteps = 0
+    accumulation: spec_fields.Accumulation = 1
+    clip_norm: spec_fields.ClipNorm = 0.0
 
-    precision: training_fields.Precision = "fp32"
-    compile: training_fields.Compile = False
-    loader_workers: training_fields.LoaderWorkers = 0
-    backend: training_fields.Backend = "auto"
-    workers_per_device: training_fields.WorkersPerDevice = 1
-    cross_device: training_fields.CrossDevice = "auto"
-    memory_limit_mib: training_fields.MemoryLimitMib = 0
-    microbatches: training_fields.Microbatches = 0
+    precision: spec_fields.Precision = "fp32"
+    compile: spec_fields.Compile = False
+    loader_workers: spec_fields.LoaderWorkers = 0
+    backend: spec_fields.Backend = "auto"
+    workers_per_device: spec_fields.WorkersPerDevice = 1
+    cross_device: spec_fields.CrossDevice = "auto"
+    memory_limit_mib: spec_fields.MemoryLimitMib = 0
+    microbatches: spec_fields.Microbatches = 0
 
-    checkpoint_minutes: training_fields.CheckpointMinutes = 10.0
-    checkpoint_steps: training_fields.CheckpointSteps = 0
-    checkpoint_epochs: training_fields.CheckpointEpochs = 0
-    checkpoint_best: training_fields.CheckpointBest = ""
-    keep_checkpoints: training_fields.KeepCheckpoints = 3
+    checkpoint_minutes: spec_fields.CheckpointMinutes = 10.0
+    checkpoint_steps: spec_fields.CheckpointSteps = 0
+    checkpoint_epochs: spec_fields.CheckpointEpochs = 0
+    checkpoint_best: spec_fields.CheckpointBest = ""
+    keep_checkpoints: spec_fields.KeepCheckpoints = 3
 
-    on_nan: training_fields.OnNan = "continue"
-    gradient_norm: training_fields.GradientNorm = False
-    deterministic: training_fields.Deterministic = False
-    max_restarts: safety_fields.MaxRestarts = 0
-    hang_minutes: safety_fields.HangMinutes = 2.0
-    on_disk_full: safety_fields.OnDiskFull = "pause"
+    on_nan: spec_fields.OnNan = "continue"
+    gradient_norm: spec_fields.GradientNorm = False
+    deterministic: spec_fields.Deterministic = False
+    max_restarts: spec_fields.MaxRestarts = 0
+    hang_minutes: spec_fields.HangMinutes = 2.0
+    on_disk_full: spec_fields.OnDiskFull = "pause"
 
-    queue: machine_fields.Queue = "gpus"
-    keep_awake: machine_fields.KeepAwake = True
+    queue: spec_fields.Queue = "gpus"
+    keep_awake: spec_fields.KeepAwake = True
 
     @property
     def slots(self) -> tuple[str, ...]:
         """The devices, each as often as workers share it; as often as they may, where the field
         says more than that."""
-        each = min(max(1, self.workers_per_device), training_fields.MOST_WORKERS_PER_DEVICE)
+        each = min(max(1, self.workers_per_device), spec_fields.MOST_WORKERS_PER_DEVICE)
         return tuple(device for device in self.devices for _ in range(each))
 
 

@@ -146,7 +146,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds since the epoch."""
 
     devices: tuple[DeviceSnapshot, ...]
-    """The GPUs in PCI order, then the CPU."""
+    """The CPU, then the GPUs in PCI order."""
 
     gpu_note: str = ""
     """Why no GPU is listed, in a sentence; empty when the driver answers."""

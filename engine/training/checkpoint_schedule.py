@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from engine.runs.checkpoint_files import Manifest, Position
 from engine.spec.metric_direction import lower_is_better, split_direction
 from engine.spec.run_spec import RunSpec
-from engine.spec.training_fields import LARGEST
+from engine.spec.spec_fields import LARGEST
 
 VALIDATION = "validation/"
 

@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFormLayout, QSizePolicy, QToolButton, QVBoxLayout, QWidget
 
 from engine.spec.field_info import FieldInfo
-from engine.spec.training_fields import GROUPS
+from engine.spec.spec_fields import GROUPS
 from gui.run_form.form_layout import COLUMN_GAP
 from gui.widgets.entry_fields import Field
 

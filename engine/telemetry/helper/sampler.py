@@ -22,7 +22,7 @@ class Sampler:
         gpus = self._nvml.sample(detail)
         return Snapshot(
             time=time.time(),
-            devices=(*gpus.devices, cpu),
+            devices=(cpu, *gpus.devices),
             gpu_note=gpus.note,
             links=gpus.links,
         )

@@ -11,7 +11,7 @@ from engine import client
 from engine.cli.options import RECIPES_OWN, add_options, given_options
 from engine.spec.field_info import FieldInfo
 from engine.spec.run_spec import FIELDS, RunSpec
-from engine.spec.training_fields import GROUPS
+from engine.spec.spec_fields import GROUPS
 from main import main
 
 EXAMPLES: dict[str, tuple[str, Any]] = {"int": ("3", 3), "float": ("0.5", 0.5), "str": ("x", "x")}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 
@@ -263,3 +265,18 @@ def test_other_directions_are_refused_in_a_sentence(written: str, tmp_path: Path
     recipe.write_text(f"{MINIMAL}METRIC_DIRECTIONS = {written}\n")
     assert "METRIC_DIRECTIONS" in read_recipe(recipe).problem
     assert '"min" or "max"' in read_recipe(recipe).problem
+
+
+def test_the_same_content_is_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe, parsed, parse = tmp_path / "again.py", [], ast.parse
+
+    def count(source: str, **options: Any) -> ast.Module:
+        parsed.append(source)
+        return parse(source, **options)
+
+    monkeypatch.setattr("engine.spec.recipe_file.ast.parse", count)
+    recipe.write_text(MINIMAL)
+    assert read_recipe(recipe) == read_recipe(recipe)
+    assert len(parsed) == 1
+    recipe.write_text(MINIMAL + "DEFAULTS = {'epochs': 3}\n")
+    assert read_recipe(recipe).epochs == 3

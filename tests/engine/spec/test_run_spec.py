@@ -12,7 +12,7 @@ from engine.spec.device_names import is_logical_cpu
 from engine.spec.field_info import FieldInfo
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec, batch_arithmetic
-from engine.spec.training_fields import LARGEST
+from engine.spec.spec_fields import LARGEST
 from engine.spec.validation import problems
 
 GPU = "GPU-11111111-2222-3333-4444-555555555555"

@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.spec.field_info import Setting
 from engine.spec.run_spec import FIELDS, RunSpec
-from engine.spec.training_fields import GROUPS
+from engine.spec.spec_fields import GROUPS
 from gui.run_form.advanced_fields import RECIPE
 from gui.run_form.run_form import RunForm
 from tests.gui.conftest import FakeStrategy, UseStrategies

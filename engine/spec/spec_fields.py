@@ -13,7 +13,9 @@ MOST_WORKERS_PER_DEVICE = 64
 GROUPS = ("Training", "Optimizer", "Precision and speed", "Checkpoints", "Safety", "Machine")
 """The headings under which a form shows the fields of a spec, in their order."""
 
-_TRAINING, _OPTIMIZER, _SPEED, _CHECKPOINTS, _SAFETY, _ = ({"group": name} for name in GROUPS)
+_TRAINING, _OPTIMIZER, _SPEED, _CHECKPOINTS, _SAFETY, _MACHINE = (
+    {"group": name} for name in GROUPS
+)
 
 BatchSize = Annotated[
     int,
@@ -296,5 +298,60 @@ Deterministic = Annotated[
         title="Deterministic",
         description="Only algorithms that give the same bits each time; slower on GPUs.",
         extra=_SAFETY,
+    ),
+]
+
+MaxRestarts = Annotated[
+    int,
+    Meta(
+        title="Restarts",
+        description="How often a run that has failed goes on by itself from its last checkpoint. "
+        "A run that fails twice at the same step, or before its first one, does not. 0: never.",
+        ge=0,
+        le=1000,
+        extra=_SAFETY,
+    ),
+]
+
+HangMinutes = Annotated[
+    float,
+    Meta(
+        title="Hang after minutes",
+        description="Minutes (and at least ten steps) without a step after which the run counts "
+        "as hanging and says where every rank is; ten times that for a first step, a validation "
+        "or a checkpoint. With restarts allowed, it fails after twice the time. 0: never.",
+        ge=0,
+        extra=_SAFETY,
+    ),
+]
+
+OnDiskFull = Annotated[
+    Literal["pause", "stop"],
+    Meta(
+        title="On full disk",
+        description="When the run folder cannot be written. pause: hold until you have made room "
+        "and resume. stop: end the run, with a last checkpoint if there is room for one.",
+        extra=_SAFETY,
+    ),
+]
+
+Queue = Annotated[
+    Literal["gpus", "always", "never"],
+    Meta(
+        title="Queue",
+        description="Which of its devices the run waits for, in line, until no other run uses "
+        "them. gpus: its GPUs. always: logical CPU devices too. never: it starts now and shares "
+        "them.",
+        extra=_MACHINE,
+    ),
+]
+
+KeepAwake = Annotated[
+    bool,
+    Meta(
+        title="Keep awake",
+        description="The machine does not go to sleep by itself while the run is active; it may "
+        "while the run is paused or waits in the queue.",
+        extra=_MACHINE,
     ),
 ]
