@@ -70,7 +70,7 @@ class RunListController(QObject):
         watched = self._run_list.watched
         if watched is None and not infos:
             return
-        if watched is None or not self._controller.exists(watched):
+        if watched is None or not self._controller.has_run(watched):
             self.open_requested.emit(run_to_open(infos))
 
     def _leave(self, run_ids: list[str]) -> None:

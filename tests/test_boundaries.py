@@ -5,6 +5,7 @@ The import contracts between the packages are checked by lint-imports (see .ci/r
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -80,3 +81,84 @@ def test_no_source_contains_what_is_forbidden(what: str) -> None:
 )
 def test_a_forbidden_line_is_found(what: str, line: str) -> None:
     assert FORBIDDEN[what].search(line)
+
+
+OUTSIDE_BRIDGE = [
+    path for path in SOURCES if path.parts[0] == "gui" and path.parts[:2] != ("gui", "bridge")
+]
+METHODS = re.compile(
+    r"(read|write)_(text|bytes)|mkdir|unlink|rmdir|rmtree|touch|rename|chmod|symlink_to|is_file"
+    r"|is_dir|exists|stat|iterdir|r?glob|popen|startDetached"
+)
+"""Methods that touch files or processes, of whatever object."""
+
+CLASSES = re.compile(
+    r"Q(Save|Temporary)?File|QDir|QProcess|QSettings|Q(Tcp|Udp|Local)(Socket|Server)"
+)
+"""Classes of Qt that touch files, sockets or processes."""
+
+DATA_OF_THE_ENGINE = {
+    "engine.runs.checkpoint_files": {"CheckpointInfo"},
+    "engine.runs.device_queue": {"wanted_alone"},
+    "engine.runs.run_info": {"RunInfo", "UnreadableRun"},
+    "engine.runs.run_notes": {"RunNotes", "ordered_tags", "tags_of"},
+    "engine.runs.store_follower": {"CurveUpdate"},
+    "engine.runs.store_reader": {"StoredEvent", "StoredPoints"},
+    "engine.spec.recipe_file": {"RecipeInfo"},
+}
+"""What the window may import from modules that also read or write files: data, pure functions."""
+
+FILES_OF_THE_ENGINE = {"catalog.recipe", "catalog.builtin_recipes", "device_queue.read"}
+"""Functions that read files, in modules that the window may import as a whole."""
+
+EXCEPTIONS = {
+    # Style sheet, fonts, icons and translations are resources; recoloured icons are temporary files.
+    "gui/style/theme.py": {"read_text", "write_text", "glob"},
+    "gui/style/translation.py": {"exists"},
+    # The dialog asks before a file is replaced, as Qt's own dialog does.
+    "gui/widgets/save_dialog.py": {"exists"},
+}
+
+
+def reached(tree: ast.Module) -> set[str]:
+    """Return what in `tree` reaches files, sockets or processes."""
+    found = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id="open")):
+                found.add("open")
+            case ast.Call(func=ast.Attribute(attr="open"), args=[ast.Constant(), *_]):
+                found.add("open")
+            case ast.Call(func=ast.Attribute(attr=name)) if METHODS.fullmatch(name):
+                found.add(name)
+            case ast.Call(func=ast.Name(id=name)) if CLASSES.fullmatch(name):
+                found.add(name)
+            case ast.Attribute(value=ast.Name(), attr=_):
+                found |= {ast.unparse(node)} & FILES_OF_THE_ENGINE
+            case ast.ImportFrom(module=str(module), names=names):
+                allowed = DATA_OF_THE_ENGINE.get(module, {alias.name for alias in names})
+                found |= {alias.name for alias in names} - allowed
+            case _:
+                pass
+    return found
+
+
+@pytest.mark.parametrize("path", OUTSIDE_BRIDGE, ids=str)
+def test_only_the_bridge_reaches_files_sockets_and_processes(path: Path) -> None:
+    tree = ast.parse((ROOT / path).read_text("utf-8"))
+    assert reached(tree) == EXCEPTIONS.get(path.as_posix(), set())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "open(name)",
+        "file.open('wb')",
+        "folder.mkdir()",
+        "QProcess(self)",
+        "catalog.recipe('digits')",
+        "from engine.runs.store_reader import RunReader",
+    ],
+)
+def test_a_way_around_the_bridge_would_be_noticed(line: str) -> None:
+    assert reached(ast.parse(line))

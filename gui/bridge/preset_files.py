@@ -33,7 +33,7 @@ def read_preset(file: Path) -> RunSpec:
         raise PresetError(str(error)) from error
 
 
-def exists(name: str) -> bool:
+def has_preset(name: str) -> bool:
     """Whether there is a preset with this name."""
     return not presets.name_problem(name) and presets.path_of(name).exists()
 

@@ -112,7 +112,7 @@ class RunController(QObject):
 
         self._take_off(work, partial(self._resume_failed, request))
 
-    def exists(self, run_id: str) -> bool:
+    def has_run(self, run_id: str) -> bool:
         """Whether the folder of the run is there."""
         return paths.is_run(run_id)
 

@@ -11,12 +11,13 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSplitter, QVBoxLayou
 
 from engine.runs.run_info import RunInfo
 from gui.bridge.background import Background
+from gui.bridge.curve_reader import CurveReader
 from gui.bridge.zoom_reader import ZoomReader
 from gui.compare.comparison_plots import ComparisonPlots
-from gui.compare.curve_reader import CurveReader
 from gui.compare.differences import figure_rows, setting_rows
 from gui.compare.run_chips import RunChips
 from gui.compare.table import ComparisonTable
+from gui.plots.data.run_timeline import RunTimeline
 from gui.plots.panel.panel_settings import PanelSettings
 from gui.plots.panel.repaint_timer import RepaintTimer
 from gui.run_list.chosen_runs import ChosenRuns
@@ -53,6 +54,7 @@ class Comparison(QWidget):
         self._theme = theme
         self._infos_by_id: dict[str, RunInfo] = {}
         self._readers: dict[str, CurveReader] = {}
+        self._timelines: dict[str, RunTimeline] = {}
         self._zoom_readers: dict[str, ZoomReader] = {}
         self._device_names: dict[str, str] = {}
         self._background = background
@@ -135,12 +137,14 @@ class Comparison(QWidget):
             self.plots.begin()
         for run_id in wanted:
             if run_id not in self._readers:
-                self._readers[run_id] = CurveReader(run_id)
+                timeline = self._timelines[run_id] = RunTimeline()
+                self._readers[run_id] = CurveReader(run_id, timeline.add_events)
         self._show_chosen()
         self.poll()
 
     def _remove_run(self, run_id: str) -> None:
         self._readers.pop(run_id).close()
+        del self._timelines[run_id]
         if reader := self._zoom_readers.pop(run_id, None):
             reader.watch(None)
             reader.deleteLater()
@@ -150,7 +154,7 @@ class Comparison(QWidget):
     def _update_x_scales(self) -> None:
         kind = self.plots.toolbar.x_kind
         self.plots.set_x_scales(
-            {run_id: reader.timeline.scale(kind) for run_id, reader in self._readers.items()}
+            {run_id: timeline.scale(kind) for run_id, timeline in self._timelines.items()}
         )
 
     def _read_zoom_points(self, run_id: str, series: str, first: float, last: float) -> None:

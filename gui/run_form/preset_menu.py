@@ -93,7 +93,7 @@ class PresetMenu(QPushButton):
         if not accepted or spec is None:
             return
         question = self.tr("There is a preset “{name}” already. Replace it?").format(name=name)
-        if preset_files.exists(name) and not self._confirmed(title, question):
+        if preset_files.has_preset(name) and not self._confirmed(title, question):
             return
         done = self.tr("Saved as the preset “{name}”.").format(name=name)
         self._do(lambda: preset_files.save_preset(name, spec), done)

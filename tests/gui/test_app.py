@@ -191,7 +191,7 @@ def test_the_layout_is_remembered_and_can_be_reset(open_app: Callable[[], AppCon
 
 def test_the_layout_of_all_plots_is_reset(open_app: Callable[[], AppController]) -> None:
     app = open_app()
-    bars = (app.plots.toolbar, app.comparison.plots.bar)
+    bars = (app.plots.toolbar, app.comparison.plots.toolbar)
     for bar in bars:
         bar.log_y.click()
     app.window.reset_layout.trigger()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -10,11 +9,18 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QApplication, QWidget
 
-from engine.system import paths
 from gui.bridge.background import Background
+from gui.bridge.export_file import (
+    EXPORT_ERRORS,
+    Document,
+    OneRun,
+    SeveralRuns,
+    csv_text,
+    write_bytes,
+    write_csv,
+)
 from gui.plots.data.series_style import display_name
-from gui.plots.export import csv_file, image
-from gui.plots.export.csv_file import Document, OneRun, SeveralRuns
+from gui.plots.export import image
 from gui.plots.plot.curve_plot import CurvePlot
 from gui.plots.plot.menu import PlotAction
 from gui.widgets.save_dialog import ask_where_to_save
@@ -50,16 +56,16 @@ class PlotExport(QObject):
         """Copy or save `plot`, which shows `series` of the watched run."""
         document = None
         if self._run_id is not None and series:
-            document = OneRun(paths.run_folder(self._run_id), series)
+            document = OneRun(self._run_id, series)
         self._export(action, plot, f"{self._run_id}-" if self._run_id else "", document)
 
     def export_runs(
         self, action: PlotAction, plot: CurvePlot, series: str, runs: Mapping[str, str]
     ) -> None:
         """Copy or save `plot`, which shows `series` of several runs; `runs` are their names by
-        id."""
-        folders = {name: paths.run_folder(run_id) for run_id, name in runs.items()}
-        document = SeveralRuns(series, folders) if folders else None
+        their ids."""
+        run_ids = {name: run_id for run_id, name in runs.items()}
+        document = SeveralRuns(series, run_ids) if runs else None
         self._export(action, plot, f"{'-'.join(runs)}-" if runs else "", document)
 
     def _export(
@@ -71,9 +77,9 @@ class PlotExport(QObject):
                 text = self.tr("The plot of {title} is in the clipboard.")
                 self.message.emit(text.format(title=display_name(plot.title)))
             case PlotAction.SAVE_PNG:
-                self._save(plot, prefix, "png", partial(image.save_png, plot))
+                self._save(plot, prefix, "png", lambda file: write_bytes(file, image.png(plot)))
             case PlotAction.SAVE_SVG:
-                self._save(plot, prefix, "svg", lambda file: _write(file, image.svg(plot)))
+                self._save(plot, prefix, "svg", lambda file: write_bytes(file, image.svg(plot)))
             case PlotAction.COPY_CSV | PlotAction.SAVE_CSV if document is None:
                 text = self.tr("The plot of {title} has no data yet.")
                 self.message.emit(text.format(title=display_name(plot.title)))
@@ -104,7 +110,7 @@ class PlotExport(QObject):
         self.message.emit(self.tr("Writing {file}…").format(file=file))
         text = self.tr("{points:,} points saved as {file}.")
         self._background.run(
-            lambda: csv_file.write(document, file),
+            lambda: write_csv(document, file),
             lambda points: self.message.emit(text.format(points=points, file=file)),
             partial(self._failed, file),
         )
@@ -112,7 +118,7 @@ class PlotExport(QObject):
     def _copy_data(self, title: str, document: Document) -> None:
         def read() -> tuple[int, str]:
             points = document.points()
-            return points, csv_file.text(document) if points <= MAX_COPIED_POINTS else ""
+            return points, csv_text(document) if points <= MAX_COPIED_POINTS else ""
 
         self._background.run(
             read, partial(self._copied, title), partial(self._failed, self.tr("the clipboard"))
@@ -131,11 +137,7 @@ class PlotExport(QObject):
         self.message.emit(message.format(title=title, points=points))
 
     def _failed(self, where: Path | str, error: Exception) -> None:
-        if not isinstance(error, OSError | sqlite3.Error):
+        if not isinstance(error, EXPORT_ERRORS):
             raise error
         text = self.tr("The plot could not be brought to {where}: {error}.")
         self.message.emit(text.format(where=where, error=error))
-
-
-def _write(file: Path, data: bytes) -> None:
-    file.write_bytes(data)

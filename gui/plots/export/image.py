@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QMimeData, QPoint, QRect
-from PySide6.QtGui import QImage, QPainter
+from PySide6.QtGui import QImage, QImageWriter, QPainter
 from PySide6.QtSvg import QSvgGenerator
 
 from gui.plots.data.series_style import display_name
 from gui.plots.plot.curve_plot import CurvePlot
-from gui.style.translation import translate
 
 _PNG_SCALE = 2.0
 """Pixels of a PNG per logical pixel."""
@@ -29,11 +27,13 @@ def image(plot: CurvePlot) -> QImage:
     return made
 
 
-def save_png(plot: CurvePlot, file: Path) -> None:
-    """Write the picture to `file`, whose suffix is .png. Raises OSError."""
-    if not image(plot).save(str(file)):
-        text = translate("Picture", "The picture {file} could not be written.")
-        raise OSError(text.format(file=file))
+def png(plot: CurvePlot) -> bytes:
+    """The picture as a PNG document."""
+    data = QByteArray()
+    buffer = QBuffer(data)
+    buffer.open(QIODevice.OpenModeFlag.WriteOnly)
+    QImageWriter(buffer, b"png").write(image(plot))
+    return bytes(data.data())
 
 
 def svg(plot: CurvePlot) -> bytes:

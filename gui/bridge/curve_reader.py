@@ -1,39 +1,38 @@
-"""Follows the curves of one run for the comparison, live or finished."""
+"""Follows the curves of one run for the comparison."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from engine.runs.best_metrics import BestFigure, best_figures
 from engine.runs.store_follower import CurveUpdate, StoreFollower
+from engine.runs.store_reader import StoredEvent
 from engine.spec.metric_direction import NO_OVERRIDES
 from engine.system import paths
-from gui.plots.data.run_timeline import RunTimeline
 from gui.style.translation import translate
 
 
 class CurveReader:
-    """Reads what is new in the store of a run, of the series that can be compared."""
+    """Reads new events of a run, and new points of the series that can be compared."""
 
-    def __init__(self, run_id: str) -> None:
+    def __init__(self, run_id: str, add_events: Callable[[list[StoredEvent]], None]) -> None:
+        """`add_events` gets the new events of each `poll`."""
         self.best: dict[str, BestFigure] = {}
         """By validation metric."""
 
         self.metric_directions: Mapping[str, str] = NO_OVERRIDES
         """The run's `min` or `max` by metric, where it overrides the general rule."""
 
-        self.timeline = RunTimeline()
-        """For the horizontal axis of the run."""
-
         self.trouble = ""
-        """A sentence: why the run cannot be read any more; empty while it can."""
+        """A sentence: why the run cannot be read; empty while it can."""
 
         self._run_id = run_id
+        self._add_events = add_events
         self._follower = StoreFollower(paths.run_folder(run_id))
 
     def poll(self) -> list[CurveUpdate]:
-        """Return what is new since the last call."""
+        """Return the points that are new since the last call."""
         try:
             return [] if self.trouble or not self._follower.open() else self._read()
         except sqlite3.Error as error:
@@ -48,7 +47,7 @@ class CurveReader:
 
     def _read(self) -> list[CurveUpdate]:
         if events := self._follower.new_events():
-            self.timeline.add_events(events)
+            self._add_events(events)
         found = list(self._follower.new_curves(is_compared, to_the_end=True))
         if any(update.series.startswith("validation/") for update in found):
             assert self._follower.reader is not None
@@ -58,5 +57,5 @@ class CurveReader:
 
 
 def is_compared(series: str) -> bool:
-    """Whether a series describes training, and not devices or single ranks."""
+    """Whether `series` is about training or validation, not about devices or single ranks."""
     return series.startswith(("train/", "validation/"))

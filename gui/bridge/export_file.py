@@ -1,15 +1,17 @@
-"""Writes every stored point of some series as CSV, read from the run stores piece by piece."""
+"""Writes exported plots to files; reads all stored points of some series as CSV, in pieces."""
 
 from __future__ import annotations
 
 import csv
 import io
+import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from engine.runs.store_reader import RunReader
+from engine.system import paths
 from engine.system.atomic_file import write_atomically
 
 _LINES_PER_PIECE = 10_000
@@ -19,64 +21,75 @@ Cells = tuple[object, ...]
 
 
 class Document(Protocol):
-    """A CSV document. Both methods raise sqlite3.Error."""
+    """The points to export. Both methods raise sqlite3.Error."""
 
     def points(self) -> int:
         """Return the number of points."""
         ...
 
     def lines(self) -> Iterator[Cells]:
-        """Yield the cells of each line, first the column titles."""
+        """Yield the cells of each line; the first line is the header."""
         ...
 
 
 class OneRun(NamedTuple):
-    """Several series of one run, one after the other."""
+    """Several series of one run, one below the other."""
 
-    folder: Path
+    run_id: str
     series: Sequence[str]
 
     def points(self) -> int:
         """Return the number of points."""
-        return _count(self.folder, self.series)
+        return _count(self.run_id, self.series)
 
     def lines(self) -> Iterator[Cells]:
-        """Yield lines of series name, step, time and value."""
+        """Each line holds the name of the series and one point."""
         yield "series", "step", "unix_time", "value"
         for name in self.series:
-            yield from ((name, *point) for point in _points(self.folder, name))
+            yield from ((name, *point) for point in _points(self.run_id, name))
 
 
 class SeveralRuns(NamedTuple):
-    """One series of several runs, side by side: a group of columns per run."""
+    """One series of several runs side by side: a group of columns for each run."""
 
     series: str
-    folders: Mapping[str, Path]
+    run_ids: Mapping[str, str]
     """By the name of the run."""
 
     def points(self) -> int:
         """Return the number of points."""
-        return sum(_count(folder, [self.series]) for folder in self.folders.values())
+        return sum(_count(run_id, [self.series]) for run_id in self.run_ids.values())
 
     def lines(self) -> Iterator[Cells]:
-        """Yield lines: line n has point n of every run that has one."""
+        """Line n holds point n of every run; its cells are empty where the run has fewer points."""
         heads = ("step", "unix_time", self.series)
-        yield tuple(f"{name} {head}" for name in self.folders for head in heads)
-        columns = (_points(folder, self.series) for folder in self.folders.values())
+        yield tuple(f"{name} {head}" for name in self.run_ids for head in heads)
+        columns = (_points(run_id, self.series) for run_id in self.run_ids.values())
         for points in zip_longest(*columns, fillvalue=("", "", "")):
             yield tuple(cell for point in points for cell in point)
 
 
-def text(document: Document) -> str:
-    """Return the whole document. Raises sqlite3.Error."""
+def csv_text(document: Document) -> str:
+    """Return the whole document as CSV. Raises sqlite3.Error."""
     return "".join(_pieces(document))
 
 
-def write(document: Document, file: Path) -> int:
-    """Write `file` atomically, and return the number of points. Raises OSError and
-    sqlite3.Error."""
+def write_csv(document: Document, file: Path) -> int:
+    """Write `file` completely or not at all; return the number of points.
+
+    Raises OSError and sqlite3.Error.
+    """
     write_atomically(file, _pieces(document))
     return document.points()
+
+
+EXPORT_ERRORS = (OSError, sqlite3.Error)
+"""What the functions of this module raise when the disk or a store fails."""
+
+
+def write_bytes(file: Path, data: bytes) -> None:
+    """Write a picture. Raises OSError."""
+    file.write_bytes(data)
 
 
 def _pieces(document: Document) -> Iterator[str]:
@@ -87,14 +100,14 @@ def _pieces(document: Document) -> Iterator[str]:
         yield piece.getvalue()
 
 
-def _count(folder: Path, series: Sequence[str]) -> int:
-    with RunReader(folder) as reader:
+def _count(run_id: str, series: Sequence[str]) -> int:
+    with RunReader(paths.run_folder(run_id)) as reader:
         counts = reader.counts()
     return sum(counts.get(name, 0) for name in series)
 
 
-def _points(folder: Path, series: str) -> Iterator[tuple[int | str, str, float | str]]:
-    with RunReader(folder) as reader:
+def _points(run_id: str, series: str) -> Iterator[tuple[int | str, str, float | str]]:
+    with RunReader(paths.run_folder(run_id)) as reader:
         for batch in reader.batches(series):
             steps, times = batch.step.astype(int).tolist(), batch.time.tolist()
             for step, time, value in zip(steps, times, batch.value.tolist(), strict=True):
