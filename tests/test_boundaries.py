@@ -108,13 +108,12 @@ DATA_OF_THE_ENGINE = {
 }
 """What the window may import from modules that also read or write files: data, pure functions."""
 
-FILES_OF_THE_ENGINE = {"catalog.recipe", "catalog.builtin_recipes", "device_queue.read"}
+FILES_OF_THE_ENGINE = {"catalog.recipe", "catalog.builtin_recipes"}
 """Functions that read files, in modules that the window may import as a whole."""
 
 EXCEPTIONS = {
-    # Style sheet, fonts, icons and translations are resources; recoloured icons are temporary files.
+    # Style sheet, fonts and icons are resources; recoloured icons are temporary files.
     "gui/style/theme.py": {"read_text", "write_text", "glob"},
-    "gui/style/translation.py": {"exists"},
     # The dialog asks before a file is replaced, as Qt's own dialog does.
     "gui/widgets/save_dialog.py": {"exists"},
 }
