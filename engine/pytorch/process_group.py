@@ -24,8 +24,8 @@ class Group(Protocol):
     def all_reduce_sum(self, values: torch.Tensor) -> torch.Tensor:
         """Return the sum of `values` over all ranks, of any shape; may change `values` in place."""
 
-    def agree(self, word: tuple[int, int]) -> tuple[int, int]:
-        """Return rank 0's `word` (not negative) on every rank; the other ranks pass zeros.
+    def agree(self, control_word: tuple[int, int]) -> tuple[int, int]:
+        """Return rank 0's `control_word` (not negative) on every rank; the other ranks pass zeros.
 
         The protocol: an all-reduce of the maximum.
         """
@@ -45,8 +45,8 @@ class SingleProcess:
     def all_reduce_sum(self, values: torch.Tensor) -> torch.Tensor:
         return values
 
-    def agree(self, word: tuple[int, int]) -> tuple[int, int]:
-        return word
+    def agree(self, control_word: tuple[int, int]) -> tuple[int, int]:
+        return control_word
 
     def broadcast_text(self, text: str) -> str:
         return text
@@ -81,8 +81,8 @@ class ProcessGroup:
         distributed.all_reduce(values, group=self.cpu)
         return values
 
-    def agree(self, word: tuple[int, int]) -> tuple[int, int]:
-        first, second = self._all_reduce_max(torch.tensor(word, dtype=torch.int64)).tolist()
+    def agree(self, control_word: tuple[int, int]) -> tuple[int, int]:
+        first, second = self._all_reduce_max(torch.tensor(control_word, dtype=torch.int64)).tolist()
         return first, second
 
     def broadcast_text(self, text: str) -> str:

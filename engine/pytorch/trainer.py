@@ -197,8 +197,8 @@ class TorchTrainer:
     def empty_cache(self) -> dict[str, int]:
         return memory.empty_cache(self._rank.devices, self._device_names)
 
-    def agree(self, word: tuple[int, int]) -> tuple[int, int]:
-        return self._rank.group.agree(word)
+    def agree(self, control_word: tuple[int, int]) -> tuple[int, int]:
+        return self._rank.group.agree(control_word)
 
     def close(self) -> None:
         self._train.close()

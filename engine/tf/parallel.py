@@ -110,9 +110,9 @@ class Parallel:
 
         return self.scope.reduce("SUM", self.scope.run(validate, args=(global_batch,)), axis=None)
 
-    def agree(self, word: tuple[int, int]) -> tuple[int, int]:
+    def agree(self, control_word: tuple[int, int]) -> tuple[int, int]:
         """See `engine.training.protocols.Trainer.agree`. Here there is only one process."""
-        return word
+        return control_word
 
     def close(self) -> None:
         """Leave the other ranks; all ranks call it, last."""

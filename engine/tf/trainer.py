@@ -116,8 +116,8 @@ class TfTrainer(StaysOnDevices):
     def empty_cache(self) -> dict[str, int]:
         return empty_cache(self._session.devices)
 
-    def agree(self, word: tuple[int, int]) -> tuple[int, int]:
-        return self._parallel.agree(word)
+    def agree(self, control_word: tuple[int, int]) -> tuple[int, int]:
+        return self._parallel.agree(control_word)
 
     def close(self) -> None:
         self._loop.close()

@@ -1,4 +1,4 @@
-"""Which checkpoints stay when a new one was saved, and the end of the others."""
+"""Deletes checkpoints that are no longer needed, after a new one was saved."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ AUTOMATIC = frozenset({"steps", "minutes", "epochs"})
 
 
 def retain(run_folder: Path, keep: int) -> None:
-    """Delete what need not be kept, and take the kind from those that are no longer the best.
+    """Delete old checkpoints, and take the kind `best` from those that no longer are.
 
-    `keep` is how many automatic checkpoints stay. Called by rank 0. Raises OSError.
+    The newest `keep` automatic checkpoints are kept. Only rank 0 calls this. Raises OSError.
     """
     for info, kinds in changes(checkpoint_files.checkpoints(run_folder), keep):
         if kinds:
@@ -26,10 +26,10 @@ def retain(run_folder: Path, keep: int) -> None:
 def changes(
     saved: Sequence[CheckpointInfo], keep: int
 ) -> list[tuple[CheckpointInfo, frozenset[str]]]:
-    """What is to change about `saved` (by step): each with the kinds that it keeps.
+    """Return the checkpoints of `saved` (in order of steps) that change, with their new kinds.
 
-    One without a kind left is to go. The newest one always stays, and so does one that never had
-    a kind: it is older than the kinds are.
+    One without a kind is to be deleted. The newest one is always kept, and so is one that never
+    had a kind: an old version saved it.
     """
     found = []
     best = automatic = 0
@@ -37,9 +37,9 @@ def changes(
         kinds = frozenset(info.manifest.kinds)
         best += "best" in kinds
         automatic += bool(kinds & AUTOMATIC)
-        left = kinds - {"best"} if best > 1 else kinds
-        if automatic > keep and left <= AUTOMATIC:
-            left = frozenset()
-        if left != kinds:
-            found.append((info, left))
+        kept = kinds - {"best"} if best > 1 else kinds
+        if automatic > keep and kept <= AUTOMATIC:
+            kept = frozenset()
+        if kept != kinds:
+            found.append((info, kept))
     return found

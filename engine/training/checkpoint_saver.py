@@ -1,4 +1,4 @@
-"""Saves checkpoints: all ranks write, and rank 0 decides when, why and which ones stay."""
+"""Saves checkpoints: all ranks write; rank 0 decides when and why, and which ones are kept."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 class CheckpointSaver:
     """One rank's part in the checkpoints of a training.
 
-    All ranks call `save` together. What the other methods know matters on rank 0 only.
+    All ranks call `save` together. The other methods have an effect on rank 0 only.
     """
 
     def __init__(self, trainer: Trainer, session: Session, start: Position) -> None:
@@ -41,39 +41,40 @@ class CheckpointSaver:
         self._wanted: set[str] = set()
         self._problem = ""
         self.failed = False
-        """Whether the last attempt to save met a disk that takes nothing more."""
+        """Whether the disk was full, or could not be written, at the last attempt to save."""
 
         self.steps_left = self._schedule.steps_left
 
     def request(self, kinds: Iterable[str]) -> None:
-        """Note why the next checkpoint is saved."""
+        """Request a checkpoint, of these kinds."""
         self._wanted.update(kinds)
 
     def request_due(self, position: Position) -> bool:
-        """Note what is due at `position`, and whether there is anything."""
+        """Request the checkpoint that is due at `position`. Return whether one is requested."""
         self.request(self._schedule.due(position, time.monotonic()))
-        return bool(self._wanted)  # also what could not be saved before
+        return bool(self._wanted)  # perhaps since an attempt that failed
 
     def validated(self, epoch: int, metrics: Mapping[str, float]) -> None:
-        """Take what the validation after `epoch` epochs found."""
+        """Note the metrics of the validation after `epoch` epochs."""
         notice = self._schedule.validated(epoch, metrics)
         if notice and self._is_rank_zero:
             self._session.emit(Notice(notice, rank=0))
 
     def save(self, position: Position) -> bool:
-        """Save at `position`, unless this very step is saved already; answered either way.
+        """Save a checkpoint at `position`, and report it; a step that is saved already is reported.
 
-        False on every rank: the disk takes nothing more, and nothing is left of the attempt.
+        All ranks call this. Returns False on every rank if the disk of any rank could not be
+        written; then no part of the checkpoint is left.
         """
         self._session.alive = Alive("checkpoint", position.step)
         started = time.perf_counter()
         folder, trainer = self._session.folder, self._trainer
         final = checkpoint_files.final_folder(folder, position.step)
-        # Rank 0 alone looks at the disk: the others might look a moment later.
+        # Only rank 0 asks the disk, because other ranks might find another answer a moment later.
         exists = bool(trainer.agree((int(self._is_rank_zero and final.exists()), 0))[0])
         _log.info("checkpoint of step %d: begins, kinds %s", position.step, sorted(self._wanted))
         works = [self._note_kinds] if exists else [self._begin, self._write, self._publish]
-        self.failed = not all(self._together(work, position) for work in works)
+        self.failed = not all(self._on_all_ranks(work, position) for work in works)
         outcome = "failed" if self.failed else "was saved before" if exists else "published"
         seconds = time.perf_counter() - started
         _log.info("checkpoint of step %d: %s, %.2f s", position.step, outcome, seconds)
@@ -83,12 +84,12 @@ class CheckpointSaver:
             self._conclude(final, 0 if exists else seconds)
         return not self.failed
 
-    def _together(self, work: Callable[[Position], None], position: Position) -> bool:
-        """Do `work` and wait for the other ranks; whether every rank's disk took it."""
+    def _on_all_ranks(self, work: Callable[[Position], None], position: Position) -> bool:
+        """Do `work`, wait for the other ranks, and return whether every rank's disk took it."""
         problem = ""
         try:
             work(position)
-        except BaseException as error:  # as torch's CheckpointException is
+        except BaseException as error:  # not only Exception: torch's CheckpointException
             problem = disk_problem(error)
             if not problem:
                 raise
@@ -104,7 +105,8 @@ class CheckpointSaver:
 
     def _publish(self, position: Position) -> None:
         if self._is_rank_zero:
-            # Who goes on from here does not do the steps before again: their points must be there.
+            # A run that is resumed here does not repeat the earlier steps: their points must be
+            # on disk by now.
             self._session.flush()
             checkpoint_files.publish(
                 self._session.folder,
@@ -123,16 +125,16 @@ class CheckpointSaver:
             checkpoint_files.add_kinds(final, self._wanted, self._schedule.metrics)
 
     def _clean_up(self, position: Position) -> None:
-        """Leave nothing half-written; once every rank has stopped writing."""
+        """Delete the unfinished checkpoint. Every rank has stopped writing by now."""
         if not self._is_rank_zero:
             return
         folder = self._session.folder
         shutil.rmtree(checkpoint_files.temporary_folder(folder, position.step), ignore_errors=True)
-        because = self._problem or "another rank could not write its part"
+        reason = self._problem or "another rank could not write its part"
         self._session.emit(
             CheckpointFailed(
                 position.step,
-                f"The checkpoint of step {position.step} could not be saved: {because}. "
+                f"The checkpoint of step {position.step} could not be saved: {reason}. "
                 f"Make room for it in {folder}, or let it be written to.",
             )
         )

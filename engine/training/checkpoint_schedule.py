@@ -1,4 +1,4 @@
-"""When a checkpoint is due without anybody asking: by steps, by the clock, by epochs, when best."""
+"""When a checkpoint is due by the spec: after steps, minutes or epochs, or when it is the best."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ VALIDATION = "validation/"
 
 
 class CheckpointSchedule:
-    """Knows what is due at a boundary; rank 0 alone has one. Times are of a monotonic clock."""
+    """Tells which kinds of checkpoint are due; only rank 0 uses it. Times are monotonic seconds."""
 
     def __init__(
         self,
@@ -24,7 +24,7 @@ class CheckpointSchedule:
         now: float,
         saved: Sequence[Manifest],
     ) -> None:
-        """`saved` are the checkpoints there are: they say what was best before a resume."""
+        """`saved` are the existing checkpoints; after a resume they tell the best metric so far."""
         self._spec = spec
         self._start = start.step
         self._last_save = now
@@ -32,10 +32,10 @@ class CheckpointSchedule:
         self._best_by = VALIDATION + self._metric
         self._lower_is_better = lower_is_better(self._metric, metric_directions)
         self._best: float | None = None
-        self._waiting: set[str] = set()
-        self._said_which_metrics = False
+        self._due_after_validation: set[str] = set()
+        self._has_warned = False
         self.metrics: dict[str, float] = {}
-        """What the last validation found."""
+        """Of the last validation."""
 
         for manifest in saved:
             if manifest.position.step == start.step:
@@ -44,25 +44,28 @@ class CheckpointSchedule:
                 self._is_best(manifest.metrics[self._best_by])
 
     def steps_left(self, step: int) -> int:
-        """Steps that may be done after `step` before something is due by steps."""
+        """Return how many steps after `step` the next checkpoint by steps is due."""
         every = self._spec.checkpoint_steps
         return every - step % every if every else LARGEST
 
     def validated(self, epoch: int, metrics: Mapping[str, float]) -> str:
-        """Take what the validation after `epoch` epochs found; what a person should know of it."""
+        """Note the metrics of the validation after `epoch` epochs.
+
+        Returns a sentence, once, if the metric that decides which model is best is not among them.
+        """
         self.metrics = dict(metrics)
         every = self._spec.checkpoint_epochs
         if every and epoch % every == 0:
-            self._waiting.add("epochs")
+            self._due_after_validation.add("epochs")
         if not self._spec.checkpoint_best:
             return ""
         if self._best_by in metrics:
             if self._is_best(metrics[self._best_by]):
-                self._waiting.add("best")
+                self._due_after_validation.add("best")
             return ""
-        if self._said_which_metrics:
+        if self._has_warned:
             return ""
-        self._said_which_metrics = True
+        self._has_warned = True
         names = ", ".join(name.removeprefix(VALIDATION) for name in metrics) or "none"
         return (
             f"No checkpoint is the best by {self._metric!r}: "
@@ -70,8 +73,8 @@ class CheckpointSchedule:
         )
 
     def due(self, position: Position, now: float) -> set[str]:
-        """The kinds of which a checkpoint is to be saved at `position`; each is told once."""
-        due, self._waiting = self._waiting, set()
+        """Return the kinds of checkpoint that are due at `position`, each of them once."""
+        due, self._due_after_validation = self._due_after_validation, set()
         if position.step > self._start:
             every, minutes = self._spec.checkpoint_steps, self._spec.checkpoint_minutes
             if every and position.step % every == 0:
@@ -81,7 +84,7 @@ class CheckpointSchedule:
         return due
 
     def saved(self, now: float) -> None:
-        """Note that a checkpoint was saved, whatever the reason: the clock starts anew."""
+        """Note that a checkpoint of any kind was saved: the minutes count from now."""
         self._last_save = now
 
     def _is_best(self, value: float) -> bool:

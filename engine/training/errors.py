@@ -1,14 +1,14 @@
-"""Failures that the engine explains by itself."""
+"""Failures of the training that the engine can explain."""
 
 from __future__ import annotations
 
 
 class TrainingFailed(Exception):
-    """An end of the training that we explain ourselves: its text is sentences for a person."""
+    """A failure whose text is complete sentences for a person, without a traceback."""
 
 
 class LossNotFinite(TrainingFailed):
-    """The loss became NaN or infinite, and the run is to end then."""
+    """The loss became NaN or infinite, and the spec says that the run ends then."""
 
     def __init__(self, loss: float, step: int) -> None:
         super().__init__(

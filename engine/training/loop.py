@@ -3,7 +3,7 @@
 ```
 for every epoch:
     for every chunk of K steps (about 100 ms):    <- all ranks agree here on K and on the commands
-        run the steps, fetch their figures once
+        run the steps, copy their metrics from the device once
     for every chunk of validation batches:        <- and here
         add up loss and metrics
 ```
@@ -38,9 +38,9 @@ class Loop:
         self._boundary = StepBoundary(trainer, session, self._saver)
 
     def run(self) -> None:
-        """Train; returns after `TrainingEnded`, with a last checkpoint saved if the disk takes it.
+        """Train, save a last checkpoint if the disk takes it, and send `TrainingEnded`.
 
-        Raises LossNotFinite on every rank, if the spec wants that.
+        All ranks call this. Raises LossNotFinite on every rank, if the spec says so.
         """
         trainer, spec = self._trainer, self._session.spec
         self._emit_once(
@@ -67,34 +67,34 @@ class Loop:
         self._emit_once(TrainingEnded(self._position.step, completed))
 
     def _train_epoch(self) -> bool:
-        """Do the rest of the epoch's steps; False when stopped."""
+        """Do the remaining steps of the epoch. Return False when stopped."""
         while (left := self._trainer.steps_per_epoch - self._position.batch) > 0:
             position = self._position
-            # What is due after an epoch's last step is saved after its validation, not before:
-            # whoever resumes there need not validate again.
+            # A checkpoint that is due after the last step of an epoch is saved after the
+            # validation, so that a resumed run does not validate again.
             due = self._is_rank_zero and self._saver.request_due(position)
             wanted = min(left, self._pace.chunk, self._saver.steps_left(position.step))
-            ask, count = self._boundary.agree(wanted, due=due)
-            if not self._boundary.act(ask, position):
+            flags, count = self._boundary.agree(wanted, due=due)
+            if not self._boundary.act(flags, position):
                 return False
             self._session.alive = Alive("training", position.step)
             begin, clock = time.time(), time.perf_counter()
-            figures = self._trainer.run_steps(position, count)
+            step_metrics = self._trainer.run_steps(position, count)
             self._pace.trained(count, time.perf_counter() - clock)
             self._position = Position(position.epoch, position.batch + count, position.step + count)
-            self._reporter.trained(self._position, figures, begin, time.time())
+            self._reporter.trained(self._position, step_metrics, begin, time.time())
         return True
 
     def _validate(self) -> bool:
-        """Validate and close the epoch; False when stopped, and then the epoch is still open."""
+        """Validate, and end the epoch. Return False when stopped: the epoch has not ended then."""
         trainer = self._trainer
         self._session.alive = Alive("validation", self._position.step)
         trainer.begin_validation()
         done = 0
         while done < trainer.validation_batches:
             wanted = min(trainer.validation_batches - done, self._pace.validation_chunk)
-            ask, count = self._boundary.agree(wanted, due=False)
-            if not self._boundary.act(ask, self._position):
+            flags, count = self._boundary.agree(wanted, due=False)
+            if not self._boundary.act(flags, self._position):
                 return False
             self._session.alive = Alive("validation", self._position.step + done)
             clock = time.perf_counter()
@@ -109,6 +109,6 @@ class Loop:
         return True
 
     def _emit_once(self, event: WorkerEvent) -> None:
-        """Say something that all ranks know, once."""
+        """Send, from rank 0, an event that would be the same on all ranks."""
         if self._is_rank_zero:
             self._session.emit(event)

@@ -1,6 +1,6 @@
-"""Learning-rate schedules: a factor for every step, from the step's number alone.
+"""Learning-rate schedules: the factor of a step, computed from its number.
 
-Without a memory of their own, so a resumed run goes on exactly where it was.
+A schedule has no state, so a resumed run continues it exactly.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 ONE_CYCLE_RISE = 0.3
-"""Share of the steps over which one_cycle rises; with the two factors below, the defaults of the
+"""Part of the steps during which one_cycle rises; with the two factors below, the defaults of the
 super-convergence schedule (Smith and Topin, 2018) as torch's OneCycleLR has them."""
 
 ONE_CYCLE_FIRST = 1 / 25
@@ -16,7 +16,7 @@ ONE_CYCLE_LAST = ONE_CYCLE_FIRST / 1e4
 
 
 def factor(schedule: str, warmup_steps: int, step: int, total_steps: int) -> float:
-    """What the learning rate is multiplied by for the update after `step` steps (from 0).
+    """Return the factor of the learning rate for the update after `step` steps (from 0).
 
     `schedule` is one of `RunSpec.schedule`; `total_steps` is the length of the whole run.
     """

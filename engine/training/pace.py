@@ -1,21 +1,21 @@
-"""How fast the training goes: the length of a chunk, the speed that people see, the time left."""
+"""The speed of the training: the length of a chunk, samples per second, the time left."""
 
 from __future__ import annotations
 
 CHUNK_SECONDS = 0.1
-"""Aim for the time between two looks for commands; also how often a curve grows."""
+"""Intended time between two step boundaries; a curve grows as often."""
 
 MOST_STEPS = 1000
 HALF_LIFE = 60.0
-"""Seconds of work after which a measurement counts half: the time left follows a changed speed."""
+"""Seconds of work after which a measurement counts half: the time left follows the speed."""
 
 _SMOOTHING = 0.7
 _FORWARD_ONLY = 1 / 3
-"""What a validation batch costs, in steps, until one has been measured: it needs no gradients."""
+"""Estimated cost of a validation batch, in steps, until one is measured: it needs no gradients."""
 
 
-class _Cost:
-    """Seconds that one step or batch takes: a mean over the last minutes of doing it."""
+class _MeanSeconds:
+    """Mean time of one step or batch, over the last minutes of such work."""
 
     def __init__(self) -> None:
         self._chunks = 0
@@ -28,7 +28,7 @@ class _Cost:
         return self._seconds / self._count if self._count else 0.0
 
     def add(self, count: int, seconds: float) -> None:
-        # The first chunk also compiles and imports: forget it as soon as there is another.
+        # The first chunk also compiles and imports: the second replaces it.
         keep = 0.5 ** (seconds / HALF_LIFE) if self._chunks > 1 else 0.0
         self._chunks += 1
         self._count = keep * self._count + count
@@ -36,12 +36,12 @@ class _Cost:
 
 
 class Pace:
-    """Measures steps and validation on rank 0. Pauses and checkpoints are never part of it."""
+    """Measures steps and validation. Pauses and checkpoints are not part of the times."""
 
     def __init__(self, batch_size: int) -> None:
         self._batch_size = batch_size
         self.chunk = 1
-        """Steps to do before looking for commands again."""
+        """Steps to do before the next step boundary."""
 
         self.validation_chunk = 1
         """Validation batches, likewise."""
@@ -50,12 +50,12 @@ class Pace:
         """Smoothed; 0 before the first step."""
 
         self._chunks = 0
-        self._step = _Cost()
-        self._validation = _Cost()
+        self._step = _MeanSeconds()
+        self._validation = _MeanSeconds()
 
     @property
     def samples_per_second(self) -> float:
-        """Samples over all replicas, smoothed."""
+        """Samples of all replicas together, smoothed."""
         return self._batch_size / self.step_seconds if self.step_seconds else 0.0
 
     def trained(self, steps: int, seconds: float) -> None:
@@ -63,7 +63,7 @@ class Pace:
         self._chunks += 1
         one = seconds / steps
         if self._chunks <= 2:
-            self.step_seconds = one  # the first step also compiles and imports: forget it
+            self.step_seconds = one  # the first chunk also compiles and imports
         else:
             self.step_seconds = _SMOOTHING * self.step_seconds + (1 - _SMOOTHING) * one
         self._step.add(steps, seconds)
@@ -75,15 +75,16 @@ class Pace:
         self.validation_chunk = _next_chunk(batches, seconds / batches)
 
     def seconds_left(self, steps: int, validation_batches: int) -> float:
-        """Time for so many more steps and validation batches.
+        """Return the estimated time for so many more steps and validation batches.
 
-        Both are measured apart: whoever resumes at the end of an epoch validates after few steps.
+        Steps and validation batches are measured separately, because their ratio changes: a run
+        that is resumed at the end of an epoch validates after a few steps.
         """
         batch = self._validation.one or _FORWARD_ONLY * self._step.one
         return steps * self._step.one + validation_batches * batch
 
 
 def _next_chunk(count: int, one: float) -> int:
-    """As many as fit into CHUNK_SECONDS, but never more than twice as many as were just timed."""
+    """Return how many fit into CHUNK_SECONDS, at most twice as many as were just measured."""
     fitting = int(CHUNK_SECONDS / one) if one > 0 else MOST_STEPS
     return max(1, min(fitting, 2 * count, MOST_STEPS))

@@ -1,4 +1,4 @@
-"""What the training loop needs from others: a trainer per framework, and a session."""
+"""The two interfaces of the training loop: `Trainer`, one per framework, and `Session`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from engine.training.command_mailbox import CommandMailbox
 class Trainer(Protocol):
     """What a framework does for the loop.
 
-    All ranks call every method but `rank_metrics`, in the same order.
+    Most methods talk to the other ranks: all ranks must call them, in the same order, except for
+    `rank_metrics`.
     """
 
     steps_per_epoch: int
@@ -27,56 +28,57 @@ class Trainer(Protocol):
     def run_steps(self, position: Position, count: int) -> dict[str, list[float]]:
         """Train on the next `count` global batches from `position` on, all of the same epoch.
 
-        Returns one value per step for each figure, the same on every rank: always `loss` (the mean
-        over the global batch), maybe `learning_rate` and `gradient_norm`.
+        Returns one value per step for each metric, the same on every rank: always `loss` (the mean
+        over the global batch), and perhaps `learning_rate` and `gradient_norm`.
         """
 
     def rank_metrics(self) -> dict[str, float]:
-        """This rank's own figures since the last call, such as {"data_share": 0.1}."""
+        """Return metrics of this rank since the last call, such as {"data_share": 0.1}."""
 
     def begin_validation(self) -> None:
-        """Forget what the last validation added up."""
+        """Reset the sums of the last validation."""
 
     def validate(self, batch: int, count: int) -> None:
-        """Add up loss and metrics over validation batches `batch` ... `batch + count - 1`."""
+        """Add loss and metrics of `count` validation batches, from `batch` on, to the sums."""
 
     def end_validation(self) -> dict[str, float]:
-        """Means over the validation data, the same on every rank, such as {"loss": ...}."""
+        """Return the means over the validation data, the same on every rank: {"loss": ...}."""
 
     def save(self, folder: Path) -> None:
-        """Write this rank's share of a checkpoint into `folder`, which exists."""
+        """Write this rank's part of a checkpoint into `folder`, which exists."""
 
     def restore(self, folder: Path) -> None:
-        """Take everything back that `save` wrote."""
+        """Load what `save` has written to `folder`."""
 
     def free_devices(self) -> None:
-        """Move model and optimizer to the host's memory, and give the devices' memory back."""
+        """Move model and optimizer to the host's memory, and free the devices' memory."""
 
     def restore_devices(self) -> None:
-        """Undo `free_devices`."""
+        """Move model and optimizer back to the devices."""
 
     def empty_cache(self) -> dict[str, int]:
-        """Give unused memory back; bytes freed by device."""
+        """Free unused memory of this rank's devices. Return the freed bytes by device."""
 
-    def agree(self, word: tuple[int, int]) -> tuple[int, int]:
-        """Rank 0's `word` (not negative), on every rank, where the others pass zeros.
+    def agree(self, control_word: tuple[int, int]) -> tuple[int, int]:
+        """Return the control word on which all ranks agree: the sum or the maximum over the ranks.
 
-        A rank that passes something else makes the answer something else than zeros everywhere.
+        Both numbers are 0 or more. If all ranks but rank 0 pass zeros, all get rank 0's word. If
+        any rank passes a number that is not 0, every rank gets one that is not 0.
         """
 
     def close(self) -> None:
-        """Leave the other ranks; called last."""
+        """Leave the process group; called last."""
 
 
 class Session(Protocol):
-    """What the worker's process does for the loop."""
+    """What the process of a worker does for the loop."""
 
     spec: RunSpec
     rank: int
     folder: Path
     mailbox: CommandMailbox
     alive: Alive
-    """What the worker is doing now, for the supervisor to see whether it gets on."""
+    """What the worker does now. The supervisor sees from it whether the training advances."""
 
     @property
     def metric_directions(self) -> Mapping[str, str]:
@@ -86,4 +88,4 @@ class Session(Protocol):
         """Send an event to the supervisor; never blocks."""
 
     def flush(self) -> None:
-        """Wait until all that was sent so far is on disk."""
+        """Wait until the supervisor has written all earlier events to disk, or for some seconds."""

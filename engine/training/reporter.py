@@ -1,4 +1,4 @@
-"""What a worker says of its training while it trains: curves, progress, its own figures."""
+"""Sends the events of a training that runs: curves, progress, and metrics of each rank."""
 
 from __future__ import annotations
 
@@ -13,48 +13,48 @@ from engine.training.pace import Pace
 from engine.training.protocols import Session, Trainer
 
 RANK_METRICS_SECONDS = 1.0
-"""Least time between two reports of a rank's own figures."""
+"""Shortest time between two reports of a rank's own metrics."""
 
 EPISODE_GAP_STEPS = 100
-"""So many finite losses in a row end an episode of those that are not."""
+"""So many steps with a finite loss end an episode of steps without one; each is reported once."""
 
 
 class Reporter:
-    """Rank 0 speaks of what all ranks share; every rank of its own figures."""
+    """Rank 0 reports what is the same on all ranks; every rank reports its own metrics."""
 
     def __init__(self, trainer: Trainer, session: Session, pace: Pace) -> None:
         self._trainer = trainer
         self._session = session
         self._pace = pace
         self._is_rank_zero = session.rank == 0
-        self._own_figures_due = 0.0
-        self._last_bad: int | None = None
+        self._rank_metrics_due = 0.0
+        self._last_not_finite: int | None = None
 
     def trained(
-        self, position: Position, figures: Mapping[str, list[float]], begin: float, end: float
+        self, position: Position, step_metrics: Mapping[str, list[float]], begin: float, end: float
     ) -> None:
-        """Report the steps up to `position`, done between two times (seconds since the epoch).
+        """Report the steps up to `position`, done from `begin` to `end` (seconds since the epoch).
 
-        `figures` are those of `Trainer.run_steps`. Raises LossNotFinite on every rank, if that is
-        to end the run.
+        `step_metrics` come from `Trainer.run_steps`. All ranks call this. Raises LossNotFinite on
+        every rank, if the spec says that the run ends then.
         """
         step = position.step
         points = []
         if self._is_rank_zero:
-            for name, values in figures.items():
+            for name, values in step_metrics.items():
                 steps = list(range(step - len(values) + 1, step + 1))
                 points.append(Points(f"train/{name}", steps, values))
             speed = self._pace.samples_per_second
             points.append(Points("train/samples_per_second", [step], [speed]))
         now = time.monotonic()
-        if now >= self._own_figures_due:
-            self._own_figures_due = now + RANK_METRICS_SECONDS
+        if now >= self._rank_metrics_due:
+            self._rank_metrics_due = now + RANK_METRICS_SECONDS
             for name, value in self._trainer.rank_metrics().items():
                 points.append(Points(f"rank/{self._session.rank}/{name}", [step], [value]))
         if points:
             self._session.emit(Metrics(begin, end, points))
         self.progress(position)
-        self._look_at(figures, step)
+        self._check_finite(step_metrics, step)
 
     def validated(self, position: Position, metrics: Mapping[str, float]) -> None:
         """Report the end of an epoch and its validation; `position` is the one after it."""
@@ -66,7 +66,7 @@ class Reporter:
         self._session.emit(EpochEnded(position.epoch, step, dict(metrics)))
 
     def progress(self, position: Position, validated: int = 0) -> None:
-        """Report where the training stands, `validated` batches into its epoch's validation."""
+        """Report how far the training is. `validated`: batches done of the epoch's validation."""
         if not self._is_rank_zero:
             return
         trainer, epochs = self._trainer, self._session.spec.epochs
@@ -82,20 +82,20 @@ class Reporter:
             )
         )
 
-    def _look_at(self, figures: Mapping[str, list[float]], step: int) -> None:
-        """Say what is no number in the steps up to `step`, once per episode."""
-        spec, losses = self._session.spec, figures["loss"]
-        looked_at = [losses]
-        # Where gradients count, too; those of fp16 overflow now and then, by design.
+    def _check_finite(self, step_metrics: Mapping[str, list[float]], step: int) -> None:
+        """Report a loss, or a gradient, that is not finite in the steps up to `step`."""
+        spec, losses = self._session.spec, step_metrics["loss"]
+        checked = [losses]
+        # Gradients only where their step is skipped. With fp16 they overflow sometimes, by design.
         if spec.on_nan == "skip" and spec.precision != "fp16":
-            looked_at.append(figures.get("gradient_norm", losses))
+            checked.append(step_metrics.get("gradient_norm", losses))
         begin = step - len(losses) + 1
-        for place, values in enumerate(zip(*looked_at, strict=True)):
+        for place, values in enumerate(zip(*checked, strict=True)):
             if all(map(math.isfinite, values)):
                 continue
             if spec.on_nan == "stop":
                 raise LossNotFinite(losses[place], begin + place)
-            last, self._last_bad = self._last_bad, begin + place
+            last, self._last_not_finite = self._last_not_finite, begin + place
             if self._is_rank_zero and (last is None or begin + place - last > EPISODE_GAP_STEPS):
                 self._session.emit(Notice(_NOTICES[spec.on_nan].format(begin + place), rank=0))
 

@@ -1,4 +1,7 @@
-"""Which samples make up which batch on which replica: one answer for every framework."""
+"""Which samples make up which batch on which replica, for both frameworks.
+
+All arrays are one-dimensional, int64, and hold indices of samples.
+"""
 
 from __future__ import annotations
 
@@ -9,28 +12,28 @@ Indices = npt.NDArray[np.int64]
 
 
 def epoch_order(count: int, seed: int, epoch: int) -> Indices:
-    """The order in which epoch `epoch` (from 0) visits `count` samples: a permutation of them.
+    """Return the order in which epoch `epoch` (from 0) visits `count` samples: a permutation.
 
-    It depends on its arguments alone, so a resumed run finds its place again without a saved state.
+    It depends on the arguments only, so a resumed run needs no saved state of a sampler.
     """
-    # RandomState's stream is frozen for ever; a Generator's may change with numpy's version.
+    # NumPy promises never to change RandomState; a Generator may change with the version.
     return np.random.RandomState([seed, epoch]).permutation(count).astype(np.int64)
 
 
 def batches_per_epoch(count: int, batch_size: int) -> int:
-    """Global batches that `count` samples make; the last one may be smaller."""
+    """Return the number of global batches for `count` samples; the last one may be smaller."""
     return -(-count // batch_size)
 
 
 def global_batch(order: Indices, batch: int, batch_size: int) -> Indices:
-    """The samples of global batch number `batch` (from 0)."""
+    """Return the samples of global batch number `batch` (from 0): a view of `order`."""
     return order[batch * batch_size : (batch + 1) * batch_size]
 
 
 def replica_samples(samples: Indices, replica: int, replicas: int) -> Indices:
-    """The part of a global batch that one replica computes: every `replicas`-th sample.
+    """Return the samples of a global batch for one replica: every `replicas`-th one, as a view.
 
-    The shares differ by one sample at most. Some are empty where there are fewer samples than
-    replicas.
+    The numbers of samples differ by at most one between replicas. If there are fewer samples than
+    replicas, some replicas get none.
     """
     return samples[replica::replicas]

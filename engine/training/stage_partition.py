@@ -1,4 +1,4 @@
-"""Cutting a model into stages, for both frameworks: which layers go together, and what is wrong."""
+"""Partitions a model into stages, for both frameworks, and checks the stages of a recipe."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Stage = TypeVar("Stage")
 
 
 class CannotPartition(TrainingFailed):
-    """A model that does not come apart into as many stages as there are devices."""
+    """A model cannot be partitioned into as many stages as there are devices."""
 
 
 def partition_layers(
@@ -23,10 +23,10 @@ def partition_layers(
     trains: Callable[[Layer], bool],
     size: Callable[[Layer], int],
 ) -> list[list[Layer]]:
-    """The `layers` of a chain in `count` runs, whose largest has as few parameters as possible.
+    """Partition the `layers` of a chain into `count` stages; the largest is as small as possible.
 
-    `trains(layer)`: whether it has a trainable parameter, as every stage must; `size(layer)`: its
-    number of parameters. Raises CannotPartition.
+    `trains(layer)` tells whether a layer has a trainable parameter; every stage needs one.
+    `size(layer)` is its number of parameters. Raises CannotPartition.
     """
     blocks = _blocks(layers, trains)
     if len(blocks) < count:
@@ -51,8 +51,8 @@ def check_stages(
 ) -> None:
     """Raise CannotPartition unless every tensor of the model is in exactly one of `stages`.
 
-    `names`: of the model's tensors by their identity; `held(stage)`: identities and names of the
-    tensors of a stage; `instead`: the strategy that needs no stages.
+    `names` maps the identity of each tensor of the model to its name. `held(stage)` yields identity
+    and name of the tensors of a stage. `instead` names a strategy that needs no stages.
     """
     owners: dict[int, int] = {}
     for number, stage in enumerate(stages):
@@ -83,10 +83,10 @@ def check_stages(
 
 
 def _blocks(layers: Sequence[Layer], trains: Callable[[Layer], bool]) -> list[list[Layer]]:
-    """The layers in groups that belong together: each has one layer with trainable parameters.
+    """Group the layers so that each group has exactly one layer with trainable parameters.
 
-    Layers without any go with the one before them: what an activation or a pooling gives is
-    smaller, or no larger, than what it gets, and the former is what travels to the next stage.
+    A layer without trainable parameters joins the group before it: the output of an activation or
+    a pooling is not larger than its input, and the output of a stage is sent to the next one.
     """
     blocks: list[list[Layer]] = [[]]
     begun = False
@@ -100,18 +100,18 @@ def _blocks(layers: Sequence[Layer], trains: Callable[[Layer], bool]) -> list[li
 
 
 def _balanced(sizes: Sequence[int], count: int) -> tuple[int, ...]:
-    """Lengths of `count` runs of `sizes`, none empty, whose largest sum is as small as possible."""
+    """Return the lengths of `count` parts of `sizes`, none empty, with the smallest largest sum."""
     sums = list(accumulate(sizes, initial=0))
 
     @cache
-    def best(begin: int, runs: int) -> tuple[int, tuple[int, ...]]:
-        """The largest sum, and the lengths, for `sizes[begin:]`."""
-        left = len(sizes) - begin
-        if runs == 1:
-            return sums[-1] - sums[begin], (left,)
+    def best(begin: int, parts: int) -> tuple[int, tuple[int, ...]]:
+        """Return the largest sum, and the lengths, for `sizes[begin:]` in `parts` parts."""
+        remaining = len(sizes) - begin
+        if parts == 1:
+            return sums[-1] - sums[begin], (remaining,)
         options = []
-        for length in range(1, left - runs + 2):
-            largest, lengths = best(begin + length, runs - 1)
+        for length in range(1, remaining - parts + 2):
+            largest, lengths = best(begin + length, parts - 1)
             first = sums[begin + length] - sums[begin]
             options.append((max(first, largest), (length, *lengths)))
         return min(options)

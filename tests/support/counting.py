@@ -38,8 +38,8 @@ IN_VALIDATION: Moment = ("validate", 0, 0)
 class SingleProcess:
     """One rank agrees with itself."""
 
-    def agree(self, word: tuple[int, int]) -> tuple[int, int]:
-        return word
+    def agree(self, control_word: tuple[int, int]) -> tuple[int, int]:
+        return control_word
 
 
 class Together:
@@ -49,9 +49,9 @@ class Together:
         self._barrier = threading.Barrier(ranks, timeout=SECONDS)
         self._word = (0, 0)
 
-    def agree(self, word: tuple[int, int]) -> tuple[int, int]:
-        if word != (0, 0):
-            self._word = word
+    def agree(self, control_word: tuple[int, int]) -> tuple[int, int]:
+        if control_word != (0, 0):
+            self._word = control_word
         self._barrier.wait()
         agreed = self._word
         self._barrier.wait()

@@ -39,8 +39,8 @@ class MultiWorkerParallel(Parallel):
         word = tf.TensorSpec((2,), tf.int64)
         self._all_reduce_sum = graph(self._sum, input_signature=[word])
 
-    def agree(self, word: tuple[int, int]) -> tuple[int, int]:
-        first, second = self._all_reduce_sum(tf.constant(word, tf.int64)).numpy().tolist()
+    def agree(self, control_word: tuple[int, int]) -> tuple[int, int]:
+        first, second = self._all_reduce_sum(tf.constant(control_word, tf.int64)).numpy().tolist()
         return first, second
 
     def close(self) -> None:

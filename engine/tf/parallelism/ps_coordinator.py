@@ -50,9 +50,9 @@ class CoordinatorParallel(Parallel):
     def make_loop(self, replica: Replica) -> CoordinatorLoop:
         return CoordinatorLoop(self.scope, replica, self._channel)
 
-    def agree(self, word: tuple[int, int]) -> tuple[int, int]:
-        self._channel.broadcast([*word])
-        return word
+    def agree(self, control_word: tuple[int, int]) -> tuple[int, int]:
+        self._channel.broadcast([*control_word])
+        return control_word
 
     def close(self) -> None:
         self._channel.close()

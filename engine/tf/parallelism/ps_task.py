@@ -77,7 +77,7 @@ class ParameterServerTask(StaysOnDevices):
     def empty_cache(self) -> dict[str, int]:
         return empty_cache(self._devices)
 
-    def agree(self, word: tuple[int, int]) -> tuple[int, int]:
+    def agree(self, control_word: tuple[int, int]) -> tuple[int, int]:
         flags, count = self._channel.receive()
         return int(flags), int(count)
 
