@@ -1,4 +1,4 @@
-"""What `kills.py` kills: a writer of a store, and one of checkpoints, that never come to an end."""
+"""The processes that `kills.py` kills: a writer of a store, and a writer of checkpoints."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SERIES = ("train/loss", "validation/loss", "rank/0/memory")
 FILE_BYTES = 200_000
 
 Writer = Callable[[Path, Callable[[int], None]], None]
-"""Writes into a folder for ever, and says after each piece which number is safe now."""
+"""Writes to a folder for ever; acknowledges each piece with a number once it is committed."""
 
 
 def value(step: int) -> float:
@@ -24,11 +24,11 @@ def value(step: int) -> float:
     return step * 0.5
 
 
-def write_points(folder: Path, say: Callable[[int], None]) -> None:
-    """Commit batches of points for ever, and a validation every 50 batches; go on after others."""
+def write_points(folder: Path, acknowledge: Callable[[int], None]) -> None:
+    """Commit batches of points for ever, with a rewind every 50 batches; continue a used store."""
     store = RunStore(folder)
     step = store.status.step
-    say(step)
+    acknowledge(step)
     for batch in range(1_000_000):
         steps = list(range(step + 1, step + 1 + random.randint(8, 40)))
         step = steps[-1]
@@ -36,20 +36,22 @@ def write_points(folder: Path, say: Callable[[int], None]) -> None:
         store.append(Metrics(1.0, 2.0, points), 2.0)
         store.append(EpochEnded(batch, step, {"validation/loss": value(step)}), 2.0)
         if batch % 50 == 49:
-            step -= 7  # fewer than have come since the last word
+            step -= 7  # fewer steps than were done since the last acknowledgement
             store.rewind(step)
             store.append(EpochEnded(batch, step, {}), 2.0)
         store.commit()
-        say(step)
+        acknowledge(step)
 
 
-def write_checkpoints(folder: Path, say: Callable[[int], None]) -> None:
-    """Save checkpoints for ever, after those that are there; the newest three stay, and the newest
-    is marked as the best."""
+def write_checkpoints(folder: Path, acknowledge: Callable[[int], None]) -> None:
+    """Save checkpoints for ever, after the existing ones.
+
+    Keep the newest three, and mark the newest as the best.
+    """
     checkpoint_files.remove_unfinished(folder)
     for step in range(max(checkpoint_files.folders(folder), default=0) + 1, 1_000_000):
         save(folder, step)
-        say(step)
+        acknowledge(step)
         for old in checkpoint_files.checkpoints(folder)[:-3]:
             checkpoint_files.remove(old.folder)
         checkpoint_files.add_kinds(

@@ -1,9 +1,9 @@
-"""`python -m tests.faults.soak --minutes 60`: everything that can go wrong, at random, for long.
+"""`python -m tests.faults.soak --minutes 60` makes random faults happen to some runs for an hour.
 
-One run is steady: its supervisor is never killed, so that what it holds can be watched. Others are
-killed, stopped, paused and resumed. A window shows the steady one all the time. Readers like it
-come, ask for something and are killed. At the end it says what is left: orphans, points that are
-missing, open files, memory.
+The supervisor of one run, the steady one, is never killed, so that its open files and memory can be
+measured. Other runs are killed, stopped, paused and resumed. A window shows the steady run all the
+time. More readers connect to it and are killed. The report at the end names orphans, missing
+points, and growing numbers of open files or memory.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ from tests.support.runs import spec
 ROOT = Path(__file__).parent.parent.parent
 COMMANDS: tuple[Command, ...] = (SaveCheckpoint(), EmptyCache(), Pause(), Resume(), Resume())
 SETTLED_AFTER = 30.0
-"""Seconds after which a process holds what it needs."""
+"""Seconds after which a process has opened its files and allocated its memory."""
 
 MORE_FILES = 3
 MORE_MEBIBYTES = 12.0
-"""A process may hold so much more in the last quarter of a long soak than in the one before: with
-an hour, a leak of 1 MiB a minute makes 15."""
+"""A process may hold this much more in the last quarter of a long soak than in the third quarter:
+in an hour, a leak of 1 MiB a minute makes 15."""
 
 MORE_AT_FIRST = 24.0
-"""The same, while a window fills up: a curve may have 50,000 points and the log 10,000 lines."""
+"""The same, while a window fills: a curve may have 50,000 points and the log 10,000 lines."""
 
 FULL_AFTER = 1500.0
-"""Seconds after which a window holds as much as it may, even if a run is slow."""
+"""Seconds after which a window is full, even if a run is slow."""
 
-MOST_UNSAID = 1000
-"""Steps of which a killed process may not have told, some seconds of them."""
+MOST_UNREPORTED = 1000
+"""Steps that a killed process may not have reported: those of some seconds."""
 
 READER = """
 import sys, time
@@ -69,38 +69,41 @@ with RunReader(folder) as reader:
 
 
 class Report:
-    """What was done, and what was found."""
+    """What was done, and which faults were found."""
 
     def __init__(self) -> None:
         self.done: Counter[str] = Counter()
         self.faults: list[str] = []
-        self.most_unsaid = 0
-        """Steps that a process that was killed had done and could not say any more, at the most."""
+        self.most_unreported = 0
+        """Most steps that a killed process had done and not reported."""
 
         self.checked_points = 0
         self.held: dict[str, list[tuple[float, int, float]]] = {"supervisor": [], "window": []}
         """Of the steady run's supervisor and the window: seconds, open files, MiB."""
 
     def check(self, fine: bool, text: str) -> None:
-        """Note `text` unless all is well."""
+        """Record the fault `text` unless `fine`."""
         if not fine:
             self.faults.append(text)
             print(f"FAULT {text}", flush=True)
 
-    def measure(self, who: str, pid: int, now: float) -> None:
-        """Note what a process holds."""
+    def measure(self, name: str, pid: int, now: float) -> None:
+        """Record the open files and the memory of a process."""
         try:
             process = psutil.Process(pid)
             held = now, process.num_fds(), process.memory_info().rss / (1 << 20)
         except psutil.Error as error:
-            self.check(False, f"the {who} is gone: {error}")
+            self.check(False, f"the {name} is gone: {error}")
             return
-        self.held[who].append(held)
+        self.held[name].append(held)
 
     def compare(self) -> None:
-        """Check that nothing has grown in the second half: its two quarters, of memory the most
-        that was held but for short peaks, because a curve grows and is shortened in turn."""
-        for who, held in self.held.items():
+        """Check that nothing grew from the third quarter to the last.
+
+        Of the memory, the upper quartile is compared: it ignores short peaks, and a curve grows and
+        is shortened again and again.
+        """
+        for name, held in self.held.items():
             quarter = len(held) // 4
             if quarter < 3:
                 continue
@@ -108,17 +111,17 @@ class Report:
             files = median(h[1] for h in last) - median(h[1] for h in third)
             memory = quantiles([h[2] for h in last])[-1] - quantiles([h[2] for h in third])[-1]
             most = MORE_MEBIBYTES if third[0][0] >= FULL_AFTER else MORE_AT_FIRST
-            self.check(files <= MORE_FILES, f"the {who} holds {files:.0f} open files more")
-            self.check(memory <= most, f"the {who} holds {memory:.1f} MiB more")
+            self.check(files <= MORE_FILES, f"the {name} holds {files:.0f} open files more")
+            self.check(memory <= most, f"the {name} holds {memory:.1f} MiB more")
 
 
-class Guinea:
-    """One run that things happen to."""
+class SoakedRun:
+    """One run to which faults happen."""
 
     def __init__(self, report: Report, rng: random.Random, strategy: str, devices: int) -> None:
         self._report = report
         self._rng = rng
-        # Ranks that count write one after the other: what is read may be a step behind or ahead.
+        # Several ranks write the count in turn: the value may be a step behind or ahead.
         self._slack = int(devices > 1)
         self.id = client.start(
             spec("counted", strategy, devices, epochs=1_000_000, checkpoint_steps=100)
@@ -127,7 +130,7 @@ class Guinea:
         self._processes: list[psutil.Process] = []
 
     def info(self) -> RunInfo:
-        """As it is now; remembers its processes."""
+        """Read its state, and remember its processes."""
         info = client.get_run(self.id)
         if not info.state.is_over:
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -136,16 +139,16 @@ class Guinea:
         return info
 
     def ask(self, command: Command) -> None:
-        """Send a command; that it is refused or comes too late is no fault."""
+        """Send a command; it is no fault if the run refuses it or is over."""
         with contextlib.suppress(CommandFailed):
             client.send(self.id, command)
         self._report.done[type(command).__name__] += 1
 
     def happen(self) -> None:
-        """Let one thing happen to it."""
+        """Do one random thing to it."""
         info = self.info()
         if info.state.is_over:
-            self.go_on()
+            self.resume()
             return
         trains = info.state is RunState.RUNNING and info.status.step > self._first + 110
         things: list[Callable[[], None]] = [
@@ -162,25 +165,25 @@ class Guinea:
                 lambda: self.stop(now=True),
                 lambda: self.kill("worker", info.status.worker_pids),
                 lambda: self.kill("supervisor", [info.status.supervisor_pid]),
-                lambda: self.kill("everybody", [p.pid for p in self._processes]),
+                lambda: self.kill("all processes", [p.pid for p in self._processes]),
             ]
         self._rng.choice(things)()
 
     def stop(self, *, now: bool) -> None:
-        """Stop it; when it was asked in good order, not one point may be missing."""
+        """Stop it; unless `now`, not one point may be missing."""
         self.ask(Stop(now=now))
         self.end("stopped at once" if now else "stopped", exact=not now)
 
-    def kill(self, who: str, pids: list[int] | tuple[int, ...]) -> None:
-        """Kill one of `pids`, or all where everybody is meant."""
-        for pid in pids if who == "everybody" else [self._rng.choice(pids)]:
+    def kill(self, target: str, pids: list[int] | tuple[int, ...]) -> None:
+        """Kill one of `pids`, or all of them if `target` is `all processes`."""
+        for pid in pids if target == "all processes" else [self._rng.choice(pids)]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        self._report.done[f"killed {who}"] += 1
-        self.end(f"killed {who}", exact=False)
+        self._report.done[f"killed {target}"] += 1
+        self.end(f"killed {target}", exact=False)
 
     def end(self, how: str, *, exact: bool) -> None:
-        """Wait until it is over, and see what is left of it."""
+        """Wait until it is over, and check its processes and its points."""
         deadline = time.monotonic() + OVER_WITHIN
         while not (info := client.get_run(self.id)).state.is_over and time.monotonic() < deadline:
             time.sleep(0.1)
@@ -196,17 +199,20 @@ class Guinea:
         self._report.checked_points += len(steps)
         counted = info.folder / "counted"
         if counted.exists():
-            with contextlib.suppress(ValueError):  # killed while it wrote that
+            with contextlib.suppress(ValueError):  # it was killed while it wrote the count
                 missing = self._first + int(counted.read_text()) - last
                 if exact and info.state is RunState.STOPPED:
                     fine = abs(missing) <= self._slack
                     check(fine, f"run {self.id}, {how}: {missing} points missing")
                 else:
-                    check(missing < MOST_UNSAID, f"run {self.id}, {how}: {missing} steps unsaid")
-                    self._report.most_unsaid = max(self._report.most_unsaid, missing)
+                    check(
+                        missing < MOST_UNREPORTED,
+                        f"run {self.id}, {how}: {missing} steps not reported",
+                    )
+                    self._report.most_unreported = max(self._report.most_unreported, missing)
             counted.unlink()
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Resume it from its newest checkpoint."""
         try:
             saved = client.run_checkpoints(self.id)
@@ -219,11 +225,11 @@ class Guinea:
 
 
 def soak(minutes: float, seed: int) -> Report:
-    """Do it, in the data folder of the environment."""
+    """Soak for `minutes`, in the data folder of the environment."""
     rng, report = random.Random(seed), Report()
-    steady = Guinea(report, rng, "torch/single", 1)
+    steady = SoakedRun(report, rng, "torch/single", 1)
     window = open_window(steady.id)
-    others = [Guinea(report, rng, "torch/single", 1), Guinea(report, rng, "torch/ddp", 2)]
+    others = [SoakedRun(report, rng, "torch/single", 1), SoakedRun(report, rng, "torch/ddp", 2)]
     begun = time.monotonic()
     readers: list[subprocess.Popen[bytes]] = []
     while (now := time.monotonic() - begun) < 60 * minutes:
@@ -250,10 +256,10 @@ def soak(minutes: float, seed: int) -> Report:
     for process in (window, *readers):
         process.kill()
         process.wait()
-    for guinea in (steady, *others):
-        if not guinea.info().state.is_over:
-            guinea.ask(Resume())
-            guinea.stop(now=False)
+    for run in (steady, *others):
+        if not run.info().state.is_over:
+            run.ask(Resume())
+            run.stop(now=False)
     report.compare()
     left = processes_of(os.environ[paths.HOME_VARIABLE])
     report.check(not left, f"at the end: orphans {left}")
@@ -261,7 +267,7 @@ def soak(minutes: float, seed: int) -> Report:
 
 
 def main() -> int:
-    """Soak, and print the report; the exit code."""
+    """Soak, and print the report; return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=0)
@@ -272,10 +278,10 @@ def main() -> int:
         report = soak(options.minutes, options.seed)
     print("what happened: " + ", ".join(f"{n} × {what}" for what, n in report.done.most_common()))
     print(f"points compared: {report.checked_points:,}")
-    print(f"steps that killed processes took along, at the most: {report.most_unsaid}")
-    for who, held in report.held.items():
+    print(f"steps that killed processes had not reported, at the most: {report.most_unreported}")
+    for name, held in report.held.items():
         for seconds, files, memory in held[:: max(1, len(held) // 4)] + held[-1:]:
-            print(f"{who} after {seconds:.0f} s: {files} open files, {memory:.1f} MiB")
+            print(f"{name} after {seconds:.0f} s: {files} open files, {memory:.1f} MiB")
     print(f"faults (orphans, points missing, not over, not resumed, grown): {len(report.faults)}")
     for fault in report.faults:
         print(f"  {fault}")

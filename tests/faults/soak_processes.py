@@ -1,4 +1,4 @@
-"""The processes of a soak test that are no run: a real window, and whoever is left behind."""
+"""The other processes of a soak test: a real window, and processes that should have ended."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ GONE_WITHIN = 15.0
 """Seconds after the end of a run in which all its processes must be gone."""
 
 OVER_WITHIN = 90.0
-"""Seconds in which a run must be over that was stopped or bereft of a process."""
+"""Seconds after a stop or the loss of a process within which a run must be over."""
 
 
 def open_window(run_id: str) -> subprocess.Popen[bytes]:
-    """A window that shows the only run there is."""
+    """Start a window, and wait until it shows the only run."""
     environment = os.environ | {"QT_QPA_PLATFORM": "offscreen", "PYTHONPATH": str(PROJECT)}
     window = subprocess.Popen([sys.executable, "main.py"], cwd=PROJECT, env=environment)
     deadline = time.monotonic() + OVER_WITHIN
@@ -34,7 +34,7 @@ def open_window(run_id: str) -> subprocess.Popen[bytes]:
 
 
 def processes_of(home: str) -> list[psutil.Process]:
-    """Whoever works for runs in `home`, but this process; some need a moment to be gone."""
+    """Other processes of the runs in `home`; waits a while for their end."""
     deadline = time.monotonic() + GONE_WITHIN
     while (left := [p for p in psutil.process_iter() if _is_of(p, home)]) and (
         time.monotonic() < deadline

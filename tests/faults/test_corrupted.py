@@ -1,4 +1,4 @@
-"""Files that were damaged while nobody looked: each is named, and everything else works."""
+"""Damaged files: each is named, and everything else works."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _in_store(folder: Path, statement: str) -> None:
 
 @pytest.fixture
 def damaged(record: Record) -> Callable[[str], Path]:
-    """Makes three runs that are over, and damages the one in the middle; its folder."""
+    """Makes three finished runs, damages the second one, and returns its folder."""
 
     def make(how: str) -> Path:
         recordings = [record() for _ in range(3)]
@@ -88,21 +88,21 @@ def test_a_damaged_run_is_listed_with_the_reason_and_the_others_work(
     how: str, damaged: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = damaged(how)
-    if how == "no spec":  # of a young run it may be about to be written
+    if how == "no spec":  # in a young run it may not be written yet
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(run_info, "LONGEST_START", -1.0)
             runs = run_info.all_runs()
     else:
         runs = run_info.all_runs()
     assert [run.id for run in runs] == ["3", "2", "1"]
-    [lost] = [run for run in runs if isinstance(run, client.UnreadableRun)]
-    assert (lost.id, lost.folder) == ("2", folder)
-    assert lost.reason.startswith("Run 2 cannot be read: ")
+    [unreadable] = [run for run in runs if isinstance(run, client.UnreadableRun)]
+    assert (unreadable.id, unreadable.folder) == ("2", folder)
+    assert unreadable.reason.startswith("Run 2 cannot be read: ")
     assert [run.id for run in client.runs()] == ["3", "1"]
     assert main.main(["show", "2"]) == 2
-    told = capsys.readouterr()
-    assert told.err.startswith("Run 2 cannot be read: ")
-    assert "Traceback" not in told.err
+    printed = capsys.readouterr()
+    assert printed.err.startswith("Run 2 cannot be read: ")
+    assert "Traceback" not in printed.err
     assert main.main(["show", "3"]) == 0
 
 
@@ -111,13 +111,13 @@ def test_the_command_line_lists_a_damaged_run(
 ) -> None:
     damaged("a store of noise")
     assert main.main(["runs"]) == 0
-    told = capsys.readouterr()
-    assert [line.split()[:2] for line in told.out.splitlines()[1:]] == [
+    printed = capsys.readouterr()
+    assert [line.split()[:2] for line in printed.out.splitlines()[1:]] == [
         ["3", "finished"],
         ["2", "unreadable"],
         ["1", "finished"],
     ]
-    assert told.err.startswith("Run 2 cannot be read: ")
+    assert printed.err.startswith("Run 2 cannot be read: ")
     assert main.main(["runs", "--json"]) == 0
     states = [run["state"] for run in json.loads(capsys.readouterr().out)]
     assert states == ["finished", "unreadable", "finished"]
@@ -154,13 +154,13 @@ def test_damaged_settings_of_the_window_are_set_aside(
     window.settings.setValue("theme", "dark")
     window.window.close()
     again, trouble = open_settings(settings)
-    assert trouble == "", "what the window writes itself is not damaged"
+    assert trouble == "", "the settings that the window wrote are valid"
     assert again.value("theme") == "dark"
     assert again.value("window/geometry")
     assert again.status() is QSettings.Status.NoError
 
 
-def test_settings_of_the_wrong_kind_are_as_good_as_none(
+def test_settings_of_the_wrong_type_are_ignored(
     traindeck_home: Path, app: Callable[[], AppController]
 ) -> None:
     traindeck_home.mkdir()
@@ -170,7 +170,7 @@ def test_settings_of_the_wrong_kind_are_as_good_as_none(
     assert app().window.isVisible()
 
 
-def test_a_column_of_another_kind_is_a_damaged_store(damaged: Callable[[str], Path]) -> None:
+def test_a_column_of_another_type_is_a_damaged_store(damaged: Callable[[str], Path]) -> None:
     folder = damaged("half a spec")
     for statement in (
         "UPDATE event SET body = 'text'",

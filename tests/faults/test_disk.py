@@ -1,4 +1,4 @@
-"""A disk that is really full, and a run folder that is read-only or gone."""
+"""A full disk, and a run folder that becomes read-only or is deleted."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 24, 1, 2
 """Of <linux/prctl.h> and <linux/capability.h>."""
 
 LARGE = {"width": 20_000}
-"""A model whose checkpoint has no room in what the supervisor keeps in reserve."""
+"""A model whose checkpoint is larger than the supervisor's disk reserve."""
 
 
 @pytest.fixture
 def small_disk(traindeck_home: Path) -> Iterator[Path]:
-    """The data folder on a disk of its own, of 64 MB; the file that a test may fill it with."""
+    """Puts the data folder on its own disk of 64 MB; the path of a file that may fill the disk."""
     traindeck_home.mkdir()
     mount = shutil.which("mount")
     command = [mount or "", "-t", "tmpfs", "-o", "size=64m,mode=700", "tmpfs", str(traindeck_home)]
@@ -54,7 +54,7 @@ def small_disk(traindeck_home: Path) -> Iterator[Path]:
 
 
 def fill(file: Path) -> None:
-    """Write until the disk takes no byte more."""
+    """Write until the disk is full."""
     size = 2**20
     with file.open("ab", buffering=0) as filler:
         while size:
@@ -70,7 +70,7 @@ def test_a_full_disk_pauses_the_training_and_loses_nothing(small_disk: Path) -> 
     full = time.monotonic()
     fill(small_disk)
     info = wait_for(run_id, lambda info: info.state is RunState.PAUSED)
-    print(f"paused {time.monotonic() - full:.2f} s after the disk was full, and said so")
+    print(f"paused {time.monotonic() - full:.2f} s after the disk was full")
     [trouble] = [event for event in events(info) if isinstance(event, Trouble)]
     assert trouble.raised
     assert "cannot be written: the disk is full" in trouble.text
@@ -89,7 +89,7 @@ def test_a_full_disk_pauses_the_training_and_loses_nothing(small_disk: Path) -> 
     wait_for(run_id, lambda info: set(info.status.troubles) == {"checkpoint"})
     print(f"recovered {time.monotonic() - freed:.2f} s after there was room")
     client.send(run_id, Resume())
-    wait_for_event(run_id, CheckpointSaved, seq)  # what failed is tried again
+    wait_for_event(run_id, CheckpointSaved, seq)  # the failed checkpoint is saved again
     assert client.get_run(run_id).status.troubles == {}
     client.send(run_id, Stop())
     info = wait_for_end(run_id)
@@ -99,7 +99,7 @@ def test_a_full_disk_pauses_the_training_and_loses_nothing(small_disk: Path) -> 
     wait_until_gone(info)
 
 
-def test_a_full_disk_stops_the_training_where_that_is_wanted(small_disk: Path) -> None:
+def test_a_full_disk_stops_the_training_with_that_option(small_disk: Path) -> None:
     run_id = client.start(
         spec("probe_torch", "torch/single", epochs=10_000, settings=LARGE, on_disk_full="stop")
     )
@@ -118,7 +118,7 @@ def test_a_full_disk_stops_the_training_where_that_is_wanted(small_disk: Path) -
 
 
 def bound_by_permissions(work: Callable[[], str]) -> str:
-    """What `work` returns; the processes that it starts heed permissions even if we are root."""
+    """What `work` returns; the processes that it starts obey permissions, even those of root."""
     found = []
 
     def bounded() -> None:
@@ -132,8 +132,8 @@ def bound_by_permissions(work: Callable[[], str]) -> str:
     return found[0]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="root heeds no permissions elsewhere")
-def test_a_run_folder_that_became_read_only_is_said_and_nothing_recorded_is_lost() -> None:
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere root ignores permissions")
+def test_a_run_folder_that_became_read_only_is_reported_and_no_point_is_lost() -> None:
     wanted = spec("probe_torch", "torch/single", epochs=10_000)
     run_id = bound_by_permissions(lambda: client.start(wanted))
     info = wait_for(run_id, is_training)

@@ -1,6 +1,6 @@
 """A recipe that raises, wherever it may: its file and line and one sentence, almost at once.
 
-The full traceback is for the log, and for nobody's face.
+The full traceback is for the log only.
 """
 
 from __future__ import annotations
@@ -83,12 +83,12 @@ def test_an_exception_is_the_recipes_line_and_a_sentence(
     with RunReader(info.folder) as reader:
         stored = reader.events_after(0)
     restarts = [each for each in stored if isinstance(each.event, Restarting)]
-    assert not restarts, "what fails before its first step would not start the next time either"
+    assert not restarts, "a run that fails before its first step is not restarted"
     for event in stored:
         if isinstance(event.event, WorkerFailed | RunEnded):
-            told = event_text(event.event)
-            assert told is not None
-            assert "Traceback" not in told.text
+            shown = event_text(event.event)
+            assert shown is not None
+            assert "Traceback" not in shown.text
     seconds = stored[-1].time - float(recipe.with_suffix(".time").read_text())
     print(f"{place}: {seconds:.2f} s from the exception to the terminal event")
     assert seconds < LONGEST

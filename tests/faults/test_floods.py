@@ -1,4 +1,4 @@
-"""More points and more output than anybody can look at: nothing grows without limit.
+"""More points and more output than the window can show: nothing grows without limit.
 
 How smooth the window stays, and what it costs the training: `python -m benchmarks.floods`.
 """
@@ -68,7 +68,7 @@ def test_a_burst_of_output_is_shown_as_far_as_a_log_is_kept(
         for number in range(100):
             file.write(f"burst {number:4} {'x' * 200}\n" * (MEGABYTE // 212))
     size = path.stat().st_size
-    begun = time.thread_time()  # whoever else is busy does not count
+    begun = time.thread_time()  # CPU time, so that other busy processes do not count
     lines = tail.read()
     while piece := tail.read():
         lines += piece
@@ -168,7 +168,7 @@ def test_what_a_worker_keeps_for_a_supervisor_that_does_not_read_is_limited(
 
 
 def test_a_supervisor_reads_no_faster_than_it_writes_and_loses_nothing() -> None:
-    """What it has not recorded yet waits where it came from."""
+    """The messages that it has not recorded yet wait in their worker."""
     inbox = Inbox()
     ours, theirs = Pipe()
     sent: list[Event] = [batch(number * 100, 100) for number in range(10 * MOST_UNREAD)]
@@ -178,13 +178,13 @@ def test_a_supervisor_reads_no_faster_than_it_writes_and_loses_nothing() -> None
         thread = threading.Thread(target=lambda: [worker.send(event) for event in sent])
         thread.start()
         thread.join(0.5)
-        assert thread.is_alive(), "the line is full"
+        assert thread.is_alive(), "the pipe is full"
         assert inbox._queue.qsize() <= MOST_UNREAD + 1
         received: list[object] = []
         while len(received) < len(sent):
-            news = inbox.next(SECONDS)
-            assert news is not None
-            if isinstance(news, MessageReceived):
-                received.append(news.message)
+            item = inbox.next(SECONDS)
+            assert item is not None
+            if isinstance(item, MessageReceived):
+                received.append(item.message)
         thread.join(SECONDS)
     assert received == sent

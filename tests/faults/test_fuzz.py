@@ -1,4 +1,4 @@
-"""Nonsense from outside, made up by hypothesis: nothing of it raises what nobody expects."""
+"""Random input from outside, made by hypothesis: none of it raises an unexpected exception."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ VALUES = st.recursive(
 
 @some
 @given(st.dictionaries(st.sampled_from(RunSpec.__struct_fields__), VALUES, max_size=3))
-def test_any_value_in_a_spec_is_taken_or_named(tmp_path: Path, changes: dict[str, Any]) -> None:
+def test_any_value_in_a_spec_is_accepted_or_named(tmp_path: Path, changes: dict[str, Any]) -> None:
     document = tomllib.loads(_spec_text().decode())
     document["run"] |= changes
     (tmp_path / SPEC).write_text(tomli_w.dumps(document), encoding="utf-8")
@@ -61,17 +61,17 @@ def test_any_value_in_a_spec_is_taken_or_named(tmp_path: Path, changes: dict[str
 
 @some
 @given(any_of(RunSpec))
-def test_whatever_a_spec_holds_is_checked_in_sentences(wanted: RunSpec) -> None:
+def test_every_spec_is_checked_with_sentences(wanted: RunSpec) -> None:
     if not _is_gpu(wanted):
         assert all(problem.text for problem in client.check(wanted))
 
 
 @some
 @given(any_of(WorkerEvent | Alive), st.integers(-1, 3))
-def test_whatever_a_worker_says_is_recorded_or_ignored(
-    tmp_path: Path, said: WorkerEvent | Alive, rank: int
+def test_every_message_of_a_worker_is_recorded_or_ignored(
+    tmp_path: Path, message: WorkerEvent | Alive, rank: int
 ) -> None:
-    sent = msgspec.msgpack.decode(msgspec.msgpack.encode(said), type=WorkerEvent | Alive)
+    sent = msgspec.msgpack.decode(msgspec.msgpack.encode(message), type=WorkerEvent | Alive)
     if not is_valid(sent, rank, 2) or isinstance(sent, Alive):
         return
     with closing(RunStore(tmp_path)) as store:
@@ -84,7 +84,7 @@ def test_whatever_a_worker_says_is_recorded_or_ignored(
 
 
 @pytest.mark.parametrize("event", [e for e in EXAMPLES if not isinstance(e, WorkerEvent)])
-def test_what_only_a_supervisor_says_is_not_taken_from_a_worker(event: Event) -> None:
+def test_events_of_the_supervisor_are_not_accepted_from_a_worker(event: Event) -> None:
     assert not is_valid(event, 0, 1)
     assert not is_valid(Hello(0), 0, 1)
 
@@ -113,16 +113,16 @@ def test_a_live_supervisor_survives_any_frame_and_goes_on_answering(training: st
 
     @few
     @given(st.sampled_from([-(2**63), -1, 1, 2**63]), st.lists(FRAMES, max_size=20), st.booleans())
-    def hurl(rank: int, frames: list[bytes], greets: bool) -> None:
+    def send_frames(rank: int, frames: list[bytes], says_hello: bool) -> None:
         with Client(control["address"], authkey=bytes.fromhex(control["key"])) as connection:
-            if greets:
+            if says_hello:
                 connection.send_bytes(msgspec.msgpack.encode(Hello(rank)))
-            with contextlib.suppress(BrokenPipeError):  # without a greeting it is hung up on
+            with contextlib.suppress(BrokenPipeError):  # without a Hello
                 for frame in frames:
                     if not _is_stop(frame):
                         connection.send_bytes(frame)
 
-    hurl()
+    send_frames()
     with Client(control["address"], authkey=bytes.fromhex(control["key"])) as connection:
         Channel(connection).send(Hello(-1))
         connection._send(b"\xff\xff\xff\xff" + b"\x7f" * 8)  # a frame of eight exabytes
@@ -187,5 +187,5 @@ def _is_gpu(wanted: RunSpec) -> bool:
 
 
 def _is_stop(frame: bytes) -> bool:
-    """The one thing that would rightly end the run."""
+    """Whether the frame could be a Stop, which would rightly end the run."""
     return b"stop" in frame

@@ -1,4 +1,4 @@
-"""Nonsense from outside, made up by hypothesis: the window shows it, or says what is wrong."""
+"""Random input from outside, made by hypothesis: the window shows it, or says what is wrong."""
 
 from __future__ import annotations
 
@@ -70,9 +70,7 @@ def test_the_form_can_be_filled_with_any_spec(form: RunForm, wanted: RunSpec) ->
         mutated(DIGITS),
     )
 )
-def test_any_file_is_a_recipe_or_is_said_to_be_none(
-    tmp_path: Path, form: RunForm, data: bytes
-) -> None:
+def test_any_file_is_a_recipe_or_has_a_problem(tmp_path: Path, form: RunForm, data: bytes) -> None:
     path = tmp_path / "nonsense.py"
     path.write_bytes(data)
     info = read_recipe(path)
@@ -93,11 +91,11 @@ def controls(qapp: QApplication) -> Iterator[RunControls]:
 
 @some
 @given(st.lists(any_of(WorkerEvent), max_size=5))
-def test_the_window_shows_whatever_workers_say(
-    controls: RunControls, said: list[WorkerEvent]
+def test_the_window_shows_every_event_of_a_worker(
+    controls: RunControls, received: list[WorkerEvent]
 ) -> None:
     status = RunStatus(state=RunState.STARTING)
-    for event in said:
+    for event in received:
         if is_valid(event, getattr(event, "rank", 0), 2**63):
             status = fold(status, event, 1.0)
             if not isinstance(event, Metrics):

@@ -84,7 +84,7 @@ def test_every_rank_says_where_it_is_and_nothing_is_ended(tmp_path: Path) -> Non
     trouble = wait_for_event(run_id, Trouble)
     info = client.get_run(run_id)
     waited = info.status.updated - float(recipe.with_suffix(".since").read_text())
-    print(f"told after {waited:.2f} s without a step, with all stacks; limit {60 * LIMIT:.1f} s")
+    print(f"reported with all stacks after {waited:.2f} s without a step; limit {60 * LIMIT} s")
     line = 1 + HANGS.split("# asleep")[0].count("\n")
     assert trouble.raised
     assert f"Rank 1 on cpu:1 is in fetch (hangs.py:{line})." in trouble.text

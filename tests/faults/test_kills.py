@@ -1,6 +1,6 @@
-"""Processes of a run are killed: what is left ends within seconds, and the run can go on.
+"""Processes of a run are killed: the others end within seconds, and the run can be resumed.
 
-Also when its newest checkpoint was damaged meanwhile: then from the one before it."""
+If the newest checkpoint was damaged, it is resumed from the one before."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ pytestmark = [
 ]
 
 
-def test_whichever_process_is_killed_the_others_end_and_the_run_resumes() -> None:
+def test_after_any_process_is_killed_the_others_end_and_the_run_resumes() -> None:
     run_id = client.start(spec("moments", "torch/ddp", 2, epochs=10_000, checkpoint_steps=5))
     info = wait_for_work(run_id, 1)
     seconds = kill(info, info.status.worker_pids[1], signal.SIGSEGV)
@@ -45,7 +45,7 @@ def test_whichever_process_is_killed_the_others_end_and_the_run_resumes() -> Non
     assert (failure.rank, failure.device, failure.signal) == (1, "cpu:1", "SIGSEGV")
     assert failure.message.startswith("Rank 1 on cpu:1 was ended by SIGSEGV")
     log = (info.folder / "logs" / "rank1.log").read_text()
-    assert "Fatal Python error: Segmentation fault" in log, "what its interpreter wrote"
+    assert "Fatal Python error: Segmentation fault" in log, "written by its interpreter"
     assert failure.log_tail
     assert log.rstrip().endswith(failure.log_tail), "its last lines"
 
@@ -58,14 +58,14 @@ def test_whichever_process_is_killed_the_others_end_and_the_run_resumes() -> Non
     assert curve(info, "train/loss")[0][:10] == list(range(1, 11))
 
     previous, newest = client.run_checkpoints(run_id)[-2:]
-    for spoil in (cut_off, flip_a_bit):
+    for damage in (cut_off, flip_a_bit):
         whole = (newest.folder / "rank0.pt").read_bytes()
-        spoil(newest.folder / "rank0.pt")
+        damage(newest.folder / "rank0.pt")
         with pytest.raises(client.CheckpointUnusable, match=r"rank0\.pt") as refused:
             client.resume(run_id)
         assert refused.value.damaged == newest.folder.name
         assert refused.value.previous == previous.folder, "the one before it is offered"
-        if spoil is cut_off:
+        if damage is cut_off:
             (newest.folder / "rank0.pt").write_bytes(whole)
     client.resume(run_id, previous.folder)
     wait_for(run_id, lambda info: info.status.attempt == 3 and is_training(info))

@@ -24,7 +24,7 @@ plain_loss = loss
 steps = 0
 
 def loss(outputs, targets):
-    \"\"\"At step 7 the last rank's is NaN, and nobody's gradients are.\"\"\"
+    \"\"\"At step 7 the loss of the last rank is NaN, and no gradient is.\"\"\"
     global steps
     steps += torch.is_grad_enabled()
     is_last = int(os.environ["RANK"]) == int(os.environ["WORLD_SIZE"]) - 1

@@ -1,4 +1,4 @@
-"""The machine goes down without a word: afterwards no run says that it is running."""
+"""A power cut: afterwards no run is shown as running."""
 
 from __future__ import annotations
 
@@ -34,25 +34,25 @@ pytestmark = pytest.mark.usefixtures("processes")
 
 @pytest.fixture
 def foreigner() -> Iterator[psutil.Process]:
-    """A process that has nothing to do with us."""
+    """A process of another program."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         yield psutil.Process(process.pid)
 
 
 def cut_the_power(info: client.RunInfo) -> None:
-    """Everything ends at once, and nobody sees it end."""
+    """Kill all processes of the run at once, so that none notices the end of another."""
     supervisor = psutil.Process(info.status.supervisor_pid)
-    everybody = [supervisor, *supervisor.children(recursive=True)]
-    for process in everybody:
+    processes = [supervisor, *supervisor.children(recursive=True)]
+    for process in processes:
         process.suspend()
-    for process in everybody:
+    for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):
             os.kill(process.pid, signal.SIGKILL)
-    psutil.wait_procs(everybody, timeout=60)
+    psutil.wait_procs(processes, timeout=60)
 
 
 def tear(path: Path) -> None:
-    """The last write was on its way: half a page of it arrived."""
+    """Cut the end off, as if the last write had been interrupted."""
     with path.open("r+b") as file:
         file.truncate(path.stat().st_size - 2000)
 
@@ -69,7 +69,7 @@ def test_after_a_power_cut_the_run_is_interrupted_and_goes_on_from_its_checkpoin
     half = info.folder / "checkpoints" / "step-99999999.tmp"
     half.mkdir()
     (half / "rank0.pt").write_bytes(b"ha")
-    assert (info.folder / "control.json").exists(), "nobody could clear up"
+    assert (info.folder / "control.json").exists(), "no process could delete it"
 
     begun = time.monotonic()
     found = client.get_run(run_id)
@@ -77,12 +77,12 @@ def test_after_a_power_cut_the_run_is_interrupted_and_goes_on_from_its_checkpoin
     assert "the machine was restarted" in found.reason
     assert [run.state for run in client.runs()] == [RunState.INTERRUPTED]
     assert [each.folder.name for each in client.run_checkpoints(run_id)] == [Path(saved.path).name]
-    assert Path(found.status.checkpoint) == Path(saved.path), "the window offers to go on there"
+    assert Path(found.status.checkpoint) == Path(saved.path), "the window offers to resume from it"
     with pytest.raises(client.CommandFailed, match="not active"):
         client.send(run_id, Stop())
     print(f"found out in {time.monotonic() - begun:.2f} s")
 
-    # After the reboot the system gives the numbers of the dead to others.
+    # After the reboot, other processes get the pids of the dead ones.
     with contextlib.closing(RunStore(info.folder)) as store:
         born = store.status.supervisor_created - 3600
         store.append(AttemptStarted(1, foreigner.pid, born), time.time())
@@ -98,4 +98,4 @@ def test_after_a_power_cut_the_run_is_interrupted_and_goes_on_from_its_checkpoin
     assert (rewound.step, rewound.checkpoint) == (saved.step, Path(saved.path).name)
     assert rewound.epoch == saved.epoch
     assert curve(ended, "train/loss")[0] == list(range(1, ended.status.step + 1))
-    assert foreigner.is_running(), "whoever has the number of a dead process is left alone"
+    assert foreigner.is_running(), "a process with the pid of a dead one is left alone"

@@ -1,4 +1,4 @@
-"""Many runs at once on one device: one after the other, in order, whatever happens to some."""
+"""Many runs at once on one device: they train one after the other, even if some are killed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.support.runs import events, is_training, spec, wait_for, wait_for_end
 pytestmark = pytest.mark.usefixtures("processes")
 
 AT_ONCE = 10
-VISITOR = """
+PROCESS = """
 import sys, time
 from pathlib import Path
 from engine.spec.run_spec import RunSpec
@@ -45,7 +45,7 @@ admission = QueueAdmission(folder, spec)
 print("ready", flush=True)
 sys.stdin.readline()
 admission.enter_queue()
-print("drawn", flush=True)
+print("queued", flush=True)
 sys.stdin.readline()
 admission.wait_for_turn(BufferedStore(folder, store), Inbox())
 print(time.monotonic(), flush=True)
@@ -64,14 +64,14 @@ def until(condition: Callable[[], bool], what: str, seconds: float = 60.0) -> fl
     return time.monotonic() - began
 
 
-def test_ten_processes_that_draw_at_the_same_instant_go_in_one_by_one(tmp_path: Path) -> None:
-    visitors = []
+def test_ten_processes_that_enter_at_the_same_time_are_admitted_one_by_one(tmp_path: Path) -> None:
+    processes = []
     for number in range(AT_ONCE):
         folder = tmp_path / str(number)
         folder.mkdir()
-        visitors.append(
+        processes.append(
             subprocess.Popen(
-                [sys.executable, "-c", VISITOR, str(folder), "cpu:0", f"cpu:{number % 2 + 1}"],
+                [sys.executable, "-c", PROCESS, str(folder), "cpu:0", f"cpu:{number % 2 + 1}"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
@@ -79,35 +79,35 @@ def test_ten_processes_that_draw_at_the_same_instant_go_in_one_by_one(tmp_path: 
             )
         )
     try:
-        _let_go(visitors, when="ready\n")
-        until(lambda: len(device_queue.read()) == AT_ONCE, "somebody drew no ticket")
-        drawn = [int(ticket.run) for ticket in device_queue.read()]
-        _let_go(visitors, when="drawn\n")
-        stays = [tuple(map(float, each.communicate(timeout=120)[0].split())) for each in visitors]
+        _let_go(processes, when="ready\n")
+        until(lambda: len(device_queue.read()) == AT_ONCE, "a process has no ticket")
+        order = [int(ticket.run) for ticket in device_queue.read()]
+        _let_go(processes, when="queued\n")
+        stays = [tuple(map(float, each.communicate(timeout=120)[0].split())) for each in processes]
     finally:
-        for each in visitors:
+        for each in processes:
             each.kill()
             each.wait()
-    assert [each.returncode for each in visitors] == [0] * AT_ONCE
-    assert sorted(drawn) == list(range(AT_ONCE))
-    for before, after in pairwise(drawn):
+    assert [each.returncode for each in processes] == [0] * AT_ONCE
+    assert sorted(order) == list(range(AT_ONCE))
+    for before, after in pairwise(order):
         assert stays[before][1] <= stays[after][0]
     assert device_queue.read() == []
 
 
-def _let_go(visitors: list[subprocess.Popen[str]], when: str) -> None:
-    """Wait until all of them say `when`, then let all of them go on."""
-    for each in visitors:
+def _let_go(processes: list[subprocess.Popen[str]], when: str) -> None:
+    """Wait until all of them have printed `when`, then let all of them continue."""
+    for each in processes:
         assert each.stdout is not None
         assert each.stdout.readline() == when
-    for each in visitors:
+    for each in processes:
         assert each.stdin is not None
         each.stdin.write("\n")
         each.stdin.flush()
 
 
-def test_runs_on_one_device_wait_for_one_another_and_outlive_the_dead() -> None:
-    """One that trains, four that come at once: one is moved, one stopped, two killed (-9).
+def test_runs_on_one_device_wait_for_each_other_also_when_some_are_killed() -> None:
+    """One run trains, four are queued: one is moved, one stopped, two are killed (-9).
 
     The file of the queue is damaged, too.
     """
@@ -143,7 +143,9 @@ def test_runs_on_one_device_wait_for_one_another_and_outlive_the_dead() -> None:
 
     wait_for(holder, is_training)
     psutil.Process(client.get_run(holder).status.supervisor_pid).send_signal(signal.SIGKILL)
-    seconds = until(lambda: client.get_run(moved).state is not RunState.QUEUED, "nobody goes on")
+    seconds = until(
+        lambda: client.get_run(moved).state is not RunState.QUEUED, "no run left the queue"
+    )
     assert seconds < 20 * POLL_SECONDS
     print(f"the next run left the queue {seconds:.2f} s after the one before was killed")
 

@@ -1,4 +1,4 @@
-"""A run that fails goes on by itself, as often as it may, and no further than makes sense."""
+"""A run that fails is restarted automatically, as often as allowed, if that can help."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def loss(outputs, targets):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="it kills with SIGKILL")
-def test_a_killed_run_goes_on_from_its_last_checkpoint_with_one_curve() -> None:
+def test_a_killed_run_continues_from_its_last_checkpoint_with_one_curve() -> None:
     begun = time.monotonic()
     run_id = client.start(
         spec("moments", "torch/single", epochs=10_000, max_restarts=2, checkpoint_steps=10)
@@ -66,14 +66,14 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint_with_one_curve() -> None:
     )
     took = time.monotonic() - killed
     print(f"killed, and at work again from the checkpoint: {took:.2f} s")
-    assert took < 5.0 + 4 * first_start, "no more than any start takes, on this machine, now"
+    assert took < 5.0 + 4 * first_start, "not much longer than the first start on this machine"
     assert again.status.supervisor_pid == before.status.supervisor_pid
 
-    far_from_there = before.status.step + 100  # at the same step it would be the same fault
+    far_from_there = before.status.step + 100  # at the same step it would count as the same failure
     again = wait_for(run_id, lambda info: info.status.step > far_from_there)
     os.kill(again.status.worker_pids[0], signal.SIGKILL)
     wait_for(run_id, lambda info: info.status.attempt == 3)
-    client.send(run_id, Stop())  # the same control channel; a stop is a stop, also while it starts
+    client.send(run_id, Stop())  # a run that is restarting can be stopped
     info = wait_for_end(run_id)
     assert info.state is RunState.STOPPED
     wait_until_gone(info)
@@ -92,8 +92,8 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint_with_one_curve() -> None:
     assert order == ["AttemptStarted", *again_and_again, "RunEnded"]
 
 
-def test_what_fails_at_the_same_step_every_time_is_not_tried_for_ever(tmp_path: Path) -> None:
-    """Without a checkpoint it begins anew; the second failure shows that this does not help."""
+def test_a_failure_at_the_same_step_is_not_restarted_again(tmp_path: Path) -> None:
+    """Without a checkpoint it starts at step 0; the second failure shows that this is no help."""
     path = tmp_path / "fails.py"
     path.write_text(FAILS)
     info = train(spec(str(path), "torch/single", epochs=100, max_restarts=5))

@@ -1,4 +1,4 @@
-"""Ctrl-C, logout, shutdown and Stop, at any moment: a checkpoint, a clean end, and it goes on."""
+"""Ctrl-C, logout, shutdown and Stop at any moment: a checkpoint is saved and can be resumed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tests.support.runs import (
 
 ROOT = Path(__file__).parent.parent.parent
 STOPPED_SOON = 20.0
-"""Seconds from the wish to the end on a busy machine; alone it takes one."""
+"""Seconds from the request to the end on a busy machine; on a quiet one it takes one."""
 
 pytestmark = [
     pytest.mark.usefixtures("processes"),
@@ -45,16 +45,16 @@ pytestmark = [
 ]
 
 
-def everybody(info: client.RunInfo) -> list[psutil.Process]:
-    """Every process of a run, as a logout or a shutdown meets them: workers and helpers too."""
+def all_processes(info: client.RunInfo) -> list[psutil.Process]:
+    """All processes of a run, with workers and helpers: a logout or shutdown signals them all."""
     supervisor = psutil.Process(info.status.supervisor_pid)
     return [supervisor, *supervisor.children(recursive=True)]
 
 
-def test_whatever_asks_for_the_end_and_whenever_a_checkpoint_comes_first(
+def test_every_kind_of_end_at_every_moment_saves_a_checkpoint_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One run, ended in four moments and ways, each time continued from where it ended."""
+    """One run is ended at four moments and in four ways, and resumed each time."""
     monkeypatch.setenv("TEST_DWELL", "first-step")
     run_id = client.start(spec("moments", "torch/single", epochs=10_000, loader_workers=1))
     folder = client.get_run(run_id).folder
@@ -62,11 +62,11 @@ def test_whatever_asks_for_the_end_and_whenever_a_checkpoint_comes_first(
     def stop() -> None:
         client.send(run_id, Stop())
 
-    def tell_supervisor(number: int) -> None:
+    def signal_supervisor(number: int) -> None:
         os.kill(client.get_run(run_id).status.supervisor_pid, number)
 
     def shut_down() -> None:
-        for found in everybody(client.get_run(run_id)):
+        for found in all_processes(client.get_run(run_id)):
             with contextlib.suppress(psutil.NoSuchProcess):
                 found.send_signal(signal.SIGTERM)
                 found.send_signal(signal.SIGHUP)
@@ -82,8 +82,8 @@ def test_whatever_asks_for_the_end_and_whenever_a_checkpoint_comes_first(
 
     moments: list[tuple[str, Callable[[], object], Callable[[], object]]] = [
         ("first-step", lambda: reached("first-step"), stop),
-        ("checkpoint", save_and_wait, lambda: tell_supervisor(signal.SIGINT)),
-        ("validation", lambda: reached("validation"), lambda: tell_supervisor(signal.SIGHUP)),
+        ("checkpoint", save_and_wait, lambda: signal_supervisor(signal.SIGINT)),
+        ("validation", lambda: reached("validation"), lambda: signal_supervisor(signal.SIGHUP)),
         ("training", lambda: wait_for(run_id, is_training), shut_down),
     ]
     seen, step = 0, 0
@@ -97,12 +97,12 @@ def test_whatever_asks_for_the_end_and_whenever_a_checkpoint_comes_first(
         end()
         info = wait_for_end(run_id)
         took = time.monotonic() - begun
-        said = events(info, seen)
-        seen += len(said)
-        stages = [event.stage for event in said if isinstance(event, StopStage)]
+        new = events(info, seen)
+        seen += len(new)
+        stages = [event.stage for event in new if isinstance(event, StopStage)]
         assert (info.state, stages) == (RunState.STOPPED, ["ask"]), f"{moment}\n{logs(info)}"
         assert took < STOPPED_SOON
-        assert sum(isinstance(event, RunEnded) for event in said) == 1
+        assert sum(isinstance(event, RunEnded) for event in new) == 1
         saved = client.run_checkpoints(run_id)[-1].manifest
         assert saved.position.step == info.status.step >= step, moment
         assert "last" in saved.kinds
@@ -113,31 +113,31 @@ def test_whatever_asks_for_the_end_and_whenever_a_checkpoint_comes_first(
     assert not list((folder / "checkpoints").glob("*.tmp"))
 
 
-DEAF = """
+HALTED = """
 import os, signal, time
 from pathlib import Path
 import torch
 def model(): return torch.nn.Linear(4, 1)
 def datasets(): return ((torch.ones(64, 4), torch.ones(64, 1)),) * 2
 def loss(outputs, targets):
-    while not Path(__file__).with_name("seen").exists():  # else nobody hears that it trains
+    while not Path(__file__).with_name("seen").exists():  # until the run is seen to train
         time.sleep(0.01)
     os.kill(os.getpid(), signal.SIGSTOP)
 """
 
 
-def test_a_worker_that_ignores_everything_is_killed_rung_by_rung(
+def test_a_worker_that_ignores_everything_is_killed_stage_by_stage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is halted in its first step: it hears neither commands nor signals."""
+    """It is halted in its first step, so it gets neither commands nor signals."""
 
     def start_impatient(module: str, *arguments: str, **named: Any) -> subprocess.Popen[bytes]:
         assert module == "engine.supervisor"
         return start_module("tests.support.impatient_supervisor", *arguments, **named)
 
     monkeypatch.setattr(client, "start_module", start_impatient)
-    path = tmp_path / "deaf.py"
-    path.write_text(DEAF)
+    path = tmp_path / "halted.py"
+    path.write_text(HALTED)
     run_id = client.start(spec(str(path), "torch/single"))
     info = wait_for(run_id, lambda info: info.state is RunState.RUNNING)
     path.with_name("seen").touch()
@@ -152,7 +152,7 @@ def test_a_worker_that_ignores_everything_is_killed_rung_by_rung(
 
 
 class Terminal:
-    """`main.py train` on a terminal of its own, where somebody looks on."""
+    """`main.py train` on a terminal of its own, whose output is read."""
 
     def __init__(self) -> None:
         self._ours, its = pty.openpty()
@@ -171,7 +171,7 @@ class Terminal:
         self._reader.start()
 
     def close(self) -> None:
-        """Whatever ran on it gets SIGHUP, and cannot write any more."""
+        """Close the terminal: its processes get SIGHUP, and cannot write any more."""
         self._leave.set()
         self._reader.join()
         if self._ours >= 0:
@@ -183,7 +183,7 @@ class Terminal:
             if select.select([self._ours], [], [], 0.05)[0]:
                 try:
                     os.read(self._ours, 65536)
-                except OSError:  # nobody is left on it
+                except OSError:  # all its processes have ended
                     return
 
 
@@ -195,8 +195,8 @@ os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 
 
 @pytest.mark.parametrize("how", ["SIGTERM", "the terminal is closed"])
-def test_the_command_line_takes_its_run_along_in_good_order(how: str) -> None:
-    """The one that gets SIGTERM is paused at that moment."""
+def test_the_end_of_the_command_line_stops_its_run_with_a_checkpoint(how: str) -> None:
+    """In the case of SIGTERM the run is paused at that moment."""
     terminal = Terminal()
     command = terminal.command
     try:
@@ -207,7 +207,7 @@ def test_the_command_line_takes_its_run_along_in_good_order(how: str) -> None:
         if how == "SIGTERM":
             wait_for_event(run_id, Paused, client.send(run_id, Pause()))
             command.send_signal(signal.SIGTERM)
-            command.send_signal(signal.SIGTERM)  # twice is no impatience: it is the system
+            command.send_signal(signal.SIGTERM)  # again, as a system may do: this is no force
         else:
             terminal.close()
         info = wait_for_end(run_id)

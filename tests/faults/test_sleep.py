@@ -1,4 +1,4 @@
-"""The machine stays awake while a run trains; if it slept all the same, the run goes on."""
+"""The machine stays awake while a run trains; after a sleep, the run continues."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("processes")
 
 
 @only_linux
-def test_awake_while_it_trains_and_training_after_a_sleep(
+def test_the_machine_is_awake_while_a_run_trains_and_a_sleep_does_no_harm(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inhibitor = Inhibitor(tmp_path, monkeypatch)
@@ -42,12 +42,12 @@ def test_awake_while_it_trains_and_training_after_a_sleep(
 
     client.send(run_id, Pause())
     wait_for(run_id, lambda info: info.state is RunState.PAUSED)
-    helper.wait(LONGEST)  # a paused run keeps nobody awake
+    helper.wait(LONGEST)  # a paused run does not keep the machine awake
     client.send(run_id, Resume())
     wait_for(run_id, lambda info: info.state is RunState.RUNNING)
     helper = psutil.Process(inhibitor.wait_for_call())
 
-    # What a sleep looks like from inside: nobody runs, and then everybody does.
+    # For the processes a sleep looks like this: all are halted, and later all continue.
     pids = (info.status.supervisor_pid, *info.status.worker_pids)
     processes = [psutil.Process(pid) for pid in pids]
     for process in processes:
@@ -70,7 +70,7 @@ def test_awake_while_it_trains_and_training_after_a_sleep(
 
 
 @only_linux
-def test_a_run_that_may_sleep_keeps_nobody_awake(
+def test_without_keep_awake_the_machine_may_sleep(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inhibitor = Inhibitor(tmp_path, monkeypatch)

@@ -1,4 +1,4 @@
-"""Another user of the machine, or whoever sends a checkpoint: what they try is refused."""
+"""Attacks by another user of the machine, or by the sender of a checkpoint, are refused."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ as_root = pytest.mark.skipif(
 
 @pytest.fixture
 def open_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A data folder that everybody may enter and write to, as under a careless umask."""
+    """A data folder that all users may read and write, as with a careless umask."""
     home = Path(tempfile.mkdtemp(prefix="traindeck-"))
     home.chmod(0o777)
     (home / "runs").mkdir()
@@ -43,8 +43,8 @@ def open_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def as_stranger(attempts: dict[str, Callable[[], object]]) -> dict[str, str]:
-    """Have a process of another user try things; by name, the error that each met or `done`."""
-    ear, mouth = os.pipe()
+    """Let a process of another user make `attempts`; return its error or `done` for each."""
+    read_end, write_end = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.setgroups([])
@@ -57,10 +57,10 @@ def as_stranger(attempts: dict[str, Callable[[], object]]) -> dict[str, str]:
                 found[name] = "done"
             except OSError as error:
                 found[name] = type(error).__name__
-        os.write(mouth, msgspec.json.encode(found))
+        os.write(write_end, msgspec.json.encode(found))
         os._exit(0)
-    os.close(mouth)
-    with os.fdopen(ear, "rb") as answer:
+    os.close(write_end)
+    with os.fdopen(read_end, "rb") as answer:
         text = answer.read()
     os.waitpid(pid, 0)
     return msgspec.json.decode(text, type=dict[str, str])
@@ -72,7 +72,7 @@ def dial(address: str) -> None:
 
 
 class PlantedCode:
-    """What a pickle can be: a call of any function."""
+    """A pickle that calls a function when it is loaded."""
 
     def __init__(self, trace: Path) -> None:
         self._trace = trace
@@ -82,14 +82,14 @@ class PlantedCode:
 
 
 @as_root
-def test_another_user_gets_nowhere(open_home: Path) -> None:
-    """The run's own folder protects it, even where those around it are open to everybody."""
+def test_another_user_is_refused_everywhere(open_home: Path) -> None:
+    """The run's own folder protects it, even if the folders around it are open to all users."""
     run_id = client.start(spec("probe_torch", "torch/single", epochs=10_000))
     info = wait_for(run_id, is_training)
     control = msgspec.json.decode((info.folder / "control.json").read_bytes())
     control_folder = Path(control["address"]).parent
     planted = open_home / "runs" / "77"
-    met = as_stranger(
+    results = as_stranger(
         {
             "list the run": lambda: list(info.folder.iterdir()),
             "read the key": (info.folder / "control.json").read_bytes,
@@ -103,13 +103,13 @@ def test_another_user_gets_nowhere(open_home: Path) -> None:
             "plant a run": planted.mkdir,
         }
     )
-    assert met == dict.fromkeys(met, "PermissionError")
+    assert results == dict.fromkeys(results, "PermissionError")
     client.send(run_id, Stop(now=True))
     assert wait_for_end(run_id).state is RunState.STOPPED
 
 
 @as_root
-def test_a_run_that_another_user_planted_is_not_there(open_home: Path) -> None:
+def test_a_run_that_another_user_planted_is_ignored(open_home: Path) -> None:
     runs = open_home / "runs"
     assert as_stranger({"plant": (runs / "5").mkdir}) == {"plant": "done"}
     assert paths.run_ids() == []
@@ -124,7 +124,7 @@ def test_a_run_that_another_user_planted_is_not_there(open_home: Path) -> None:
 
 
 def test_a_checkpoint_that_holds_code_is_refused_and_the_code_not_run(tmp_path: Path) -> None:
-    """Its checksums are right: whoever made it wrote the manifest, too."""
+    """Its checksums are right: its author wrote the manifest, too."""
     import torch
 
     run_id = client.start(spec("probe_torch", "torch/single", epochs=10_000))
@@ -154,4 +154,4 @@ def test_a_checkpoint_that_holds_code_is_refused_and_the_code_not_run(tmp_path: 
     )
     assert not trace.exists()
     torch.load(path, weights_only=False)
-    assert trace.exists(), "the trap works, where somebody steps into it"
+    assert trace.exists(), "the planted code runs if it is loaded as a pickle"

@@ -1,4 +1,4 @@
-"""A cluster of TensorFlow workers: one is killed, later one hangs; both are dealt with."""
+"""A cluster of TensorFlow workers: after a kill it is restarted, and a hang is reported."""
 
 from __future__ import annotations
 
@@ -93,5 +93,5 @@ def test_a_killed_worker_is_restarted_and_one_that_hangs_is_named(tmp_path: Path
     assert [type(e) for e in events(info) if isinstance(e, Restarting)] == [Restarting]
     steps = curve(info, "train/loss")[0]
     assert steps == list(range(1, len(steps) + 1))
-    assert len(steps) > rewound.step, "it did go on from there"
+    assert len(steps) > rewound.step, "it continued from the checkpoint"
     assert "It was restarted once already." in info.reason

@@ -1,4 +1,4 @@
-"""Two windows, or a window and the command line, on one run: both live, both heard, one start."""
+"""Two windows and the command line on one run: all are up to date, and all can command it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LONG = 60_000
 
 
 class Window:
-    """What a window has of a run: its reader, its commands, and what it has seen."""
+    """The parts of a window that follow a run: its reader, its commands, and what was read."""
 
     def __init__(self, run_id: str) -> None:
         self.background = Background()
@@ -43,7 +43,7 @@ class Window:
         self.controller.watch(run_id)
         self.reader.watch(run_id)
 
-    def saw(self, kind: type) -> bool:
+    def has_event(self, kind: type) -> bool:
         return any(isinstance(stored.event, kind) for stored in self.events)
 
     def close(self) -> None:
@@ -72,7 +72,7 @@ def command_line(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_two_windows_and_a_command_line_on_one_run(
     qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The command line holds up both windows for seconds: they would show blocks of what came.
+    # The command line delays both windows for seconds: then they would read blocks, not points.
     monkeypatch.setattr("engine.runs.store_follower.MOST_AT_ONCE", 10_000_000)
     run_id = client.start(spec("probe_torch", "torch/single", epochs=100_000))
     windows = [Window(run_id), Window(run_id)]
@@ -82,12 +82,14 @@ def test_two_windows_and_a_command_line_on_one_run(
         one.controller.pause()
         qtbot.waitUntil(lambda: all(each.state == "paused" for each in windows), timeout=LONG)
         other.controller.save_checkpoint()
-        qtbot.waitUntil(lambda: all(each.saw(CheckpointSaved) for each in windows), timeout=LONG)
-        result = command_line("resume", run_id)  # a paused run: from the command line
+        qtbot.waitUntil(
+            lambda: all(each.has_event(CheckpointSaved) for each in windows), timeout=LONG
+        )
+        result = command_line("resume", run_id)
         assert result.returncode == 0, result.stderr
         qtbot.waitUntil(lambda: all(each.state == "running" for each in windows), timeout=LONG)
 
-        # Whoever else wants to start it is told that it runs.
+        # Another start is refused.
         with pytest.raises(CannotStart, match=f"Run {run_id} is running: stop it first"):
             client.resume(run_id)
 
@@ -109,7 +111,7 @@ def test_two_windows_and_a_command_line_on_one_run(
 
 
 def _resume_from_three_places_at_once(run_id: str) -> None:
-    """Exactly one of them starts it; the others are told so."""
+    """Exactly one call resumes it; the others are refused."""
 
     def resume(_: int) -> str:
         try:
@@ -119,10 +121,10 @@ def _resume_from_three_places_at_once(run_id: str) -> None:
         return ""
 
     with ThreadPoolExecutor(3) as pool:
-        said = sorted(pool.map(resume, range(3)))
-    assert said[0] == ""
-    for refusal in said[1:]:
-        assert re.search("is active already|: stop it first|by another window", refusal), said
+        answers = sorted(pool.map(resume, range(3)))
+    assert answers[0] == ""
+    for refusal in answers[1:]:
+        assert re.search("is active already|: stop it first|by another window", refusal), answers
     wait_for(run_id, is_training)
     client.send(run_id, Stop(now=True))
     info = wait_for_end(run_id)

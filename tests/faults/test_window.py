@@ -1,5 +1,4 @@
-"""The window's process is closed or killed in mid-run: the run does not notice, nor the next one
-who looks."""
+"""The window is closed or killed during a run: the run goes on, and another window shows it."""
 
 from __future__ import annotations
 
@@ -53,7 +52,7 @@ app.form.load(client.RunSpec(**{spec!r}))
 app.form.start()
 qt_app.exec()
 """
-"""A window whose owner has filled in the form and clicked Start."""
+"""A window in which the form was filled in and Start was clicked."""
 
 
 @contextmanager
@@ -78,11 +77,11 @@ def watches(process: subprocess.Popen[bytes], run_id: str) -> bool:
     return run_id in files
 
 
-def test_a_window_that_is_killed_or_closed_takes_nothing_along(
+def test_a_run_goes_on_when_its_window_is_killed_or_closed(
     qtbot: QtBot, qapp: QApplication
 ) -> None:
-    """The second one, in this process, shows every point, and all its buttons work."""
-    wanted = spec("counted", "torch/single", epochs=100_000)  # a few points a look: all are shown
+    """A second window, in this process, shows every point, and all its buttons work."""
+    wanted = spec("counted", "torch/single", epochs=100_000)  # few points per read: all are shown
     fields = {"recipe": wanted.recipe, "strategy": wanted.strategy, "devices": wanted.devices}
     code = START_IN_WINDOW.format(spec=fields | {"epochs": wanted.epochs, "batch_size": 32})
     with window("-c", code) as first:
@@ -124,7 +123,7 @@ def test_a_window_that_is_killed_or_closed_takes_nothing_along(
 
 
 def _click_everything(app: AppController, seen: Spectator, qtbot: QtBot) -> None:
-    """All that can be asked of a run that trains, but Stop."""
+    """Click all buttons of a run that trains, except Stop."""
     controls = app.controls
     for button, text, answer in (
         (controls.checkpoint, "Checkpoint", CheckpointSaved),

@@ -1,4 +1,4 @@
-"""A supervisor like any other that waits one second on each rung of the ladder, not thirty."""
+"""A supervisor whose stop stages last one second each, instead of up to thirty."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ exec cat
 
 
 class Inhibitor:
-    """Stands before the real one on PATH."""
+    """Comes before the real program on PATH."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._folder = folder
@@ -38,7 +38,7 @@ class Inhibitor:
         return file.read_text().splitlines() if file.exists() else []
 
     def wait_for_call(self) -> int:
-        """Wait until it was called since the last time this was asked; its pid."""
+        """Wait for a call since the last use of this method; return the pid of the process."""
         file = self._folder / "pid"
         deadline = time.monotonic() + 60.0
         while not file.exists():
@@ -49,5 +49,5 @@ class Inhibitor:
         return pid
 
     def refuse(self) -> None:
-        """From now on it fails, as where polkit says no."""
+        """From now on every call fails, as if polkit had refused it."""
         (self._folder / "refuse").touch()

@@ -1,4 +1,4 @@
-"""Values of any of our messages, as hypothesis makes them up: of the right types, and how many."""
+"""Random messages, made by hypothesis with values of the right types; and how many of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 WHOLE = st.integers(-(2**63), 2**64 - 1)
-"""What MessagePack can hold."""
+"""The integers that MessagePack can hold."""
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
@@ -21,14 +21,14 @@ some = settings(
     database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-"""The same examples each time: a suite that fails now and then is no help. (Raise the number and
-leave `derandomize` out to search for more.)"""
+"""The same examples each time, so that the tests are repeatable. (To search for more, raise the
+number and remove `derandomize`.)"""
 
 few = settings(some, max_examples=15)
 
 
 def any_of(kind: Any) -> st.SearchStrategy[Any]:
-    """Values that msgspec would take for `kind`, whatever they mean."""
+    """Values that msgspec accepts as `kind`; most of them make no sense."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return any_of(arguments[0])

@@ -1,4 +1,4 @@
-"""Real runs with real workers, and waiting for what happens in them."""
+"""Real runs with real workers, and functions that wait for their events."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from engine.spec.run_spec import RunSpec
 
 RECIPES = Path(__file__).parent.parent / "recipes"
 LONGEST = 120.0
-"""Seconds; only a test that hangs gets there."""
+"""Longest wait in seconds; only a test that fails waits so long."""
 
-LOOK_SECONDS = 0.05
-"""From one look at a run to the next; a look takes 2 ms, from the workers that it waits for."""
+POLL_SECONDS = 0.05
+"""Time between two reads of a run; each read takes 2 ms of CPU time, also from its workers."""
 
 
 def spec(recipe: str, strategy: str, devices: int | tuple[str, ...] = 1, **changes: Any) -> RunSpec:
@@ -46,7 +46,7 @@ def spec(recipe: str, strategy: str, devices: int | tuple[str, ...] = 1, **chang
 
 
 def wait_for(run_id: str, condition: Callable[[RunInfo], bool]) -> RunInfo:
-    """The run as it is when `condition` first holds. Fails when it is over before that."""
+    """Wait until `condition` holds, and return the run. Fails if the run is over before that."""
     deadline = time.monotonic() + LONGEST
     pause = threading.Event()
     while True:
@@ -55,16 +55,16 @@ def wait_for(run_id: str, condition: Callable[[RunInfo], bool]) -> RunInfo:
             return info
         assert not info.state.is_over, f"{info.state}: {info.reason}\n{logs(info)}"
         assert time.monotonic() < deadline, f"still {info.state} at step {info.status.step}"
-        pause.wait(LOOK_SECONDS)
+        pause.wait(POLL_SECONDS)
 
 
 def wait_for_end(run_id: str) -> RunInfo:
-    """The run once it is over."""
+    """Wait until the run is over, and return it."""
     return wait_for(run_id, lambda info: info.state.is_over)
 
 
 def wait_for_event(run_id: str, kind: type[Event], after: int = 0) -> Any:
-    """The first event of `kind` after number `after`."""
+    """Wait for the first event of `kind` after number `after`, and return it."""
     found: list[Event] = []
 
     def happened(info: RunInfo) -> bool:
@@ -94,7 +94,7 @@ def curve(info: RunInfo, series: str) -> tuple[list[int], list[float]]:
 
 
 def failure_of(info: RunInfo) -> Failure:
-    """The failure of the one terminal event; every process of the run is gone."""
+    """The failure in the terminal event, once every process of the run has ended."""
     assert info.state is RunState.FAILED, info.reason
     [ended] = [event for event in events(info) if isinstance(event, RunEnded)]
     assert ended.failure is not None
@@ -123,7 +123,7 @@ def wait_until_gone(info: RunInfo, seconds: float = 10.0) -> None:
     pause = threading.Event()
     while left := [process for process in processes if _lives(process)]:
         assert time.monotonic() < deadline, f"orphans: {left}"
-        pause.wait(LOOK_SECONDS)
+        pause.wait(POLL_SECONDS)
 
 
 def _lives(process: psutil.Process) -> bool:
