@@ -1,4 +1,4 @@
-"""What being watched costs: a recorded run against the bare loop of the same model.
+"""The cost of monitoring: a recorded run compared to the bare loop of the same model.
 
 `python -m benchmarks.overhead [--pairs 7]` alternates between a plain PyTorch loop in a fresh
 process and a run with supervisor, store and telemetry. Both do the same 2,000 steps of about 2 ms.
@@ -26,7 +26,7 @@ STEPS = recipe.LAST - recipe.FIRST
 
 
 def bare_loop() -> None:
-    """The loop that somebody would write by hand, without looking at anything."""
+    """A loop written by hand, without any monitoring."""
     import torch
 
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))

@@ -1,11 +1,11 @@
-"""Our TensorFlow loop, with every loss kept, against Keras' `fit` and against a bare loop.
+"""Our TensorFlow loop, which keeps every loss, compared to Keras' `fit` and to a bare loop.
 
 `python -m benchmarks.tensorflow_loop [--rounds 15] [--width 256]` trains the same network on
 batches of the same data in all ways, in turns in one process, and prints what a step took and the
 ratios: wall time, and CPU time of all threads, which other programs disturb less. Ours is the
-trainer of `tf/single`, asked for as many steps at a time as the worker's loop asks for (100 ms);
-the peers are `model.fit` on arrays with a callback that looks at the loss of each batch, and a
-`tf.function` over as many steps that keeps no loss: the least that such a training can cost.
+trainer of `tf/single`, with chunks of steps as long as those of the worker's loop (100 ms);
+it is compared to `model.fit` on arrays, with a callback that reads the loss of each batch, and to a
+`tf.function` over as many steps that keeps no loss, which is the smallest possible cost.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def recipe(width: int) -> SimpleNamespace:
 
 
 class Session:
-    """What a trainer needs of a worker's session, without a run around it."""
+    """The parts of a worker's session that a trainer uses, without a run."""
 
     rank = 0
     devices = ("cpu:0",)
@@ -101,7 +101,7 @@ def clocks() -> Clocks:
 
 
 class Watch(keras.callbacks.Callback):  # type: ignore[misc]
-    """What a dashboard would do in a callback: look at the loss of every batch."""
+    """The callback of a dashboard: it reads the loss of every batch."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -132,7 +132,7 @@ def fit(model: keras.Model, inputs: Any, targets: Any) -> Clocks:
 
 
 class Bare:
-    """The loop that somebody would write by hand to be fast, without looking at anything."""
+    """A fast loop written by hand, without any monitoring."""
 
     def __init__(self, recipe: SimpleNamespace) -> None:
         """Put the data in tensors and build the optimizer."""

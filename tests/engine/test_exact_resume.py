@@ -44,7 +44,7 @@ OPTIONS: dict[str, Any] = {
     "settings": {"dropout": 0.2},
 }
 
-PROMISED = [
+EXACT = [
     strategy
     for strategy in catalog.strategies()
     # On CPUs torch/data_parallel is torch/single.
@@ -58,7 +58,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> TrainedRuns:
 
 
 def killed_half_way(strategy: Strategy, **options: Any) -> RunInfo:
-    """A run whose every process was killed after it saved the checkpoint of its half."""
+    """A run whose processes were all killed after the checkpoint in the middle."""
     settings = options.pop("settings", {}) | {"hold": True}
     run_id = client.start(probe(strategy, settings=settings, **options))
     info = wait_for(run_id, lambda now: now.status.checkpoint_step == HALF)
@@ -70,7 +70,7 @@ def killed_half_way(strategy: Strategy, **options: Any) -> RunInfo:
     return interrupted
 
 
-@pytest.mark.parametrize("strategy", PROMISED, ids=lambda strategy: strategy.name)
+@pytest.mark.parametrize("strategy", EXACT, ids=lambda strategy: strategy.name)
 def test_killed_and_resumed_equals_uninterrupted(strategy: Strategy, trained: TrainedRuns) -> None:
     """Weights, optimizer, learning rate, random draws, order of samples and recorded curve."""
     options = {name: value for name, value in OPTIONS.items() if offers(strategy, name)}
@@ -90,7 +90,7 @@ def test_killed_and_resumed_equals_uninterrupted(strategy: Strategy, trained: Tr
     assert largest_difference(last_checkpoint(resumed), last_checkpoint(reference)) <= tolerance
 
 
-ELSEWHERE = [
+OTHER_STRATEGIES = [
     ("torch/ddp", "torch/ddp", 4),
     ("torch/ddp", "torch/single", 1),
     ("torch/ddp", "torch/fsdp", 2),
@@ -100,12 +100,12 @@ ELSEWHERE = [
     ("tf/mirrored", "tf/multi_worker", 2),
     ("tf/mirrored", "tf/model_parallel", 2),
 ]
-"""Where a run began, and where it goes on: on how many devices."""
+"""The strategy of the first attempt, and strategy and number of devices of the second."""
 
 
 @pytest.fixture(scope="module")
 def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], RunInfo]:
-    """A run of two replicas without dropout, killed half way: one for each strategy's name."""
+    """Killed runs of two replicas without dropout, by the strategy's name."""
     home = tmp_path_factory.mktemp("elsewhere")
 
     @cache
@@ -118,8 +118,8 @@ def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Run
     return run
 
 
-@pytest.mark.parametrize(("began", "name", "devices"), ELSEWHERE)
-def test_a_checkpoint_goes_on_elsewhere(
+@pytest.mark.parametrize(("began", "name", "devices"), OTHER_STRATEGIES)
+def test_a_checkpoint_is_resumed_under_another_strategy(
     began: str,
     name: str,
     devices: int,

@@ -1,4 +1,4 @@
-"""What every strategy promises, checked on real runs; a new strategy file is found by itself."""
+"""The promises of every strategy, checked on real runs; new strategy files are found."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tests.support.runs import (
 from tests.support.weights import largest_difference
 
 LONG = 10_000
-"""Epochs of a run that only ends when told to."""
+"""Epochs of a run that ends only by a command."""
 
 DEMANDING: dict[str, Any] = {
     "optimizer": "adamw",
@@ -69,7 +69,7 @@ def strategy(request: pytest.FixtureRequest) -> Strategy:
 
 @pytest.fixture
 def run_id(strategy: Strategy) -> Iterator[str]:
-    """A long run that trains; ended afterwards whatever the test did."""
+    """A long run that trains; it is ended after the test."""
     started = client.start(probe(strategy, epochs=LONG))
     try:
         wait_for(started, is_training)
@@ -115,7 +115,7 @@ def test_accumulation_trains_like_one_step_over_the_whole_batch(
 
 @pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("strategy", TORCH, ids=name_of)
-def test_every_rank_says_where_its_time_goes(strategy: Strategy, trained: TrainedRuns) -> None:
+def test_every_rank_reports_its_shares_of_time(strategy: Strategy, trained: TrainedRuns) -> None:
     info = trained[probe(strategy)]
     for plan in strategy.pool(info.spec.slots):
         shares = [
@@ -130,13 +130,13 @@ def test_every_rank_says_where_its_time_goes(strategy: Strategy, trained: Traine
 
 @pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("strategy", SYNCHRONOUS, ids=name_of)
-def test_every_rank_says_how_much_memory_it_holds(strategy: Strategy, trained: TrainedRuns) -> None:
+def test_every_rank_reports_its_memory(strategy: Strategy, trained: TrainedRuns) -> None:
     info = trained[probe(strategy)]
     for plan in strategy.pool(info.spec.slots):
         assert min(curve(info, f"rank/{plan.rank}/memory_resident")[1]) > 1e6
 
 
-def test_it_says_what_it_is(strategy: Strategy) -> None:
+def test_it_describes_itself(strategy: Strategy) -> None:
     assert strategy.framework in ("torch", "tf")
     assert strategy.short_name
     assert strategy.title

@@ -1,4 +1,4 @@
-"""A quick endless training that writes down how many steps it did, and prints in bursts."""
+"""A fast and long training that writes its step count to a file, and prints in bursts."""
 
 import sys
 import time

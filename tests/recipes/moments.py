@@ -1,4 +1,4 @@
-"""A small training that dwells in the moment that TEST_DWELL names, and notes when it is there."""
+"""A small training that is slow in the phase that TEST_DWELL names, and marks that phase."""
 
 import os
 import sys
@@ -16,7 +16,7 @@ DWELL = os.environ.get("TEST_DWELL", "")
 
 
 def dwell(moment: str, seconds: float) -> None:
-    """Note that `moment` is here; stay in it if that is the one."""
+    """If `moment` is the phase of TEST_DWELL, write a file for it and sleep."""
     if moment == DWELL:
         (RUN / f"in-{moment}").touch()
         time.sleep(seconds)
@@ -48,7 +48,7 @@ def loss(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
 
 
 def metrics(outputs: torch.Tensor, targets: torch.Tensor) -> dict[str, torch.Tensor]:
-    """A validation batch takes its time."""
+    """The mean absolute error, computed slowly if TEST_DWELL is `validation`."""
     dwell("validation", 0.5)
     return {"error": (outputs - targets).abs().mean()}
 
@@ -57,7 +57,7 @@ publish = checkpoint_files.publish
 
 
 def publish_slowly(*arguments: object, **named: object) -> object:
-    """Everything is written but the last word."""
+    """Publish a checkpoint; everything but its manifest is written already."""
     dwell("checkpoint", 1.5)
     return publish(*arguments, **named)  # type: ignore[arg-type]
 

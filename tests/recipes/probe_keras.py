@@ -1,4 +1,4 @@
-"""A small network for comparing strategies; 97 samples, so batches do not fit."""
+"""A small network for comparing strategies; 97 samples: uneven batches."""
 
 import os
 import sys
@@ -41,7 +41,7 @@ def loss(outputs: Any, targets: Any, hold: bool = False) -> Any:
 
 
 def metrics(outputs: Any, targets: Any) -> dict[str, Any]:
-    """The mean of every output: together they pin down the function that was learnt."""
+    """The mean of every output: together they identify the trained function."""
     return {f"output_{k}": keras.ops.mean(outputs[:, k]) for k in range(10)}
 
 
@@ -54,7 +54,7 @@ def hold_here() -> None:
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
 
-        tf.py_function(wait, [], [])  # this here runs only once, when the step is traced
+        tf.py_function(wait, [], [])  # this function itself runs only once, when the step is traced
     else:
         wait()
 

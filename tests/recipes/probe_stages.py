@@ -1,4 +1,4 @@
-"""A small network that is no Sequential and says how to cut it; batches do not fit its samples."""
+"""A small network that is not a Sequential, with its stages; 97 samples: uneven batches."""
 
 from itertools import pairwise
 
@@ -40,7 +40,7 @@ def model(width: int = 24) -> nn.Module:
 
 
 def stages(model: Network, count: int) -> list[nn.Module]:
-    """At most three."""
+    """At most three stages."""
     parts = [nn.Sequential(nn.Flatten(), model.first, nn.Tanh()), model.middle, model.last]
     ends = [number * len(parts) // count for number in range(count + 1)]
     return [nn.Sequential(*parts[begin:end]) for begin, end in pairwise(ends)]
@@ -56,7 +56,7 @@ def datasets() -> tuple[Pair, Pair]:
 
 
 def metrics(outputs: torch.Tensor, targets: torch.Tensor) -> dict[str, torch.Tensor]:
-    """The mean of every output: together they pin down the function that was learnt."""
+    """The mean of every output: together they identify the trained function."""
     return {f"output_{k}": outputs[:, k].mean() for k in range(outputs.shape[1])}
 
 

@@ -1,4 +1,4 @@
-"""A small network for comparing strategies; 97 samples, so batches do not fit."""
+"""A small network for comparing strategies; 97 samples: uneven batches."""
 
 import os
 import sys
@@ -35,7 +35,7 @@ def loss(outputs: torch.Tensor, targets: torch.Tensor, hold: bool = False) -> to
 
 
 def metrics(outputs: torch.Tensor, targets: torch.Tensor) -> dict[str, torch.Tensor]:
-    """The mean of every output: together they pin down the function that was learnt."""
+    """The mean of every output: together they identify the trained function."""
     return {f"output_{k}": outputs[:, k].mean() for k in range(outputs.shape[1])}
 
 

@@ -1,4 +1,4 @@
-"""What the contract suites share: which recipe and which devices show what a strategy does."""
+"""Shared by the contract suites: recipe, devices and reference of each strategy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REFERENCE = {
 """What a strategy must equal on one device, by its framework and the recipe's."""
 
 STEPS = list(range(1, 21))
-"""Of a short run: 97 samples in batches of 32, so 4 steps an epoch and a last batch of one."""
+"""The steps of a short run: 97 samples in batches of 32, so 4 per epoch, the last of one."""
 
 
 def recipe_framework(strategy: Strategy) -> str:
@@ -32,12 +32,12 @@ def recipe_framework(strategy: Strategy) -> str:
 
 
 def devices_for(strategy: Strategy) -> int:
-    """Two CPU devices where the strategy takes them, else one."""
+    """Return 2 if the strategy can use two CPU devices, else 1."""
     return 1 if strategy.problems(("cpu:0", "cpu:1")) else 2
 
 
 def offers(strategy: Strategy, field: str) -> bool:
-    """Whether a field of a spec may be changed from its default there."""
+    """Return whether the strategy allows changing a field of a spec from its default."""
     return not strategy.refusal(field, probe(strategy))
 
 
@@ -53,7 +53,7 @@ def probe(strategy: Strategy, devices: int | None = None, **changes: Any) -> Run
 
 
 class TrainedRuns:
-    """Trains each spec once, however many tests look at it."""
+    """Trains each spec once, for any number of tests."""
 
     def __init__(self, home: Path) -> None:
         self._home = home

@@ -1,4 +1,4 @@
-"""A training without a framework: its trainer only counts, and its session keeps what is said."""
+"""A training without a framework: its trainer counts, and its session records the events."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STEPS = 4
 VALIDATIONS = 3
 EPOCHS = 2
 SECONDS = 60.0
-"""Longest wait; only a test that fails gets there."""
+"""The longest wait; only a failing test waits so long."""
 
 Moment = tuple[str, int, int]
 """A batch that was just done: ("train" or "validate", epoch, batch), both from 0."""
@@ -43,7 +43,7 @@ class SingleProcess:
 
 
 class Together:
-    """What ranks in threads use to meet; one that does not come breaks the barrier."""
+    """A barrier and a control word for ranks in threads; a missing rank breaks the barrier."""
 
     def __init__(self, ranks: int) -> None:
         self._barrier = threading.Barrier(ranks, timeout=SECONDS)
@@ -133,7 +133,7 @@ class CountingTrainer:
 
 
 class RecordingSession:
-    """Keeps what is said, and lets a test answer."""
+    """Records all events, and lets a test answer them."""
 
     def __init__(self, folder: Path, rank: int = 0) -> None:
         self.spec = RunSpec(
@@ -169,7 +169,7 @@ class RecordingSession:
 
 
 class Training:
-    """One rank's loop, and what a test wants to know of it."""
+    """One rank's loop, and its results for a test."""
 
     def __init__(self, folder: Path) -> None:
         self.session = RecordingSession(folder)

@@ -1,4 +1,4 @@
-"""The tensors of a checkpoint, whole, whichever framework and number of ranks wrote them."""
+"""The whole tensors of a checkpoint, of both frameworks and any number of ranks."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ Array = npt.NDArray[np.float64]
 
 
 def read_tensors(checkpoint: Path) -> dict[str, Array]:
-    """Name -> value: weights, and the optimizer's state. The streams of random numbers are none."""
+    """Return weights and optimizer state by name, without the states of random streams."""
     if (checkpoint / "tensors").is_dir():
         return _of_torch(checkpoint)
     return _of_tensorflow(checkpoint)
 
 
 def largest_difference(left: Path, right: Path) -> float:
-    """Between two checkpoints of the same model and optimizer, over all tensors."""
+    """Return the largest difference between two checkpoints of the same model and optimizer."""
     ours, theirs = read_tensors(left), read_tensors(right)
     assert ours.keys() == theirs.keys()
     return max(float(np.abs(ours[name] - theirs[name]).max()) for name in ours)

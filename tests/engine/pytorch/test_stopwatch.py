@@ -1,4 +1,4 @@
-"""Adding up how long pieces of work take."""
+"""The sum of how long work takes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from engine.pytorch.stopwatch import Stopwatch
 
 
-def test_pieces_add_up_until_they_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_times_are_summed_until_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     now = iter([10.0, 10.5, 20.0, 20.25])
     monkeypatch.setattr(time, "perf_counter", lambda: next(now))
     watch = Stopwatch(torch.device("cpu"))

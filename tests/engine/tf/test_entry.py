@@ -1,4 +1,4 @@
-"""What of TensorFlow's lines reaches the log."""
+"""Which of TensorFlow's lines reach the log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_real_warnings_stay() -> None:
     assert without_noise(ALWAYS + NO_DRIVER + REAL + NO_GPU, wants_gpu=False) == REAL
 
 
-def test_a_missing_driver_is_told_to_those_who_want_a_gpu() -> None:
+def test_a_missing_driver_is_reported_only_if_the_run_uses_gpus() -> None:
     text = ALWAYS + NO_DRIVER + NO_GPU
     assert without_noise(text, wants_gpu=True) == NO_DRIVER + NO_GPU
 

@@ -1,4 +1,4 @@
-"""Options of the TensorFlow strategies: what is refused where, and that logical devices count."""
+"""Options of the TensorFlow strategies: what each refuses, and how a device is divided."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ GPU = "GPU-00000000-0000-0000-0000-000000000001"
         ("tf/mirrored", {"loader_workers": 2}, "loader_workers", "arrays"),
     ],
 )
-def test_only_what_cannot_be_is_refused(
+def test_only_impossible_options_are_refused(
     name: str, options: dict[str, object], field: str, said: str
 ) -> None:
     spec = probe(catalog.strategy(name), **options) if "devices" not in options else None
@@ -59,7 +59,7 @@ def test_only_what_cannot_be_is_refused(
 
 @pytest.mark.parametrize("way", ["hierarchical", "one_device"])
 def test_one_device_can_be_divided(way: str, tmp_path: Path, single: Path) -> None:
-    """Two replicas on one device, that exchange gradients in a way of their own."""
+    """Two replicas on one device, for each cross-device operation."""
     mirrored = catalog.strategy("tf/mirrored")
     info = train(probe(mirrored, devices=1, workers_per_device=2, cross_device=way))
     assert info.state is RunState.FINISHED, f"{info.reason}\n{logs(info)}"

@@ -1,4 +1,4 @@
-"""What the TensorFlow side refuses, in sentences; each in a real worker, as TensorFlow wants it."""
+"""What TensorFlow trainers refuse, with the reason; each test has a real worker."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("processes")
         ("iter(()), iter(())", "pair (inputs, targets) of arrays"),
     ],
 )
-def test_data_that_is_no_data_is_named(tmp_path: Path, datasets: str, said: str) -> None:
+def test_data_sets_of_a_wrong_type_are_named(tmp_path: Path, datasets: str, said: str) -> None:
     source = (RECIPES / "probe_keras.py").read_text()
     head, _, rest = source.partition("def datasets()")
     _, _, tail = rest.partition("def metrics(")

@@ -1,4 +1,4 @@
-"""One rank that trains small Keras models, and writes what came out for `test_keras_ddp`.
+"""One rank that trains small Keras models, and writes the results for `test_keras_ddp`.
 
 `python -m tests.engine.pytorch.parallelism.keras_ddp_rank RANK WORLD_SIZE FILE`, with
 KERAS_BACKEND=torch.
@@ -39,7 +39,7 @@ FLAT = StateDictOptions(flatten_optimizer_state_dict=True)
 
 
 class Pool:
-    """This rank, doing with the strategy what a trainer does."""
+    """This rank, which uses the strategy as a trainer does."""
 
     def __init__(self, number: int, world_size: int) -> None:
         spec = RunSpec(recipe="", strategy=strategy.name, devices=("cpu:0",) * world_size)
@@ -60,7 +60,7 @@ class Pool:
         return strategy.as_torch_optimizer(make(strategy.optimizer_inputs(parallel)), parallel)
 
     def backward(self, parallel: Parallel, parts: list[int], precision: str = "fp32") -> Any:
-        """Gradients of a batch that is computed in `parts`, each shared by the ranks; its loss."""
+        """Gradients and loss of a batch in `parts`, each divided among the ranks."""
         objective = Objective(
             strategy.default_loss(), lambda outputs, targets: {}, Precision(precision, "cpu")
         )
@@ -80,7 +80,7 @@ class Pool:
 
 
 def gradients(pool: Pool) -> dict[str, Any]:
-    """Of 7 samples: no number of ranks or parts here divides that."""
+    """Gradients of 7 samples, which no number of ranks or parts here divides."""
     found: dict[str, Any] = {}
     for parts in ([7], [4, 3]):
         parallel = pool.wrap_model(smooth_model)
@@ -121,13 +121,13 @@ def statistics(pool: Pool) -> dict[str, Any]:
 
 
 def dropout(pool: Pool) -> dict[str, Any]:
-    """Outputs for the same inputs, on all ranks and again and again."""
+    """Outputs for the same inputs, several times on all ranks."""
     parallel: Any = pool.wrap_model(noisy_model)
     inputs, _ = samples(6, 2)
     found = {"trained": parallel.outputs(inputs), "trained again": parallel.outputs(inputs)}
     kept = parallel.local_state()
     found["next"] = parallel.outputs(inputs)
-    parallel.restore_devices()  # wraps the model anew: the seeds stay
+    parallel.restore_devices()  # wraps the model again; the seeds stay
     found["after next"] = parallel.outputs(inputs)
     parallel.load_local_state(kept)
     found["next, restored"] = parallel.outputs(inputs)
@@ -138,7 +138,7 @@ def dropout(pool: Pool) -> dict[str, Any]:
 
 
 def optimizer_states(pool: Pool) -> dict[str, Any]:
-    """For each optimizer: is a training that was saved and restored the one that went on?"""
+    """For each optimizer: whether a restored training equals one without interruption."""
     return {name: optimizer_state(pool, make) for name, make in OPTIMIZERS.items()}
 
 
@@ -190,7 +190,7 @@ def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 
 def constraints(pool: Pool) -> dict[str, float]:
-    """The least bias of a layer that wants none below 0, after a step."""
+    """The smallest bias, after a step, of a layer whose constraint allows none below 0."""
     found = {}
     for name in ("sgd", "torch"):
         parallel = pool.wrap_model(smooth_model)
@@ -202,7 +202,7 @@ def constraints(pool: Pool) -> dict[str, float]:
 
 
 def learning_rates(pool: Pool) -> dict[str, Any]:
-    """How far a step of plain gradient descent went, for each learning rate."""
+    """The length of a step of plain gradient descent, for each learning rate."""
     found = {}
     for rate in (0.0, 0.25):
         parallel = pool.wrap_model(smooth_model)
@@ -245,7 +245,7 @@ def half_precision(pool: Pool) -> dict[str, Any]:
 
 
 def refused(pool: Pool) -> dict[str, str]:
-    """What is said of optimizers that cannot do here what they promise."""
+    """The messages for optimizers that cannot work here."""
     parallel = pool.wrap_model(smooth_model)
     decay = optimizers.schedules.ExponentialDecay(0.1, 1, 0.5)
 

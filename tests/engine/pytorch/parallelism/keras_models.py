@@ -13,7 +13,7 @@ OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
     "sgd": lambda variables: optimizers.SGD(0.1),
     "momentum": lambda variables: optimizers.SGD(0.1, momentum=0.9),
     "adamw": lambda variables: optimizers.AdamW(0.1),
-    "nadam": lambda variables: optimizers.Nadam(0.1),  # has a state that is no slot
+    "nadam": lambda variables: optimizers.Nadam(0.1),  # has a state that is not a slot
     "rmsprop": lambda variables: optimizers.RMSprop(0.1, centered=True, momentum=0.5),
     "average": lambda variables: optimizers.Adam(0.1, use_ema=True, ema_overwrite_frequency=2),
     "accumulating": lambda variables: optimizers.SGD(0.1, gradient_accumulation_steps=2),
@@ -22,7 +22,7 @@ OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
 
 
 def smooth_model() -> Any:
-    """No chance in it, and two losses of its own; built by the first sample it sees."""
+    """A model without random numbers, with two losses of its own; its first sample builds it."""
     return keras.Sequential(
         [
             layers.Conv2D(4, 3, activation="tanh", kernel_regularizer="l2", name="first"),
@@ -34,7 +34,7 @@ def smooth_model() -> Any:
 
 
 def noisy_model() -> Any:
-    """Running statistics and random numbers."""
+    """A model with running statistics and random numbers."""
     return keras.Sequential(
         [
             keras.Input((8, 8, 2)),

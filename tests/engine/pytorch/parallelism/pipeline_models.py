@@ -25,7 +25,7 @@ def chain() -> nn.Sequential:
 
 
 class Begin(nn.Module):
-    """From a dictionary to values and a mask."""
+    """Turns a dictionary into values and a mask."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class Begin(nn.Module):
 
 
 class Middle(nn.Module):
-    """Begins by working in place, and ends with a tensor whose memory is in another order."""
+    """Begins with an operation in place; its outputs are not contiguous."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class Middle(nn.Module):
 
 
 class End(nn.Module):
-    """From values and a mask to a dictionary."""
+    """Turns values and a mask into a dictionary."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Ranks that let small models through a pipeline, and write what came out for `test_pipeline`.
+"""Ranks that train small models in a pipeline, and write the results for `test_pipeline`.
 
 `python -m tests.engine.pytorch.parallelism.pipeline_rank FOLDER` imports everything once and then
 forks.
@@ -58,7 +58,7 @@ def gradients(module: nn.Module) -> dict[str, torch.Tensor]:
 
 
 class Pool:
-    """This rank, doing with the strategy what a trainer does."""
+    """This rank, which uses the strategy as a trainer does."""
 
     def __init__(self, number: int, world_size: int) -> None:
         self.number = number
@@ -82,7 +82,7 @@ class Pool:
 
 
 def by_hand(model: nn.Module, sizes: Sequence[int], precision: str = "fp32") -> Found:
-    """The same of the whole model, without a pipeline."""
+    """The same for the whole model, without a pipeline."""
     model = copy.deepcopy(model)
     total = torch.zeros(())
     for size in sizes:
@@ -95,7 +95,7 @@ def by_hand(model: nn.Module, sizes: Sequence[int], precision: str = "fp32") -> 
 
 
 def training(pool: Pool) -> Found:
-    """For each way of training: what the pipeline finds, and what is found by hand."""
+    """For each way of training: the results of the pipeline, and those without one."""
     model = chain()
     found = {}
     for microbatches in MICROBATCHES:
@@ -140,7 +140,7 @@ def structures(pool: Pool) -> Found:
 
 
 def figures(pool: Pool) -> Found:
-    """What a rank knows of the whole model."""
+    """The figures of the whole model on each rank."""
     model = chain()
     parallel = pool.wrap_model(model)
     pool.train(parallel, [12])
@@ -164,7 +164,7 @@ def figures(pool: Pool) -> Found:
 
 
 def statistics(pool: Pool) -> tuple[Found, Found]:
-    """Of BatchNorm, after 7 samples in 3 micro-batches; the last is filled up with copies."""
+    """BatchNorm's statistics after 7 samples in 3 micro-batches, the last one padded."""
     model = nn.Sequential(
         nn.Flatten(), nn.Linear(6, 6), nn.BatchNorm1d(6), nn.Linear(6, 6), nn.BatchNorm1d(6)
     )
@@ -179,7 +179,7 @@ def statistics(pool: Pool) -> tuple[Found, Found]:
 
 
 def checkpointed(pool: Pool, folder: Path) -> tuple[Found, Found]:
-    """The weights of all ranks together, and what one process without a pipeline takes back."""
+    """The weights of all ranks, and those that one process without a pipeline restores."""
     torch.manual_seed(1)
     model = chain()
     parallel = pool.wrap_model(model)
@@ -195,7 +195,7 @@ def checkpointed(pool: Pool, folder: Path) -> tuple[Found, Found]:
 
 
 def failure(pool: Pool) -> Found:
-    """This rank's account of it when the last stage fails."""
+    """This rank's failure report when the last stage fails."""
     layers = [nn.Linear(6, 6) for _ in range(pool.world_size - 1)]
     parallel = pool.wrap_model(nn.Sequential(nn.Flatten(), *layers, Failing()))
     recipe = RecipeInfo(name="", path=str(pipeline_models.__file__), builtin=False)
@@ -209,7 +209,7 @@ def failure(pool: Pool) -> Found:
 
 
 def run(number: int, world_size: int, folder: Path) -> None:
-    """Be one rank, and write what it found out."""
+    """Be one rank, and write the results."""
     os.environ[environment.RENDEZVOUS] = str(folder / f"rendezvous{world_size}")
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -228,7 +228,9 @@ def run(number: int, world_size: int, folder: Path) -> None:
 def main() -> int:
     """Run all ranks of all pools; 1 if one of them failed."""
     folder = Path(sys.argv[1])
-    importlib.import_module("torch._dynamo")  # else every rank would, which takes a second
+    importlib.import_module(
+        "torch._dynamo"
+    )  # otherwise every rank imports it, which takes a second
     fork = multiprocessing.get_context("fork")
     ranks = [
         fork.Process(target=run, args=(number, size, folder))

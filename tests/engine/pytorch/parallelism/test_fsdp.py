@@ -1,4 +1,4 @@
-"""Which modules FSDP gathers by themselves."""
+"""Which modules FSDP gathers as units."""
 
 from __future__ import annotations
 

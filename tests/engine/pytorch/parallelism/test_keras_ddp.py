@@ -28,7 +28,7 @@ Found = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def ranks(processes: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Found, Found, Found]:
-    """What each rank found out: alone, as rank 0 of 2, as rank 1 of 2."""
+    """The results of each rank: alone, as rank 0 of 2, as rank 1 of 2."""
     folder = tmp_path_factory.mktemp("ranks")
     files = [folder / f"rank{number}of{size}.pt" for number, size in RANKS]
     processes = [
@@ -78,7 +78,7 @@ def pair(ranks: tuple[Found, Found, Found]) -> tuple[Found, Found]:
     return ranks[1:]
 
 
-def test_a_batch_shared_unevenly_has_the_gradients_of_one_device(
+def test_an_uneven_batch_has_the_gradients_of_one_device(
     alone: Found, pair: tuple[Found, Found]
 ) -> None:
     """Also in parts, and with the model's own losses: weight decay and activity."""
@@ -103,7 +103,9 @@ def test_running_statistics_move_in_training_only_and_are_those_of_rank_0(
         assert torch.equal(rank["validated"], rank["aligned"])
 
 
-def test_dropout_is_on_in_training_only_and_of_each_ranks_own(pair: tuple[Found, Found]) -> None:
+def test_dropout_is_on_in_training_only_and_differs_between_ranks(
+    pair: tuple[Found, Found],
+) -> None:
     first, second = (rank["dropout"] for rank in pair)
     assert not torch.equal(first["trained"], second["trained"])
     assert not torch.equal(first["trained again"], second["trained"])
@@ -113,7 +115,7 @@ def test_dropout_is_on_in_training_only_and_of_each_ranks_own(pair: tuple[Found,
         assert torch.equal(rank["validated"], rank["validated again"])
 
 
-def test_each_rank_gets_its_own_seed_generators_back(pair: tuple[Found, Found]) -> None:
+def test_each_rank_restores_its_own_seed_generators(pair: tuple[Found, Found]) -> None:
     for rank in pair:
         outputs = rank["dropout"]
         assert torch.equal(outputs["next"], outputs["next, restored"])
@@ -121,7 +123,7 @@ def test_each_rank_gets_its_own_seed_generators_back(pair: tuple[Found, Found]) 
     assert not torch.equal(pair[0]["dropout"]["after next"], pair[1]["dropout"]["after next"])
 
 
-def test_a_checkpoint_of_all_ranks_gives_every_tensor_back(
+def test_a_checkpoint_of_all_ranks_restores_every_tensor(
     alone: Found, pair: tuple[Found, Found]
 ) -> None:
     for rank in (alone, *pair):
@@ -129,7 +131,7 @@ def test_a_checkpoint_of_all_ranks_gives_every_tensor_back(
         assert saved.keys() == restored.keys()
         assert [name for name in saved if not torch.equal(saved[name], restored[name])] == []
         assert "slot_0" in saved
-        # Every rank has seeds of its own: they are no part of what all ranks share.
+        # Every rank has its own seeds, which are not in the common part of a checkpoint.
         assert [name for name in saved if "seed" in name] == []
 
 
@@ -157,7 +159,7 @@ def test_bf16_computes_in_bf16(alone: Found) -> None:
     assert torch.allclose(full, half, atol=0.02)
 
 
-def test_an_optimizer_that_cannot_work_here_is_refused_with_a_sentence(alone: Found) -> None:
+def test_an_optimizer_that_cannot_work_is_refused_with_the_reason(alone: Found) -> None:
     said = alone["refused"]
     assert "choose precision fp16" in said["scaling"]
     assert "choose precision fp16" in said["scaler"]

@@ -31,7 +31,7 @@ Found = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def pools(processes: None, tmp_path_factory: pytest.TempPathFactory) -> dict[int, list[Found]]:
-    """What each rank found out, by the size of its pool."""
+    """The results of each rank, by the size of its pool."""
     folder = tmp_path_factory.mktemp("ranks")
     process = subprocess.Popen(
         [
@@ -54,7 +54,7 @@ def pools(processes: None, tmp_path_factory: pytest.TempPathFactory) -> dict[int
         assert process.returncode == 0, said
     finally:
         with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # the ranks too, should they wait for ever
+            os.killpg(process.pid, signal.SIGKILL)  # also ends ranks that wait for ever
     return {
         size: [
             torch.load(folder / f"rank{number}of{size}.pt", weights_only=True)
@@ -66,12 +66,12 @@ def pools(processes: None, tmp_path_factory: pytest.TempPathFactory) -> dict[int
 
 @pytest.fixture(params=POOLS)
 def pool(request: pytest.FixtureRequest, pools: dict[int, list[Found]]) -> list[Found]:
-    """What each rank of one pool found out."""
+    """The results of each rank of one pool."""
     return pools[request.param]
 
 
 def merged(parts: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
-    """What the ranks hold together; nothing twice."""
+    """The tensors of all ranks together; each is on one rank only."""
     whole: dict[str, torch.Tensor] = {}
     for part in parts:
         assert not whole.keys() & part.keys()
@@ -108,7 +108,7 @@ def test_half_precision_is_that_of_the_whole_model(pool: list[Found]) -> None:
     assert any((found[name] - exact[name]).abs().max() > 1e-5 for name in exact)
 
 
-def test_any_structure_goes_in_and_out_and_tuples_go_between(pool: list[Found]) -> None:
+def test_inputs_and_outputs_may_be_nested_and_stages_exchange_tuples(pool: list[Found]) -> None:
     parts = [rank["structures"] for rank in pool]
     expected = parts[0]["by hand"]
     found = merged([part["pipeline"]["gradients"] for part in parts])
@@ -124,14 +124,14 @@ def test_the_last_rank_validates(pool: list[Found], size: int) -> None:
     assert_close(last[f"validation {size}"], last[f"by hand {size}"])
 
 
-def test_every_rank_knows_the_size_and_the_gradient_norm_of_the_whole(pool: list[Found]) -> None:
+def test_every_rank_knows_size_and_gradient_norm_of_the_whole_model(pool: list[Found]) -> None:
     for rank in pool:
         figures = rank["figures"]
         assert figures["parameters"] == sum(p.numel() for p in chain().parameters())
         assert figures["norm"] == pytest.approx(float(figures["norm by hand"]))
 
 
-def test_a_rank_holds_its_own_weights_under_their_names_in_the_whole(pool: list[Found]) -> None:
+def test_a_rank_has_its_weights_under_their_names_in_the_whole_model(pool: list[Found]) -> None:
     names = [name for rank in pool for name in rank["figures"]["names"]]
     assert names == list(chain().state_dict())
 
@@ -154,7 +154,7 @@ def test_a_checkpoint_is_that_of_one_process(pool: list[Found]) -> None:
         assert_close(rank["checkpointed"][1], weights, 0.0)
 
 
-def test_an_error_of_a_stage_is_told_as_it_is_and_the_others_lose_a_peer(
+def test_an_error_of_a_stage_is_reported_and_the_other_ranks_lose_a_peer(
     pool: list[Found],
 ) -> None:
     *others, last = (rank["failure"] for rank in pool)

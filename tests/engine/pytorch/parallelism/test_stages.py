@@ -17,7 +17,7 @@ from tests.recipes import probe_stages
 
 
 def linears(*sizes: int) -> nn.Sequential:
-    """One layer of each number of parameters."""
+    """A chain with one layer for each number of parameters."""
     return nn.Sequential(*(nn.Linear(size, 1, bias=False) for size in sizes))
 
 
@@ -77,12 +77,12 @@ def test_sequentials_in_sequentials_are_one_chain() -> None:
     assert torch.equal(nn.Sequential(*cut)(inputs), model(inputs))
 
 
-def test_one_stage_is_the_model_whatever_it_is() -> None:
+def test_one_stage_is_the_model_of_any_kind() -> None:
     model = nn.Bilinear(2, 2, 2)
     assert cut_model(model, 1, None) == [model]
 
 
-def test_frozen_layers_make_no_stage_of_their_own() -> None:
+def test_frozen_layers_alone_are_not_a_stage() -> None:
     model = linears(4, 4, 4)
     model[0].requires_grad_(False)
     assert lengths(cut_model(model, 2, None)) == [2, 1]
@@ -91,14 +91,14 @@ def test_frozen_layers_make_no_stage_of_their_own() -> None:
 
 
 class OwnForward(nn.Sequential):
-    """More than a chain."""
+    """A Sequential that does more than a chain."""
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         return inputs + super().forward(inputs)
 
 
 @pytest.mark.parametrize("model", [nn.Bilinear(2, 2, 2), OwnForward(nn.Linear(1, 1))])
-def test_a_model_that_is_no_sequential_needs_stages(model: nn.Module) -> None:
+def test_a_model_that_is_not_a_sequential_needs_stages(model: nn.Module) -> None:
     with pytest.raises(CannotPartition, match=r"define stages\(model, count\) in the recipe"):
         cut_model(model, 2, None)
 

@@ -1,4 +1,4 @@
-"""Small models whose numbers overflow, are none, or have few digits, for `small_trainers.py`."""
+"""Small models with overflows, NaN or half precision, for `small_trainers.py`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def overflow() -> dict[str, Any]:
 
 
 def left_out() -> dict[str, Any]:
-    """Losses, and differences of the weights from before, of steps the first of which has a NaN."""
+    """Losses and changes of the weights, in steps of which the first has a NaN."""
     (inputs, targets), validation = data()
     inputs = inputs.copy()
     inputs[0] = math.nan

@@ -25,7 +25,7 @@ SAMPLES, BATCH = 97, 32
 
 
 class Session:
-    """What a trainer asks its worker's session for."""
+    """The parts of a worker's session that a trainer uses."""
 
     rank, world_size = 0, 1
 
@@ -84,7 +84,7 @@ def weights(one: TfTrainer) -> list[Any]:
 
 
 def difference(left: list[Any], right: list[Any]) -> float:
-    """The largest one between two lists of arrays."""
+    """The largest difference between two lists of arrays."""
     return max(float(np.abs(a - b).max()) for a, b in zip(left, right, strict=True))
 
 
@@ -104,5 +104,5 @@ def copies(variable: keras.Variable) -> list[Any]:
 
 
 def dense(units: int, **options: Any) -> Callable[[], keras.Layer]:
-    """What makes a Dense layer."""
+    """A function that makes a Dense layer."""
     return lambda: keras.layers.Dense(units, **options)

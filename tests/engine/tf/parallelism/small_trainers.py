@@ -1,4 +1,4 @@
-"""Trains small models and prints what came out, as JSON, for `test_small_trainers.py`.
+"""Trains small models and prints the results, as JSON, for `test_small_trainers.py`.
 
 Run by `conftest.py` with the Keras backend tensorflow.
 """
@@ -39,7 +39,7 @@ from tests.engine.tf.parallelism.small_runs import (
 
 
 def equal_to_one_device() -> dict[str, float]:
-    """Differences from one device, of models and options that go wrong easily."""
+    """Differences from one device, for models and options that easily go wrong."""
     odd = keras.regularizers.L2(0.01)
     words = np.random.RandomState(1).randint(0, 5, (SAMPLES, 4))
     cases: dict[str, tuple[SimpleNamespace, dict[str, Any]]] = {
@@ -72,7 +72,7 @@ def equal_to_one_device() -> dict[str, float]:
 
 
 def batch_norm() -> dict[str, Any]:
-    """Running statistics: whose they are, and that saving and restoring goes on exactly."""
+    """Running statistics: which replica's values are used."""
     given = recipe(dense(8), keras.layers.BatchNormalization, dense(3))
     one, central = made("tf/mirrored", given), made("tf/central_storage", given)
     mean = one._replica.model.layers[1].moving_mean
@@ -90,7 +90,7 @@ def batch_norm() -> dict[str, Any]:
 
 
 def resumed() -> dict[str, float]:
-    """Differences of a training that was saved and restored from one that went on."""
+    """Differences between a restored training and one without interruption."""
     given = recipe(
         dense(8), keras.layers.BatchNormalization, lambda: keras.layers.Dropout(0.5), dense(3)
     )
@@ -111,7 +111,7 @@ def resumed() -> dict[str, float]:
 
 
 def misfits() -> list[str]:
-    """What is said of checkpoints of another model, and of a file that is damaged."""
+    """The messages for checkpoints of another model, and for a damaged file."""
     found = []
     with tempfile.TemporaryDirectory() as folder:
         made("tf/single", recipe(dense(4), dense(3))).save(Path(folder))
@@ -127,7 +127,7 @@ def misfits() -> list[str]:
 
 
 def nonsense() -> list[str]:
-    """What is said of data sets that are none."""
+    """The messages for results of datasets() that are not data sets."""
     pair = np.ones((4, 2)), np.ones(4)
     found = []
     for given in (
@@ -145,7 +145,7 @@ def nonsense() -> list[str]:
 
 
 def streams() -> dict[str, Any]:
-    """What every replica draws in dropout, and from `keras.random` without a seed."""
+    """The random numbers of every replica, from dropout and from `keras.random`."""
     drawn: list[Any] = []
 
     class Draws(keras.layers.Layer):  # type: ignore[misc]
@@ -161,14 +161,14 @@ def streams() -> dict[str, Any]:
 
 
 def compiled() -> float:
-    """Difference of a step that XLA compiled, on two replicas with uneven shares."""
+    """The effect of XLA, on two replicas with uneven local batches."""
     given = recipe(dense(8), dense(3))
     alone = trained("tf/single", given)
     return difference(trained("tf/mirrored", given, compile=True, accumulation=2), alone)
 
 
 def asking() -> dict[str, float]:
-    """Differences from the default loss, of one whose Python asks what its tensors hold."""
+    """Differences from the default loss, for a loss with an `if` on a tensor's value."""
 
     def loss(outputs: Any, targets: Any) -> Any:
         found = keras.losses.sparse_categorical_crossentropy(targets, outputs, from_logits=True)
@@ -184,7 +184,7 @@ def asking() -> dict[str, float]:
 
 
 def schedules() -> dict[str, Any]:
-    """A recipe's own learning-rate schedule, alone and beside the spec's."""
+    """A recipe's own learning-rate schedule, without and with one in the spec."""
 
     def own(parameters: Any, rate: float) -> keras.optimizers.Optimizer:
         return keras.optimizers.SGD(keras.optimizers.schedules.ExponentialDecay(rate, 1, 0.5))
@@ -199,8 +199,8 @@ def schedules() -> dict[str, Any]:
 
 
 def naive() -> dict[str, float]:
-    """The loop that circulates: `strategy.run` over data that is not distributed, and the mean of
-    each replica's loss."""
+    """The loop of many tutorials: `strategy.run` over data that is not distributed, with the mean
+    of each replica's loss."""
     given = recipe(dense(3), datasets=lambda: data(np.eye(SAMPLES, 6, dtype=np.float32)))
 
     def ours(rate: float) -> list[Any]:
@@ -232,7 +232,7 @@ def naive() -> dict[str, float]:
 
 
 def gpus() -> dict[str, Any]:
-    """What is asked of TensorFlow for GPUs that it pretends to have."""
+    """The configuration of GPUs, with a TensorFlow that pretends to have some."""
     seen = ["first", "second"]
     asked: list[Any] = []
 

@@ -1,7 +1,7 @@
-"""What `test_model_parallel` looks at, in one process:
+"""Computes the results for `test_model_parallel`, in one process:
 `python -m tests.engine.tf.parallelism.staged_model FILE`.
 
-Writes what it found as JSON: a staged model on two logical CPU devices beside the same model whole.
+Writes JSON: a staged model on two logical CPU devices beside the same model whole.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BIG_OPERATIONS = ("MatMul", "BiasAdd", "BiasAddGrad", "Sqrt", "AssignAddVariable
 
 
 def sequential() -> keras.Model:
-    """Every kind of thing that may go wrong: dropout, running statistics, regularisation, masks."""
+    """A model with everything that may go wrong: dropout, statistics, regularisation, masks."""
     return keras.Sequential(
         [
             keras.Input((6,), dtype="int32"),
@@ -48,9 +48,9 @@ def mean_square(outputs: tf.Tensor) -> tf.Tensor:
 
 
 def staged_against_whole(strategy: PlacementStrategy) -> dict[str, Any]:
-    """Where things lie, and the largest differences after a few steps of AdamW.
+    """The devices of variables and operations, and the largest differences after some steps.
 
-    With a loss scale and half the regularisation, powers of two, so that nothing is rounded.
+    The optimizer is AdamW. Loss scale and regularisation are powers of two: nothing is rounded.
     """
     made: list[keras.Model] = []
 
@@ -125,7 +125,7 @@ def sizes_of_stages() -> list[list[int]]:
 
 
 def refusals() -> dict[str, str]:
-    """What people are told, by what they did."""
+    """The messages, by mistake."""
     model = keras.Sequential(
         [keras.Input((4,)), keras.layers.Dense(4), keras.layers.ReLU(), keras.layers.Dense(2)]
     )
@@ -172,7 +172,7 @@ def recipes_own_stages(strategy: PlacementStrategy) -> list[list[str]]:
 
 
 def main() -> None:
-    """Look at everything."""
+    """Write all results."""
     strategy = PlacementStrategy(DEVICES)
     found = {
         "staged": staged_against_whole(strategy),

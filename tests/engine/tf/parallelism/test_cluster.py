@@ -1,4 +1,4 @@
-"""How workers find each other's ports, and who else reaches these."""
+"""How workers find each other's ports, and that no other machine reaches them."""
 
 from __future__ import annotations
 

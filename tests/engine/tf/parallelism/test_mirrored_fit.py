@@ -1,4 +1,4 @@
-"""Keras' `fit` under MirroredStrategy: equal to one device where it runs, refused where it lies."""
+"""Keras' `fit` under MirroredStrategy: equal to one device, or refused where it trains wrongly."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SGD = "keras.optimizers.SGD(learning_rate, momentum=0.9)"
 
 
 def recipe(folder: Path, *changes: tuple[str, str]) -> str:
-    """The probe recipe with other words in some places; its path."""
+    """The path of a copy of the probe recipe with some replacements."""
     source = (RECIPES / "probe_keras.py").read_text()
     for old, new in changes:
         assert source.count(old) == 1
@@ -35,7 +35,7 @@ def recipe(folder: Path, *changes: tuple[str, str]) -> str:
 
 
 def test_uneven_shares_and_weight_decay_train_like_one_device(tmp_path: Path) -> None:
-    """Batches of 33 over 2 replicas. And where data runs out `fit` decays once too often.
+    """Batches of 33 over 2 replicas. Where data ends, `fit` would do one weight decay too many.
 
     With a large epsilon, so that rounding of tiny gradients does not show.
     """
@@ -52,7 +52,7 @@ def test_uneven_shares_and_weight_decay_train_like_one_device(tmp_path: Path) ->
     assert "ran out of data" not in logs(runs[0])
 
 
-def test_an_optimizer_that_clips_is_refused_in_words(tmp_path: Path) -> None:
+def test_an_optimizer_that_clips_is_refused_with_the_reason(tmp_path: Path) -> None:
     path = recipe(tmp_path, (SGD, "keras.optimizers.SGD(learning_rate, clipnorm=1.0)"))
     info = train(spec(path, "tf/mirrored_fit", 2))
     assert info.state is RunState.FAILED

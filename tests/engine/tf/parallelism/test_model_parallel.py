@@ -1,4 +1,4 @@
-"""Stages on several devices: where everything lies and is computed, and what cannot be cut.
+"""Stages on several devices: where variables are and operations run, and what cannot be cut.
 
 What the process does that these tests look at stands in `staged_model`.
 """
@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[4]
 
 @pytest.fixture(scope="module")
 def found(processes: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What the process found out."""
+    """The results of the process."""
     file = tmp_path_factory.mktemp("staged") / "found.json"
     ended = subprocess.run(
         [sys.executable, "-m", "tests.engine.tf.parallelism.staged_model", str(file)],
@@ -44,14 +44,14 @@ def test_stages_train_exactly_like_the_whole_model(found: dict[str, Any]) -> Non
     assert found["staged"]["difference"] == 0.0
 
 
-def test_variables_and_their_slots_lie_with_their_stage(found: dict[str, Any]) -> None:
+def test_variables_and_their_slots_are_on_the_device_of_their_stage(found: dict[str, Any]) -> None:
     staged = found["staged"]
     assert set(staged["variables"]) == {"CPU:0", "CPU:1"}
     assert staged["trainable"] == sorted(staged["trainable"])
     assert sorted(staged["slots"]) == sorted(2 * staged["trainable"])
 
 
-def test_the_way_back_and_the_update_are_computed_where_the_weights_lie(
+def test_backward_pass_and_update_run_on_the_device_of_the_weights(
     found: dict[str, Any],
 ) -> None:
     """One gradient tape over all stages would compute all of it on the first device."""
@@ -68,7 +68,7 @@ def test_the_largest_stage_is_as_small_as_possible(found: dict[str, Any]) -> Non
     assert found["sizes"] == [[336], [128, 208], [128, 128, 80]]
 
 
-def test_a_recipe_cuts_what_is_no_chain(found: dict[str, Any]) -> None:
+def test_a_recipe_cuts_a_model_that_is_not_a_chain(found: dict[str, Any]) -> None:
     assert [where for _, where in found["own"]] == ["CPU:0", "CPU:0", "CPU:1", "CPU:1"]
 
 
@@ -84,7 +84,9 @@ def test_a_recipe_cuts_what_is_no_chain(found: dict[str, Any]) -> None:
         ("not all", "No stage of the model holds"),
     ],
 )
-def test_what_cannot_be_cut_is_said(found: dict[str, Any], mistake: str, said: str) -> None:
+def test_a_model_that_cannot_be_cut_is_refused_with_the_reason(
+    found: dict[str, Any], mistake: str, said: str
+) -> None:
     assert said in found["refusals"][mistake]
 
 

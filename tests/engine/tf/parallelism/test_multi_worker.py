@@ -30,14 +30,14 @@ HALTED = (
     "Rank 1 on cpu:1 failed: it has not answered for 8 s",
     "Rank 1 on cpu:1 stopped answering: rank 0 waited for it in vain",
 )
-"""What is said of a halted worker, by the supervisor or by the other worker if that is first."""
+"""The messages for a halted worker: of the supervisor, or of the other worker if it is faster."""
 
 WANTED: RunSpec = spec("probe_keras", "tf/multi_worker", 2, epochs=10_000, learning_rate=0.05)
 
 
 @pytest.fixture
 def run_id() -> Iterator[str]:
-    """A run that trains; ended afterwards whatever the test did."""
+    """A run that trains; it is ended after the test."""
     started = client.start(WANTED)
     try:
         wait_for(started, is_training)
@@ -99,7 +99,7 @@ def test_a_port_that_is_taken_is_named_at_once() -> None:
 
 
 def wait_until_closed(port: int, seconds: float = 5.0) -> None:
-    """Fail unless nobody listens on `port` soon: the threads of a process outlive its end a bit."""
+    """Fail if `port` stays open: the threads of a process live a little longer than it."""
     deadline = time.monotonic() + seconds
     pause = threading.Event()
     while True:
@@ -107,7 +107,7 @@ def wait_until_closed(port: int, seconds: float = 5.0) -> None:
             socket.create_connection(("127.0.0.1", port), timeout=seconds).close()
         except (ConnectionRefusedError, ConnectionResetError):
             return
-        assert time.monotonic() < deadline, f"somebody listens on {port}"
+        assert time.monotonic() < deadline, f"{port} is still open"
         pause.wait(0.02)
 
 

@@ -36,7 +36,7 @@ DEMANDING: dict[str, Any] = {
     "warmup_steps": 3,
     "clip_norm": 0.5,
 }
-"""What counts steps: Adam's corrections, and the schedule."""
+"""Options that depend on the step count: Adam's corrections, and the schedule."""
 
 OF_A_PAIR = {"coordinator": 0, "worker": 2, "parameter server": 3}
 """A rank of each kind when there are two workers."""
@@ -92,7 +92,7 @@ def test_a_rank_that_is_lost_ends_the_run_and_is_named(
     """TensorFlow's coordinator waits for ever when a worker is stopped, or the last one dies."""
     run_id = client.start(probe(strategy, devices=2, epochs=LONG))
     wait_for(run_id, is_training)
-    # The coordinator trains with one of its workers while another is still about to say so.
+    # The coordinator already trains with one worker while another one is not ready yet.
     info = wait_for(run_id, lambda info: ready(info) == {0, 1, 2, 3})
     pids = {event.rank: event.pid for event in events(info) if isinstance(event, WorkerStarted)}
     began = time.monotonic()
@@ -106,7 +106,7 @@ def test_a_rank_that_is_lost_ends_the_run_and_is_named(
 
 
 def ready(info: client.RunInfo) -> set[int]:
-    """The ranks that have said that they are there: from then on silence is noticed."""
+    """The ranks that are ready: from then on their silence is noticed."""
     return {event.rank for event in events(info) if isinstance(event, WorkerReady)}
 
 

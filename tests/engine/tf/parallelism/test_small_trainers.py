@@ -1,4 +1,4 @@
-"""What a TensorFlow trainer keeps right in models and options that go wrong easily."""
+"""A TensorFlow trainer with models and options that easily go wrong."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_checkpoint_that_does_not_fit_is_named(small: dict[str, Any]) -> None:
         assert said.endswith("Resume with the recipe and settings that it was saved with.")
 
 
-def test_data_that_is_no_data_is_named(small: dict[str, Any]) -> None:
+def test_data_sets_of_a_wrong_type_are_named(small: dict[str, Any]) -> None:
     assert len(small["nonsense"]) == 5
     assert all("that is not two data sets" in said for said in small["nonsense"][:2])
     assert all("a pair (inputs, targets) of arrays" in said for said in small["nonsense"][2:])
@@ -58,7 +58,7 @@ def test_all_replicas_skip_a_step_that_overflowed_on_one(small: dict[str, Any]) 
     assert found["apart"] == 0
 
 
-def test_a_step_whose_loss_is_nan_changes_nothing_if_that_is_wished(small: dict[str, Any]) -> None:
+def test_with_skip_a_step_whose_loss_is_nan_changes_nothing(small: dict[str, Any]) -> None:
     """Neither weights nor running statistics, on any replica."""
     assert len(small["left_out"]) == 6
     for first, *others in small["left_out"].values():
@@ -71,11 +71,11 @@ def test_half_precision_trains_almost_alike(small: dict[str, Any]) -> None:
         assert 0 < difference < 0.02
 
 
-def test_what_xla_compiled_trains_alike(small: dict[str, Any]) -> None:
+def test_xla_trains_alike(small: dict[str, Any]) -> None:
     assert small["compiled"] < 1e-5
 
 
-def test_a_recipes_loss_may_ask_what_a_tensor_holds(small: dict[str, Any]) -> None:
+def test_a_recipes_loss_may_depend_on_a_tensors_value(small: dict[str, Any]) -> None:
     assert small["asking"] == {"tf/single": 0, "tf/mirrored": 0}
 
 
@@ -95,7 +95,7 @@ def test_gpus_grow_or_are_divided(small: dict[str, Any]) -> None:
 
 
 def test_the_naive_loop_trains_at_a_multiple_of_the_learning_rate(small: dict[str, Any]) -> None:
-    """What circulates in tutorials computes something else than ours: never bring it back.
+    """The loop of many tutorials trains differently from ours: never use it.
 
     It calls `strategy.run` on data that is not distributed, so that every replica computes the
     whole batch, and takes the mean of each replica's loss: the summed gradients are as many times

@@ -1,4 +1,4 @@
-"""A wait that may never end, given up in time."""
+"""Waiting, for a limited time, for a call that may never return."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pytest
 from engine.tf.parallelism.wait_limit import WaitLimit
 
 
-def test_it_waits_as_long_as_it_takes_within_its_time() -> None:
+def test_a_call_that_returns_in_time() -> None:
     limit = WaitLimit()
     assert limit.returns_within(60, lambda: None)
     assert limit.returns_within(60, lambda: None)
 
 
-def test_it_gives_up_what_never_ends() -> None:
+def test_a_call_that_never_returns() -> None:
     never = threading.Event()
     try:
         assert not WaitLimit().returns_within(0.05, never.wait)
@@ -24,7 +24,7 @@ def test_it_gives_up_what_never_ends() -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError, TimeoutError])
-def test_it_passes_on_what_went_wrong(error: type[Exception]) -> None:
+def test_a_call_that_fails(error: type[Exception]) -> None:
     def fail() -> None:
         raise error("in the wait itself")
 
