@@ -53,10 +53,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.exit(2, f"{error}\n")
     if not options.command:
         return _open_window()
-    from engine.cli.errors import guarded
+    from engine.cli.errors import report_errors
 
     _log.info("called with %s", arguments)
-    code = guarded(lambda: _run(options))
+    code = report_errors(lambda: _run(options))
     _log.info("exits with code %d", code)
     return code
 

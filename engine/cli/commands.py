@@ -1,4 +1,4 @@
-"""`attach`, `stop`, `checkpoint`, `pause`, `empty-cache`: what can be asked of an active run."""
+"""`attach`, `stop`, `checkpoint`, `pause` and `empty-cache`: the commands for an active run."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import time
 from engine import client
 from engine.cli.follow import CtrlC, follow_other
 from engine.cli.output import Exit, NoAnswer, Refused, byte_count, err, out
-from engine.cli.summary import print_failure
-from engine.cli.watch import LONGEST_ANSWER, answer, answers, updates
+from engine.cli.show import print_failure
+from engine.cli.watch import LONGEST_ANSWER, new_events, updates, wait_for_event
 from engine.client import RunInfo
 from engine.messages import commands
 from engine.messages.commands import Command
@@ -42,28 +42,28 @@ def stop(run_id: str, *, now: bool) -> Exit:
 
 
 def checkpoint(run_id: str) -> Exit:
-    """Have a checkpoint saved and print its folder."""
+    """Save a checkpoint, and print its folder."""
     info, seq = _send(run_id, commands.SaveCheckpoint())
-    saved = answer(run_id, CheckpointSaved, after=seq)
+    saved = wait_for_event(run_id, CheckpointSaved, after=seq)
     out().print(str(info.folder / saved.path), soft_wrap=True)
     return Exit.DONE
 
 
 def pause(run_id: str, *, free_devices: bool) -> Exit:
-    """Hold a run at its next step, and maybe move its model off the devices meanwhile."""
+    """Pause a run at its next step; `free_devices` also moves its model to the host's memory."""
     _, seq = _send(run_id, commands.Pause(free_devices=free_devices))
-    paused = answer(run_id, Paused, after=seq)
+    paused = wait_for_event(run_id, Paused, after=seq)
     freed = ", its model in the host's memory" if paused.freed_devices else ""
     out().print(f"Run {run_id} holds after step {paused.step}{freed}.", soft_wrap=True)
     return Exit.DONE
 
 
 def empty_cache(run_id: str) -> Exit:
-    """Have every worker give unused memory back, and print how much that was."""
+    """Free unused memory of every worker's devices, and print how much that was."""
     info, seq = _send(run_id, commands.EmptyCache())
     plans = catalog.strategy(info.spec.strategy).pool(info.spec.slots)
     waiting = {(plan.rank, device) for plan in plans for device in plan.devices}
-    for event in answers(run_id, after=seq):
+    for event in new_events(run_id, after=seq):
         if isinstance(event, CacheEmptied):
             freed = byte_count(event.freed_bytes)
             out().print(f"{event.device}  {freed} freed  (rank {event.rank})", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""Devices by the names that people use on the command line."""
+"""Resolves the names of devices on the command line, such as `gpu:0`."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ _GPU = re.compile(r"(?:gpu|cuda):(\d{1,3})", re.ASCII)
 
 
 def default_devices() -> tuple[str, ...]:
-    """The first GPU, or one CPU device where no GPU answers."""
+    """Return the first GPU, or one CPU device if no GPU answers."""
     return (*snapshot_once().gpus_to_choose(), "cpu:0")[:1]
 
 
 def resolve_devices(text: str) -> tuple[str, ...]:
-    """The devices that `cpu:0,gpu:1,GPU-...` or `all-gpus` stands for, as `RunSpec` names them.
+    """Return the devices that `cpu:0,gpu:1,GPU-...` or `all-gpus` names, as `RunSpec` names them.
 
     `gpu:k` and `cuda:k` are the GPU that `nvidia-smi` numbers k. Raises Refused.
     """
     names = [name.strip() for name in text.split(",")]
     if not all(names):
         raise Refused(f"--devices {text!r} has an empty entry: say, for example, cpu:0,cpu:1.")
-    look = cache(snapshot_once)  # at most once, and not at all for names that need no driver
-    return tuple(device for name in names for device in _resolve(name, look))
+    snapshot = cache(snapshot_once)  # at most once, and only for names that need the driver
+    return tuple(device for name in names for device in _resolve(name, snapshot))
 
 
-def _resolve(name: str, look: Callable[[], Snapshot]) -> Sequence[str]:
+def _resolve(name: str, snapshot: Callable[[], Snapshot]) -> Sequence[str]:
     if cpu := _CPU.fullmatch(name):
         device = f"cpu:{int(cpu[1] or 0)}"
         if not is_logical_cpu(device):
@@ -46,12 +46,12 @@ def _resolve(name: str, look: Callable[[], Snapshot]) -> Sequence[str]:
     if name.startswith("GPU-") or is_slice(name):
         return [name]
     if name == ALL_GPUS:
-        gpus = look().gpus_to_choose()
+        gpus = snapshot().gpus_to_choose()
         if not gpus:
-            raise Refused(f"{name} is not there: {look().gpu_note or 'no GPU answers.'}")
+            raise Refused(f"{name} is not there: {snapshot().gpu_note or 'no GPU answers.'}")
         return gpus
     if gpu := _GPU.fullmatch(name):
-        return [_numbered(name, int(gpu[1]), look())]
+        return [_numbered(name, int(gpu[1]), snapshot())]
     raise Refused(
         f"{name!r} names no device: say cpu:0, gpu:0, all-gpus or a GPU's UUID "
         f"(`{call('devices')}` lists them)."
@@ -77,7 +77,7 @@ def _numbered(name: str, number: int, snapshot: Snapshot) -> str:
 
 
 def why_not_here(strategy: Strategy, snapshot: Snapshot) -> str:
-    """Why a strategy cannot run on any devices of this machine; empty when it can."""
+    """Return why a strategy cannot run on any devices of this machine; empty if it can."""
     gpus = snapshot.gpus_to_choose()
     candidates = [("cpu:0",), ("cpu:0", "cpu:1"), tuple(gpus[:1]), tuple(gpus[:2]), tuple(gpus)]
     reasons: list[list[str]] = []

@@ -1,4 +1,4 @@
-"""The command line that does the same as a form: starts a run, or lets one go on."""
+"""Makes the command line that does the same as the form of the window."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ DEFAULT_STRATEGY = "single"
 
 
 def train_command(spec: RunSpec) -> str:
-    """`python main.py train ...` with what differs from the defaults, quoted for a shell.
+    """Return the `train` command for `spec`, with what differs from the defaults, for a shell.
 
-    The devices are always named: their default depends on the machine. Raises UnknownName.
+    It always names the devices, because their default depends on the machine. Raises UnknownName.
     """
     return shlex.join([*program_words(), "train", *train_arguments(spec)])
 
@@ -25,8 +25,11 @@ def train_command(spec: RunSpec) -> str:
 def resume_command(
     run_id: str, checkpoint: str, before: RunSpec, after: RunSpec, *, as_new: bool = False
 ) -> str:
-    """`python main.py resume ...` that lets the run `run_id`, which was `before`, go on from
-    `checkpoint` as `after`, or a new run in its place; quoted for a shell. Raises UnknownName."""
+    """Return the `resume` command for the run `run_id`, quoted for a shell. Raises UnknownName.
+
+    The run continues from `checkpoint`, with the changes from the spec `before` to `after`; with
+    `as_new` it continues as a new run.
+    """
     arguments = [run_id, *_flag("checkpoint", checkpoint)]
     if as_new:
         arguments.append("--as-new-run")
@@ -47,7 +50,7 @@ def resume_command(
 
 
 def train_arguments(spec: RunSpec) -> list[str]:
-    """The arguments after `train`, one per entry. Raises UnknownName."""
+    """Return the arguments after `train`, one per entry. Raises UnknownName."""
     recipe = catalog.recipe(spec.recipe)
     arguments = [] if spec.recipe == DEFAULT_RECIPE else _flag("recipe", spec.recipe)
     if spec.strategy != _default_strategy(spec):
@@ -68,7 +71,7 @@ def train_arguments(spec: RunSpec) -> list[str]:
 
 
 def _default_strategy(spec: RunSpec) -> str:
-    """What the command line makes of its default; empty where that is not unique."""
+    """Return the strategy that the default name stands for; empty if it is not unique."""
     try:
         return catalog.strategy(DEFAULT_STRATEGY, catalog.recipe(spec.recipe)).name
     except catalog.UnknownName:
@@ -82,7 +85,7 @@ def _option(name: str, value: Setting) -> list[str]:
 
 
 def _flag(name: str, text: str) -> list[str]:
-    """Joined by `=` where the text would be taken for a flag itself."""
+    """Return flag and value; joined by `=` if the value looks like a flag."""
     return [f"--{name}={text}"] if text.startswith("-") else [f"--{name}", text]
 
 

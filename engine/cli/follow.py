@@ -9,9 +9,9 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 from engine import client
-from engine.cli.output import Exit, err, out, print_json, run_object
+from engine.cli.output import Exit, err, out, print_json, run_as_json
 from engine.cli.progress import ProgressView
-from engine.cli.summary import print_failure, print_summary
+from engine.cli.show import print_failure, print_summary
 from engine.cli.watch import Update, last_seq, updates
 from engine.client import CommandFailed, RunInfo
 from engine.messages import commands
@@ -22,13 +22,15 @@ _EXIT_CODES = {RunState.FINISHED: Exit.DONE, RunState.STOPPED: Exit.STOPPED}
 
 
 class CtrlC:
-    """Takes Ctrl-C while it is entered, so that no moment of a run is a bad one for it; also what a
-    logout, a shutdown or a closed terminal sends."""
+    """Counts Ctrl-C inside a `with` block instead of interrupting the program at any line.
+
+    A logout, a shutdown and a closed terminal count too: they send signals of their own.
+    """
 
     def __init__(self) -> None:
         self.count = 0
-        """How often the user insisted. The system's own signals, of which a logout sends several
-        at once, are one wish together."""
+        """How often the user pressed Ctrl-C. All signals of the system together count once: a
+        logout sends several of them."""
 
         self._before: dict[int, Any] = {}
         self._terminals: list[int] = []
@@ -36,7 +38,7 @@ class CtrlC:
     def __enter__(self) -> Self:
         self._terminals = [stream for stream in _OUTPUTS if os.isatty(stream)]
         for number in _SIGNALS:
-            if signal.getsignal(number) is not signal.SIG_IGN:  # as `nohup` wants it
+            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
                 self._before[number] = signal.signal(number, self._on_signal)
         return self
 
@@ -58,8 +60,7 @@ class CtrlC:
             self._leave_terminal()
 
     def show(self, view: ProgressView, update: Update) -> None:
-        """Show `update`, unless the terminal is closed just then: that may be noticed here first,
-        before the signal comes."""
+        """Show `update`. If the terminal was just closed, writing fails before the signal comes."""
         try:
             view.show(update)
         except OSError as error:
@@ -69,7 +70,7 @@ class CtrlC:
             self._leave_terminal()
 
     def _leave_terminal(self) -> None:
-        """The terminal is gone: whatever is still said must not be an error."""
+        """The terminal is gone: write to nowhere from now on, without an error."""
         nowhere = os.open(os.devnull, os.O_WRONLY)
         for stream in self._terminals:
             os.dup2(nowhere, stream)
@@ -85,20 +86,23 @@ _SIGNALS = [
 
 
 def follow_own(run_id: str, ctrl_c: CtrlC, *, after: int, attempt: int, json: bool) -> Exit:
-    """Follow a run that this command line started: Ctrl-C stops it, a second one at once; so does
-    the end of the session or of the terminal (`--detach` leaves the run alone)."""
-    heard = 0
+    """Follow a run that this command started. Ctrl-C stops it, and a second one ends it at once.
+
+    The end of the login session or of the terminal stops it too; with `--detach` this function is
+    not called.
+    """
+    handled = 0
     with ProgressView(client.get_run(run_id).title) as view:
         for update in updates(run_id, after=after, attempt=attempt):
             ctrl_c.show(view, update)
-            if ctrl_c.count > heard and not update.state.is_over:
-                heard = ctrl_c.count
-                _stop(run_id, view, now=heard > 1)
+            if ctrl_c.count > handled and not update.state.is_over:
+                handled = ctrl_c.count
+                _stop(run_id, view, now=handled > 1)
     return report_end(run_id, json=json)
 
 
 def follow_other(run_id: str, ctrl_c: CtrlC, *, json: bool) -> Exit:
-    """Follow a run that is active already: Ctrl-C leaves it alone. Raises NoSuchRun."""
+    """Follow a run that was active before: Ctrl-C leaves it alone. Raises NoSuchRun."""
     info = client.get_run(run_id)
     with ProgressView(info.title) as view:
         for update in updates(run_id, after=last_seq(info.folder), attempt=info.status.attempt):
@@ -106,16 +110,16 @@ def follow_other(run_id: str, ctrl_c: CtrlC, *, json: bool) -> Exit:
             if ctrl_c.count and not update.state.is_over:
                 view.say(f"Run {run_id} goes on: `{call(f'attach {run_id}')}` follows it again.")
                 if json:
-                    print_json(run_object(client.get_run(run_id)))
+                    print_json(run_as_json(client.get_run(run_id)))
                 return Exit.DONE
     return report_end(run_id, json=json)
 
 
 def report_end(run_id: str, *, json: bool) -> Exit:
-    """Print how a run ended, and return what the process should exit with."""
+    """Print how a run ended, and return the exit code."""
     info = client.get_run(run_id)
     if json:
-        print_json(run_object(info))
+        print_json(run_as_json(info))
     else:
         print_summary(out(), info)
     print_failure(err(), info)
@@ -123,7 +127,7 @@ def report_end(run_id: str, *, json: bool) -> Exit:
 
 
 def exit_code(info: RunInfo) -> Exit:
-    """0 for a finished run, 3 for a stopped one, 1 for any other end."""
+    """Return 0 for a finished run, 3 for a stopped one, 1 for any other end."""
     return _EXIT_CODES.get(info.state, Exit.FAILED)
 
 

@@ -1,4 +1,4 @@
-"""`runs`, `devices`, `strategies` and `recipes`: what there is."""
+"""`runs`, `devices`, `strategies` and `recipes`: the commands that list things."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from engine.cli.output import (
     out,
     percent,
     print_json,
-    run_object,
+    run_as_json,
 )
 from engine.client import RunInfo, UnreadableRun
 from engine.runs.run_index import RunIndex
@@ -30,12 +30,12 @@ from engine.telemetry.snapshot import DeviceSnapshot
 
 
 def runs(*, json: bool) -> Exit:
-    """Every run, newest first."""
+    """List every run, newest first."""
     index = RunIndex()
     found: list[RunInfo | UnreadableRun] = [*index.runs(), *index.unreadable]
     found.sort(key=lambda run: int(run.id), reverse=True)
     if json:
-        print_json([_object(run) for run in found])
+        print_json([_run_as_json(run) for run in found])
         return Exit.DONE
     if not found:
         out().print(f"There is no run yet: `{call('train --recipe digits')}` starts one.")
@@ -61,9 +61,9 @@ def runs(*, json: bool) -> Exit:
     return Exit.DONE
 
 
-def _object(run: RunInfo | UnreadableRun) -> dict[str, Any]:
+def _run_as_json(run: RunInfo | UnreadableRun) -> dict[str, Any]:
     if isinstance(run, RunInfo):
-        return run_object(run)
+        return run_as_json(run)
     return {
         "id": run.id,
         "state": "unreadable",
@@ -73,7 +73,7 @@ def _object(run: RunInfo | UnreadableRun) -> dict[str, Any]:
 
 
 def devices(*, json: bool) -> Exit:
-    """This CPU, and every GPU that the driver answers for."""
+    """List the CPU, and every GPU that the driver knows."""
     snapshot = snapshot_once()
     if json:
         print_json(snapshot.devices)
@@ -88,7 +88,7 @@ def devices(*, json: bool) -> Exit:
 
 
 def strategies(*, json: bool) -> Exit:
-    """Every strategy, what it needs, and whether it can run on this machine."""
+    """List every strategy, what it needs, and whether it can run on this machine."""
     snapshot = snapshot_once()
     rows = [(known, why_not_here(known, snapshot)) for known in catalog.strategies()]
     if json:
@@ -118,7 +118,7 @@ def strategies(*, json: bool) -> Exit:
 
 
 def recipes(*, json: bool) -> Exit:
-    """The recipes that come with the application."""
+    """List the recipes that come with the application."""
     found = catalog.builtin_recipes()
     if json:
         print_json([msgspec.structs.asdict(recipe) for recipe in found])

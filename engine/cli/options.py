@@ -1,4 +1,4 @@
-"""The options of a run as flags of the command line, made from the table of a spec's fields."""
+"""The flags for the fields of a spec, made from the table of fields."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from engine.spec.run_spec import FIELDS
 from engine.spec.spec_fields import GROUPS
 
 RECIPES_OWN = ("batch_size", "epochs", "learning_rate")
-"""Options whose default is the recipe's."""
+"""Fields whose default the recipe chooses."""
 
 _METAVARS = {"int": "N", "float": "X", "str": "NAME"}
 
 
 def add_options(parser: argparse.ArgumentParser, default: str = "") -> None:
-    """Give `parser` a flag for every field in the table, under its group's heading.
+    """Add a flag for every field to `parser`, under the heading of its group.
 
-    `default` says in words what a flag stands for that is not given; empty: the field's default.
+    `default` describes the value of a flag that is not given; empty: the default of the field.
     """
     groups = {name: parser.add_argument_group(name) for name in GROUPS}
     for info in FIELDS.values():
@@ -29,7 +29,7 @@ def add_options(parser: argparse.ArgumentParser, default: str = "") -> None:
 
 
 def given_options(options: argparse.Namespace) -> dict[str, Setting]:
-    """The values of the flags that were given, by the names of their fields."""
+    """Return the values of the flags that were given, by the names of their fields."""
     return {name: value for name in FIELDS if (value := getattr(options, name)) is not None}
 
 
@@ -46,7 +46,7 @@ def _add(group: Any, info: FieldInfo, default: str) -> None:
 
 
 def _reader(flag: str, info: FieldInfo) -> Callable[[str], Setting]:
-    """What reads the flag's value. Its limits are checked later, together with all others."""
+    """Return the function that parses the flag. Limits are checked later, all together."""
     named = msgspec.structs.replace(info, name=flag, label="")
 
     def read(text: str) -> Setting:

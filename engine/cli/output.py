@@ -1,4 +1,4 @@
-"""Where text for people and JSON for programs goes."""
+"""Consoles, JSON, exit codes and number formats of the command line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from engine.runs.run_state import RunState
 from engine.system import units
 
 _WIDTH_OF_A_PIPE = 200
-"""Characters a line where no terminal says how wide it is: nobody wants a cut table in a file."""
+"""Characters per line without a terminal: wide, so that no table in a file is cut."""
 
 STATE_STYLES = {
     RunState.RUNNING: "green",
@@ -45,20 +45,20 @@ class Exit(IntEnum):
 
 
 class Refused(Exception):
-    """What was asked makes no sense here; the text is a sentence."""
+    """A command that cannot be carried out; the text is a sentence."""
 
 
 class NoAnswer(Exception):
-    """The run ended or did not answer in time; the text is a sentence."""
+    """A run ended, or did not answer in time; the text is a sentence."""
 
 
 def out() -> Console:
-    """Standard output: results."""
+    """Return the console for results: standard output."""
     return _console(stderr=False)
 
 
 def err() -> Console:
-    """Standard error: progress and complaints."""
+    """Return the console for progress and errors: standard error."""
     return _console(stderr=True)
 
 
@@ -69,14 +69,14 @@ def _console(stderr: bool) -> Console:
 
 
 def print_json(value: object) -> None:
-    """One line of strict JSON on standard output; NaN and infinities become null."""
+    """Print one line of strict JSON on standard output; NaN and infinities become null."""
     strict = msgspec.json.decode(msgspec.json.encode(value))
     sys.stdout.write(json.dumps(strict) + "\n")  # ASCII, whatever the terminal's encoding is
     sys.stdout.flush()
 
 
-def run_object(info: RunInfo) -> dict[str, Any]:
-    """What `--json` says of a run."""
+def run_as_json(info: RunInfo) -> dict[str, Any]:
+    """Return what `--json` prints about a run."""
     return {
         "id": info.id,
         "state": str(info.state),
@@ -89,25 +89,25 @@ def run_object(info: RunInfo) -> dict[str, Any]:
 
 
 def number(value: float) -> str:
-    """A metric, to four significant digits."""
+    """Return a metric with four significant digits."""
     return f"{value:.4g}"
 
 
 def percent(value: float | None) -> str:
-    """Such as `93 %`; a dash where the driver does not say."""
+    """Return such as `93 %`; a dash for None."""
     return "–" if value is None else f"{value:.0f} %"
 
 
 def byte_count(value: int | None) -> str:
-    """Such as `30.0 GiB`; a dash where nobody says."""
+    """Return such as `30.0 GiB`; a dash for None."""
     return "–" if value is None else units.byte_size(value)
 
 
 def duration(seconds: float) -> str:
-    """Such as `0:07` or `1:02:03`; a dash where that is not known."""
+    """Return such as `0:07` or `1:02:03`; a dash if it is not known."""
     return units.short_duration(seconds) if math.isfinite(seconds) and seconds >= 0 else "–"
 
 
 def moment(seconds: float) -> str:
-    """The local date and time of `seconds` since the epoch; a dash for 0."""
+    """Return the local date and time of `seconds` since the epoch; a dash for 0."""
     return units.date_and_time(seconds) if seconds else "–"

@@ -1,4 +1,4 @@
-"""A run's progress as a bar on standard error, and its events as lines above it."""
+"""Shows a run as a progress bar on standard error, with its events as lines above."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from engine.runs.run_state import RunState, RunStatus
 
 
 class ProgressView:
-    """Shows updates of one run. Without a terminal there is no bar, only the lines."""
+    """Shows the updates of one run. Without a terminal it prints the lines only."""
 
     def __init__(self, title: str) -> None:
         self._console: Console = err()
@@ -62,7 +62,7 @@ class ProgressView:
         self._console.print(text, soft_wrap=True)
 
     def show(self, update: Update) -> None:
-        """Show where the run stands and what has happened."""
+        """Show the progress and the new events."""
         status = update.status
         self._epochs = status.epochs
         for stored in update.events:

@@ -1,4 +1,4 @@
-"""`queue`: who uses the devices, who waits for them in what order, and changing that order."""
+"""`queue`: shows which runs use and wait for which devices, and changes the order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.telemetry.helper_client import snapshot_once
 
 
 def show(*, json: bool) -> Exit:
-    """Every active run: first those that use their devices, then those that wait, in order."""
+    """Show every active run: first those that use their devices, then the queue in order."""
     line = sorted(device_queue.read(), key=lambda ticket: ticket.place == "waiting")
     if json:
         print_json([_described(ticket) for ticket in line])
@@ -58,7 +58,7 @@ def _title(run_id: str) -> str:
     try:
         return client.get_run(run_id).title
     except NoSuchRun:
-        return f"#{run_id}"  # its folder was removed under it
+        return f"#{run_id}"  # its folder was just removed
 
 
 def _described(ticket: Ticket) -> dict[str, object]:

@@ -1,26 +1,42 @@
-"""`show ID`: everything there is to know of one run."""
+"""`show ID`, and the summary of a run and of its failure that other commands print too."""
 
 from __future__ import annotations
 
+import time
+
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from engine import client
-from engine.cli.output import Exit, byte_count, err, moment, out, print_json, run_object
-from engine.cli.summary import print_failure, print_summary
+from engine.cli.output import (
+    STATE_STYLES,
+    Exit,
+    byte_count,
+    duration,
+    err,
+    moment,
+    number,
+    out,
+    print_json,
+    run_as_json,
+)
+from engine.client import RunInfo
+from engine.messages.events import Failure, RunEnded
 from engine.runs.checkpoint_files import CheckpointInfo
 from engine.runs.run_notes import RunNotes
+from engine.runs.store_reader import RunReader
 from engine.spec.run_spec import FIELDS
 
 _ALWAYS = ("batch_size", "epochs", "learning_rate", "seed")
-"""Options that are shown whatever they are; of the others only those that are not as usual."""
+"""Options that are always shown; the others only if they differ from their defaults."""
 
 
 def show(run_id: str, *, json: bool) -> Exit:
     """Print one run: result, settings, checkpoints, failure. Raises NoSuchRun."""
     info = client.get_run(run_id)
     if json:
-        print_json(run_object(info))
+        print_json(run_as_json(info))
         return Exit.DONE
     console = out()
     print_summary(console, info)
@@ -51,7 +67,7 @@ def show(run_id: str, *, json: bool) -> Exit:
 
 
 def _print_notes(console: Console, notes: RunNotes) -> None:
-    """What a person wrote on the run; the name is in the title."""
+    """Print the tags and the note; the name is in the title."""
     if not (notes.tags or notes.note):
         return
     table = Table.grid(padding=(0, 2))
@@ -77,3 +93,54 @@ def _checkpoint_table(saved: list[CheckpointInfo]) -> Table:
             moment(manifest.saved),
         )
     return table
+
+
+def print_summary(console: Console, info: RunInfo) -> None:
+    """Print the result of a run."""
+    status = info.status
+    table = Table.grid(padding=(0, 2))
+    state = Text(str(info.state), STATE_STYLES.get(info.state, ""))
+    table.add_row(info.title, state)
+    if info.reason:
+        table.add_row("reason", info.reason)
+    table.add_row("epoch", f"{status.epoch} of {info.spec.epochs}")
+    table.add_row("step", f"{status.step} of {status.total_steps}")
+    until = status.updated if info.state.is_over else time.time()
+    table.add_row("time", duration(status.seconds(until)))
+    if status.samples_per_second > 0:
+        table.add_row("throughput", f"{status.samples_per_second:,.0f} samples/s")
+    for name, value in sorted(status.metrics.items()):
+        table.add_row(name, number(value))
+    if status.checkpoint:
+        table.add_row("checkpoint", str(info.folder / status.checkpoint))
+    table.add_row("folder", str(info.folder))
+    console.print(table)
+
+
+def print_failure(console: Console, info: RunInfo) -> None:
+    """Print the root cause of a run that failed; nothing for any other run."""
+    failure = read_failure(info)
+    if failure is None:
+        return
+    console.print(failure.message, style="red", soft_wrap=True)
+    if failure.rank >= 0:
+        how = failure.signal or f"exit code {failure.exit_code}"
+        console.print(f"  rank {failure.rank} on {failure.device}: {how}", soft_wrap=True)
+    if failure.where:
+        console.print(f"  at {failure.where}", soft_wrap=True)
+    if failure.log_tail:
+        console.print("  last lines of its log:", soft_wrap=True)
+        for line in failure.log_tail.rstrip().splitlines():
+            console.print(f"    {line}", soft_wrap=True)
+
+
+def read_failure(info: RunInfo) -> Failure | None:
+    """Return the failure of the last attempt, or None. Raises sqlite3.Error."""
+    if info.status.attempt == 0:
+        return None
+    with RunReader(info.folder) as reader:
+        events = reader.events_after(0)
+    for stored in reversed(events):
+        if isinstance(stored.event, RunEnded):
+            return stored.event.failure if stored.event.state == info.state else None
+    return None

@@ -12,8 +12,8 @@ from engine import client
 from engine.cli.devices import default_devices, resolve_devices
 from engine.cli.follow import CtrlC, follow_own
 from engine.cli.options import RECIPES_OWN
-from engine.cli.output import Exit, Refused, err, out, print_json, run_object
-from engine.cli.watch import answer, last_seq, newest_attempt
+from engine.cli.output import Exit, Refused, err, out, print_json, run_as_json
+from engine.cli.watch import last_seq, newest_attempt, wait_for_event
 from engine.client import RunInfo
 from engine.messages import commands
 from engine.messages.events import Resumed
@@ -145,7 +145,7 @@ def _setting(text: str, recipe: RecipeInfo) -> tuple[str, Setting]:
 
 def _leave(run_id: str, *, json: bool) -> Exit:
     if json:
-        print_json(run_object(client.get_run(run_id)))
+        print_json(run_as_json(client.get_run(run_id)))
     else:
         out().print(run_id)
     hint = f"Run {run_id} has started: `{call(f'attach {run_id}')}` follows it."
@@ -167,6 +167,6 @@ def _unpause(info: RunInfo, options: ResumeOptions) -> Exit:
             f"--{flags[0].replace('_', '-')}, or stop the run first."
         )
     seq = client.send(info.id, commands.Resume())
-    step = answer(info.id, Resumed, after=seq).step
+    step = wait_for_event(info.id, Resumed, after=seq).step
     out().print(f"Run {info.id} goes on after step {step}.", soft_wrap=True)
     return Exit.DONE

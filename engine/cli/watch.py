@@ -1,4 +1,4 @@
-"""Looks at a run through its store, again and again; prints nothing."""
+"""Follows a run by reading its store again and again; prints nothing."""
 
 from __future__ import annotations
 
@@ -19,32 +19,31 @@ from engine.runs.store_reader import RunReader, StoredEvent
 from engine.system import paths
 
 PERIOD = 0.1
-"""Seconds between two looks; the supervisor commits about as often."""
+"""Seconds between two reads; the supervisor commits about as often."""
 
 LONGEST_BEGINNING = 20.0
-"""Seconds within which a supervisor that was started must have begun its attempt."""
+"""Seconds that a new supervisor has to begin its attempt."""
 
 LONGEST_ANSWER = 120.0
-"""Seconds within which a run must have carried out a command (it may be in a long step)."""
-
+"""Seconds that a run has to carry out a command; one step may take long."""
 
 _Answer = TypeVar("_Answer")
 
 
 class Update(NamedTuple):
-    """One look at a run."""
+    """The state of a run at one time."""
 
     status: RunStatus
     state: RunState
     events: list[StoredEvent]
-    """What happened since the look before."""
+    """Since the last update."""
 
 
 def updates(run_id: str, *, after: int, attempt: int) -> Iterator[Update]:
-    """Looks at a run until it is over; the last one holds the end.
+    """Yield updates of a run until it is over; the last one has the final state.
 
-    Begins with the events after number `after`, and waits for attempt number `attempt` to begin.
-    Raises NoAnswer if it does not.
+    The first one has the events after number `after`. Waits until attempt `attempt` has begun, and
+    raises NoAnswer if it does not begin.
     """
     with closing(_open(run_id, after)) as follower:
         deadline = time.monotonic() + LONGEST_BEGINNING
@@ -59,15 +58,15 @@ def updates(run_id: str, *, after: int, attempt: int) -> Iterator[Update]:
             time.sleep(PERIOD)
 
 
-def answer(run_id: str, kind: type[_Answer], *, after: int) -> _Answer:
-    """The first event of `kind` after number `after`. Raises NoAnswer as `answers` does."""
-    return next(event for event in answers(run_id, after=after) if isinstance(event, kind))
+def wait_for_event(run_id: str, kind: type[_Answer], *, after: int) -> _Answer:
+    """Return the first event of `kind` after number `after`. Raises NoAnswer like `new_events`."""
+    return next(event for event in new_events(run_id, after=after) if isinstance(event, kind))
 
 
-def answers(run_id: str, *, after: int) -> Iterator[Event]:
-    """The events after number `after`, as they come in, for someone who waits for one of them.
+def new_events(run_id: str, *, after: int) -> Iterator[Event]:
+    """Yield the events after number `after` as they come in; the caller waits for one of them.
 
-    Raises NoAnswer when the run refuses, ends, or takes longer than LONGEST_ANSWER.
+    Raises NoAnswer when the run refuses a command, ends, or takes longer than LONGEST_ANSWER.
     """
     deadline = time.monotonic() + LONGEST_ANSWER
     for update in updates(run_id, after=after, attempt=0):
@@ -86,7 +85,7 @@ def answers(run_id: str, *, after: int) -> Iterator[Event]:
 
 
 def last_seq(folder: Path) -> int:
-    """Number of the newest event of the run in `folder`; 0 where there is no store yet."""
+    """Return the number of the newest event of the run in `folder`; 0 if there is no store yet."""
     try:
         with RunReader(folder) as reader:
             return reader.last_seq()
@@ -95,8 +94,10 @@ def last_seq(folder: Path) -> int:
 
 
 def newest_attempt(folder: Path) -> tuple[int, int]:
-    """The number of the newest attempt of the run in `folder`, and that of the event with which it
-    began. Raises sqlite3.Error."""
+    """Return the number of the newest attempt of the run in `folder`, and of its first event.
+
+    Raises sqlite3.Error.
+    """
     with RunReader(folder) as reader:
         begun = [
             (stored.event.attempt, stored.seq)
@@ -107,7 +108,7 @@ def newest_attempt(folder: Path) -> tuple[int, int]:
 
 
 def _open(run_id: str, after: int) -> StoreFollower:
-    """Open the store, which the supervisor may be about to create."""
+    """Open the store; wait if the supervisor has not created it yet. Raises NoAnswer."""
     follower = StoreFollower(paths.run_folder(run_id), after=after)
     deadline = time.monotonic() + LONGEST_BEGINNING
     while True:

@@ -57,6 +57,7 @@ def test_a_console_script_is_called_where_there_is_one(
 
 
 @pytest.mark.usefixtures("processes")
+@pytest.mark.usefixtures("processes")
 @pytest.mark.skipif(not shutil.which("desktop-file-validate"), reason="no desktop-file-utils")
 def test_the_entry_is_valid(data_home: Path) -> None:
     assert main(["desktop-entry"]) == 0

@@ -9,7 +9,7 @@ import pytest
 
 from engine.cli import watch
 from engine.cli.output import NoAnswer
-from engine.cli.watch import answer, updates
+from engine.cli.watch import updates, wait_for_event
 from engine.messages.events import (
     AttemptStarted,
     CheckpointSaved,
@@ -78,7 +78,7 @@ def test_an_answer_is_the_first_event_of_its_kind_after_the_command() -> None:
     run = write_run(*RUNNING)
     seq = run.write(CheckpointSaved(path="old", step=3, epoch=0, bytes=5, seconds=0.1))
     run.write(Paused(step=12), SAVED)
-    assert answer(run.id, CheckpointSaved, after=seq) == SAVED
+    assert wait_for_event(run.id, CheckpointSaved, after=seq) == SAVED
 
 
 @pytest.mark.parametrize(
@@ -96,5 +96,5 @@ def test_an_answer_that_does_not_come_ends_in_a_sentence(
     seq = run.store.last_seq()
     run.write(*events)
     with pytest.raises(NoAnswer) as error:
-        answer(run.id, CheckpointSaved, after=seq)
+        wait_for_event(run.id, CheckpointSaved, after=seq)
     assert sentence in str(error.value)

@@ -108,6 +108,7 @@ def test_a_full_disk_costs_the_lines_only(
 
 
 @pytest.mark.usefixtures("processes")
+@pytest.mark.usefixtures("processes")
 def test_a_process_that_is_started_logs_too(tmp_path: Path) -> None:
     logs.start("window", tmp_path, "info")
     child = (

@@ -20,6 +20,7 @@ def test_without_the_switch_no_rank_gets_a_terminal(monkeypatch: pytest.MonkeyPa
     assert (sys.stdin, sys.stdout) == before
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.skipif(os.name != "posix", reason="Windows has no terminals in the file system")
 def test_pdb_of_one_rank_talks_on_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     developer, terminal = os.openpty()
