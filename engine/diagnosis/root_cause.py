@@ -42,7 +42,7 @@ def find_failure(
 
     failed = list(dict.fromkeys([*exit_codes, *reports]))
     if not failed:
-        return Failure(-1, "", 0, "", "The workers left without finishing the training.", "", "")
+        return Failure(-1, "", 0, "", "The workers exited without finishing the training.", "", "")
     rank = min(failed, key=priority)
     silent = [plan for plan in plans if plan.rank not in failed]
     if silent and priority(rank) == _LOST_PEER:

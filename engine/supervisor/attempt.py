@@ -92,7 +92,7 @@ class Attempt:
     def start(self, resume_from: str, *, is_restart: bool = False) -> None:
         """Start the workers, from the checkpoint named `resume_from` unless that is empty.
 
-        `is_restart`: the points that the attempt before has recorded beyond it are removed.
+        `is_restart`: remove the points of earlier attempts also if there is no checkpoint.
         """
         folder = self._plan.folder
         rendezvous = folder / f"attempt-{self._buffer.status.attempt}.rendezvous"
@@ -183,7 +183,7 @@ class Attempt:
         return self._escalation.is_stopping
 
     @property
-    def is_gone(self) -> bool:
+    def is_drained(self) -> bool:
         """Whether all processes have exited, and all their messages were received."""
         return len(self._exit_codes) == len(self._pool.processes) and not self._channels
 
@@ -208,7 +208,7 @@ class Attempt:
         return FailurePoint(failure.message, self._steps.reported, self._steps.possible)
 
     def verdict(self) -> RunEnded:
-        """How the attempt ended; after a requested stop, failed only if a worker did."""
+        """How the attempt ended. A requested stop is no failure, unless a worker failed."""
         if self._failure:
             return RunEnded("failed", self._failure.message, self._failure)
         if self.training_ended and not self._bad_exit_codes:

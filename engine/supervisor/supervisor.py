@@ -137,7 +137,7 @@ class Supervisor:
         ended = self._attempt.verdict()
         self._attempt.kill()
         clock = AwakeClock()
-        while not self._attempt.is_gone and clock() < EXIT_SECONDS:
+        while not self._attempt.is_drained and clock() < EXIT_SECONDS:
             self._process_inbox()
         return ended
 
@@ -148,7 +148,7 @@ class Supervisor:
         if not attempt.has_stepped and not self._restarts.done:
             return False  # what fails before the first step would fail there again
         # A process that cannot be killed may still hold its device.
-        if ended.failure is None or not attempt.is_gone:
+        if ended.failure is None or not attempt.is_drained:
             return False
         return self._restarts.grant(attempt.failure_point(ended.failure))
 

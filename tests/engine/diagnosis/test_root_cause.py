@@ -98,7 +98,7 @@ def test_a_worker_with_several_devices_names_them_all(logs: dict[int, Path]) -> 
 def test_workers_that_exit_without_an_error_have_no_rank_to_blame(logs: dict[int, Path]) -> None:
     failure = find(logs, {})
     assert failure.rank == -1
-    assert failure.message == "The workers left without finishing the training."
+    assert failure.message == "The workers exited without finishing the training."
 
 
 def test_the_tail_of_a_log_is_its_last_lines(tmp_path: Path) -> None:
