@@ -1,4 +1,4 @@
-"""The list of devices, the details of one, alarms, and the links between GPUs.
+"""The list of devices, the details of a device, alarms, and the links between GPUs.
 
 Imports `bridge`, `widgets` and `style`.
 """

@@ -1,4 +1,4 @@
-"""The strip of alarms above the devices: one line that opens; what is wrong, until it is over."""
+"""The bar of active alarms above the list of devices: one line, which opens to show every alarm."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from gui.widgets.entry_fields import wrapped
 from gui.widgets.fitting_scroll import FittingScroll
 
 _LEAST_HEIGHT = 60
-"""Logical pixels of the sentences, when they are opened where there is little room."""
+"""Minimum height of the opened list (logical pixels) where there is little room."""
 
 _ICON = QSize(14, 14)
 
 
 class AlarmBar(QFrame):
-    """Shows the alarms of every device, and of the watched run those that only it can raise."""
+    """Shows the alarms of all devices, and those that only the watched run can raise."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -76,12 +76,13 @@ class AlarmBar(QFrame):
         self.hide()
 
     def show_snapshot(self, snapshot: Snapshot) -> None:
-        """Raise and end alarms by the newest figures of all devices."""
+        """Raise and clear alarms by the newest snapshot."""
         self._alarms.take(snapshot)
         self._show()
 
     def add_events(self, events: list[StoredEvent]) -> None:
-        """Take from the watched run what snapshots do not tell: that its device stands idle."""
+        """Raise and clear the alarm that snapshots cannot tell: a device of the watched run is
+        idle."""
         for stored in events:
             match stored.event:
                 case Alarm(device, AlarmKind.IDLE, text, raised):
@@ -96,25 +97,25 @@ class AlarmBar(QFrame):
         self._show()
 
     def show_info(self, info: RunInfo) -> None:
-        """A run that is over, or was interrupted, wants nothing from its devices."""
+        """A run that has ended or was interrupted raises no alarms."""
         self._run_is_over = info.state.is_over
         self._show()
 
     def clear_run(self) -> None:
-        """Another run is shown."""
+        """Forget the alarms of the watched run: another run is shown."""
         self._of_run.clear()
         self._run_is_over = False
         self._show()
 
     def set_theme(self, theme: Theme) -> None:
-        """Take the colours of `theme`."""
+        """Apply the colours of `theme`."""
         self._theme = theme
         for line in self.lines:
             line.set_theme(theme)
         self._show_heading()
 
     def event(self, event: QEvent) -> bool:
-        """Draw the signs for the screen that the window has been moved to."""
+        """Draw the icons for the screen that the window has been moved to."""
         if event.type() is QEvent.Type.DevicePixelRatioChange:
             self.set_theme(self._theme)
         return super().event(event)
@@ -124,7 +125,7 @@ class AlarmBar(QFrame):
         self._show()
 
     def _show(self) -> None:
-        """Make the lines, the worst first and then the oldest, if they are not as they should."""
+        """Rebuild the lines if the alarms have changed: errors first, then the oldest."""
         active = [*self._alarms.active, *([] if self._run_is_over else self._of_run.values())]
         self._dismissed &= {(alarm.id, alarm.since) for alarm in active}
         wanted = sorted(
@@ -147,7 +148,7 @@ class AlarmBar(QFrame):
         self.setVisible(bool(wanted))
 
     def _show_heading(self) -> None:
-        """The worst alarm as far as it fits, and how many there are."""
+        """Show the worst alarm as far as it fits, and the number of alarms."""
         if not self._shown:
             return
         worst, count = self._shown[0], len(self._shown)
@@ -169,7 +170,7 @@ class AlarmBar(QFrame):
 
 
 class AlarmLine(QWidget):
-    """One alarm: a sign, its sentence, and a button that puts it out of sight if it may go."""
+    """One alarm: an icon, a sentence, and a button that dismisses it if it may be dismissed."""
 
     def __init__(self, alarm: DeviceAlarm, theme: Theme, dismiss: Callable[[], None]) -> None:
         super().__init__()
@@ -202,7 +203,7 @@ class AlarmLine(QWidget):
         self.set_theme(theme)
 
     def set_theme(self, theme: Theme) -> None:
-        """Colour the sign; the sentence takes its colour from the style sheet."""
+        """Colour the icon; the style sheet colours the sentence."""
         self._sign.setPixmap(_sign(self.alarm, theme, self.devicePixelRatioF()))
 
 

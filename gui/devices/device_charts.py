@@ -1,4 +1,4 @@
-"""What a device has been doing for minutes or hours: a small chart per figure, with its gaps."""
+"""Small charts of a device's figures over minutes or hours, with gaps where nothing is known."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from gui.style.theme import theme_of
 from gui.style.translation import translate
 
 TEN_MINUTES, HOUR, SIX_HOURS = 600.0, 3600.0, 6 * 3600.0
-"""Seconds that can be looked back."""
+"""Time spans that the user can choose, in seconds."""
 
 _NO_POINTS = np.empty(0)
 _CAPTION = 16
-"""Logical pixels of the line above a chart."""
+"""Height of the caption above a chart, in logical pixels."""
 
 
 class _Figure(NamedTuple):
-    """How a field is drawn."""
+    """How a field of the snapshot is drawn."""
 
     field: Field
     title: str
     unit: str
     factor: float = 1.0
     top: float | None = None
-    """The highest value in sight; None: the highest there is."""
+    """The highest visible value; None: the highest value in the time span."""
 
 
 def _figures() -> tuple[_Figure, ...]:
@@ -46,7 +46,7 @@ def _figures() -> tuple[_Figure, ...]:
 
 
 class DeviceCharts(QWidget):
-    """Remembers every device that it is shown, and draws the one that is watched."""
+    """Keeps the history of every device, and draws that of the watched one."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -77,7 +77,7 @@ class DeviceCharts(QWidget):
         self._grid.setColumnStretch(1, 1)
 
     def add_snapshot(self, snapshot: Snapshot) -> None:
-        """Remember what every device does now."""
+        """Add the figures of every device to its history."""
         self._colours |= {id: each.colour_index for id, each in device_labels(snapshot).items()}
         for device in snapshot.devices:
             self._histories.setdefault(device.id, DeviceHistory()).add(snapshot.time, device)
@@ -99,7 +99,7 @@ class DeviceCharts(QWidget):
         self._arrange([chart for chart in self.charts.values() if not chart.isHidden()])
 
     def _arrange(self, shown: list[Chart]) -> None:
-        """Two in a line; the last one has a line of its own where they are odd."""
+        """Two charts per line; with an odd number, the last chart has its own line."""
         if shown == self._shown:
             return
         self._shown = shown
@@ -109,7 +109,7 @@ class DeviceCharts(QWidget):
 
 
 class Chart(QWidget):
-    """One figure over time; hidden while nothing is known of it."""
+    """One figure over time; hidden while no value is known."""
 
     def __init__(self, figure: _Figure, parent: QWidget) -> None:
         super().__init__(parent)
@@ -121,13 +121,14 @@ class Chart(QWidget):
         self.hide()
 
     def sizeHint(self) -> QSize:
-        """Room for a curve under its caption."""
+        """The size of a curve below its caption."""
         return QSize(240, 72)
 
     def show_curve(self, times: Array, values: Array, seconds: float, number: int) -> None:
-        """Draw `values` over `times`, the newest at the right end of `seconds`; NaN is a gap.
+        """Draw `values` over `times` (seconds), float64 of shape (n,), the newest at the right end
+        of a span of `seconds`; NaN is a gap.
 
-        `number` decides the colour: the same as in the list.
+        The colour is `Theme.curve(colour_index)`.
         """
         self._times, self._values = times, values * self._figure.factor
         self._seconds, self._number = seconds, number
@@ -137,7 +138,7 @@ class Chart(QWidget):
 
     @property
     def caption(self) -> str:
-        """Title, newest value and highest value, such as `Power 612 W, at most 640 W`."""
+        """Title, newest and highest value, such as `Power 612 W, at most 640 W`."""
         if not np.isfinite(self._values).any():
             return self._figure.title
         newest, unit = self._values[-1], self._figure.unit
@@ -147,7 +148,7 @@ class Chart(QWidget):
         return text.format(figure=self._figure.title, now=now, most=most, unit=unit)
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Draw the caption, and below it the curve from 0 up."""
+        """Draw the caption, and below it the curve on a scale from 0."""
         theme = theme_of(self.palette())
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
@@ -165,7 +166,7 @@ class Chart(QWidget):
         painter.end()
 
     def _runs(self, place: QRectF) -> list[QPolygonF]:
-        """The curve's pieces between its gaps."""
+        """The parts of the curve between its gaps."""
         known = np.isfinite(self._values)
         if not known.any():
             return []

@@ -1,4 +1,4 @@
-"""The window that shows all that is known of one device, while it is open."""
+"""The dialog with everything that is known about one device."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _COLUMNS = 2
 
 
 class DeviceDetail(QDialog):
-    """Facts, users of the memory, slices and links of one device; it follows the snapshots."""
+    """Facts, charts, memory users, slices and links of one device, updated with each snapshot."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -71,7 +71,7 @@ class DeviceDetail(QDialog):
     def show_device(
         self, device: DeviceSnapshot, use: MemoryUse | None, snapshot: Snapshot
     ) -> None:
-        """Show `device` as it is now; `snapshot` tells the links between all."""
+        """Show the state of `device`; `snapshot` has the links between all GPUs."""
         self.setWindowTitle(device_text.title(device))
         self._heading.setText(device_text.title(device))
         self.address.setText(f"{device.id}  {device.pci_bus or ''}" * (device.kind == "gpu"))
@@ -88,12 +88,13 @@ class DeviceDetail(QDialog):
         self.matrix.show_links(gpus, snapshot.links)
 
     def set_stale(self, since: float | None) -> None:
-        """Say that the figures are of `since` (seconds since the epoch); None: they are new."""
+        """Show that the figures date from `since` (seconds since the epoch); None: they are
+        current."""
         self.stale_note.setText("" if since is None else device_text.no_news(since))
         self.stale_note.setVisible(since is not None)
 
     def value(self, caption: str) -> QLabel:
-        """What stands beside `caption`."""
+        """Return the label beside `caption`."""
         return self._values[caption]
 
     def _show_facts(self, found: list[Fact]) -> None:

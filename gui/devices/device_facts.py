@@ -1,4 +1,4 @@
-"""Everything a snapshot says of one device, as captions and values."""
+"""All figures in the snapshot of a device, as captions and values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gui.style.translation import translate
 
 
 class Fact(NamedTuple):
-    """One line of the details."""
+    """One figure in the dialog."""
 
     caption: str
     value: str
@@ -20,13 +20,13 @@ class Fact(NamedTuple):
     """Why there is no value."""
 
     tone: str = ""
-    """`warning` or `bad` where somebody should look; never said by the colour alone."""
+    """`warning` or `bad` for a critical value, whose text says so, too."""
 
 
 def facts(device: DeviceSnapshot) -> list[Fact]:
-    """The facts in the order of the details; none while it does not answer or sleeps.
+    """Return the facts in the order of the dialog; none while the device is lost or asleep.
 
-    For a CPU only those that it has.
+    For a CPU, only the facts that have a value.
     """
     if device.lost is not None or device.asleep:
         return []

@@ -1,4 +1,4 @@
-"""The card DEVICES: what every GPU and the CPU of this machine is doing."""
+"""The card DEVICES: the state of every GPU and of the CPU of this machine."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from gui.style.translation import translate
 from gui.widgets.fitting_scroll import FittingScroll
 
 MAX_DETAILED_GPUS = 4
-"""With more GPUs than these every device gets one line only; beside GPUs the CPU always does."""
+"""With more GPUs than these, every device has a compact row. The CPU beside GPUs always has one."""
 
 _LEAST_HEIGHT = 82
-"""Logical pixels of the rows in sight, however little room there is: three of one line."""
+"""Minimum height of the visible rows (logical pixels): three compact rows."""
 
 _GAP = 2
 """Logical pixels between two rows."""
 
 
 class DeviceList(QFrame):
-    """A row per device, by its id; a device that was seen once keeps its row."""
+    """One row per device id; a device that was seen once keeps its row."""
 
     detail_wanted = Signal(str)
-    """Id of the device whose details are open, or empty when they were closed."""
+    """Id of the device whose details are open; empty when the dialog has been closed."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -67,21 +67,21 @@ class DeviceList(QFrame):
         inside.addWidget(self.gpu_note)
         self.rows_area = FittingScroll(content, _LEAST_HEIGHT)
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(6, 6, 6, 5)  # the rows keep room for the ring of the focus
+        layout.setContentsMargins(6, 6, 6, 5)  # the rows have a margin for the focus ring
         layout.setSpacing(2)
         layout.addLayout(top)
         layout.addWidget(self.rows_area, 1)
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
 
     def row(self, id: str) -> DeviceRow:
-        """The row of the device `id`."""
+        """Return the row of the device `id`."""
         return self._rows[id]
 
     def show_snapshot(self, snapshot: Snapshot) -> None:
-        """Show the devices as they are now."""
+        """Show the current state of the devices."""
         self._snapshot = snapshot
         self.set_stale(None)
-        # The CPU stands below the GPUs, although the sampler lists it first.
+        # The CPU is listed below the GPUs; the sampler lists it first.
         for device in sorted(snapshot.devices, key=lambda device: device.kind == "cpu"):
             if device.id not in self._rows:
                 self._add_row(device.id)
@@ -114,15 +114,15 @@ class DeviceList(QFrame):
         self._show_detail()
 
     def set_stale(self, since: float | None) -> None:
-        """Grey the rows: the last figures are of `since` (seconds since the epoch). None: they are
-        new."""
+        """Show that the figures date from `since` (seconds since the epoch); None: they are
+        current."""
         for row in self._rows.values():
             row.set_stale(since)
         self.stale_note.setText("" if since is None else device_text.no_news(since))
         self.detail.set_stale(since)
 
     def open_detail(self, id: str) -> None:
-        """Show everything that is known of the device `id`, in a window of its own."""
+        """Open the dialog with the details of the device `id`."""
         self.detail.watch(id)
         self._show_detail()
         self.detail.show()
@@ -148,5 +148,5 @@ class DeviceList(QFrame):
 
 
 def gone_text() -> str:
-    """Why a device that was seen is lost."""
+    """Why a device that is no longer in the snapshot is lost."""
     return translate("Devices", "The system does not list this device any more.")

@@ -1,4 +1,4 @@
-"""One device in the list of devices: what it looks like, and the keys and clicks that open it."""
+"""One row of the list of devices, with its keys and clicks."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _OPEN_KEYS = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
 
 
 class DeviceRow(QWidget):
-    """Paints one device; greyed when it is lost or when the figures are old."""
+    """Paints one device, in grey when it is lost or when its figures are stale."""
 
     opened = Signal(str)
-    """Id of the device: somebody wants to know more about it."""
+    """Id of the device whose details the user wants to see."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -48,23 +48,23 @@ class DeviceRow(QWidget):
 
     @property
     def device(self) -> DeviceSnapshot | None:
-        """What is on display."""
+        """The device as displayed."""
         return self._device
 
     @property
     def use(self) -> MemoryUse | None:
-        """Who uses its memory, as on display."""
+        """Who uses its memory, as displayed."""
         return self._use
 
     @property
     def greyed(self) -> bool:
-        """Whether the figures are no news."""
+        """Whether the figures are stale, or the device is lost or asleep."""
         return self._stale_since is not None or (
             self._device is not None and (self._device.lost is not None or self._device.asleep)
         )
 
     def set_compact(self, flat: bool) -> None:
-        """One line, for machines with many GPUs, or three."""
+        """Choose the compact layout of one line, or the detailed one of three."""
         self._compact = flat
         self.setFixedHeight(COMPACT_HEIGHT if flat else detailed_height(self._device))
         self.update()
@@ -75,13 +75,13 @@ class DeviceRow(QWidget):
         self.update()
 
     def set_stale(self, since: float | None) -> None:
-        """Grey the row: the figures are of `since` (seconds since the epoch). None: they are
-        new."""
+        """Show that the figures date from `since` (seconds since the epoch); None: they are
+        current."""
         self._stale_since = since
         self._say()
 
     def show_device(self, device: DeviceSnapshot, time: float) -> None:
-        """Show the device as it was at `time` (seconds since the epoch)."""
+        """Show the state of the device at `time` (seconds since the epoch)."""
         self._device = device
         utilisation = device_text.known(device.utilisation)
         if self._history and self._history[-1][0] > time:
@@ -98,7 +98,7 @@ class DeviceRow(QWidget):
         self._say()
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Draw the row in the colours of the palette's theme."""
+        """Paint the row in the colours of the palette's theme."""
         if self._device is None:
             return
         qt_painter = QPainter(self)
@@ -111,7 +111,7 @@ class DeviceRow(QWidget):
         qt_painter.end()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Enter opens the device; the arrows go to its neighbours."""
+        """Enter or Space opens the details; the arrows move the focus to the next row."""
         if event.key() in _OPEN_KEYS:
             self._open()
         elif event.key() == Qt.Key.Key_Down:
@@ -122,22 +122,22 @@ class DeviceRow(QWidget):
             super().keyPressEvent(event)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        """Keep the click: the list behind has no use for it."""
+        """Accept the click, so that the list behind does not get it."""
         event.accept()
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        """A click opens the device."""
+        """Open the details."""
         inside = self.rect().contains(event.position().toPoint())
         if event.button() is Qt.MouseButton.LeftButton and inside:
             self._open()
 
     def focusInEvent(self, event: QFocusEvent) -> None:
-        """Show the ring of the focus."""
+        """Paint the focus ring."""
         super().focusInEvent(event)
         self.update()
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
-        """Take the ring of the focus away."""
+        """Remove the focus ring."""
         super().focusOutEvent(event)
         self.update()
 

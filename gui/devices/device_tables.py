@@ -1,4 +1,4 @@
-"""The tables in the details of a GPU: who uses its memory, and the slices it is divided into."""
+"""The tables in the details of a GPU: the users of its memory, and its slices."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Row = tuple[str, ...]
 
 
 class FactTable(QTreeWidget):
-    """Rows of text; written anew only where they changed, so that a selection stays."""
+    """A table of texts; it only writes cells that have changed, so that a selection stays."""
 
     def __init__(self, captions: Sequence[str], name: str) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class FactTable(QTreeWidget):
         self.header().setStretchLastSection(False)
 
     def show_rows(self, rows: Sequence[Row], tips: Sequence[str] = ()) -> None:
-        """Show `rows`, each with its tooltip in `tips` where there is one."""
+        """Show `rows`, each with its tooltip from `tips` if there is one."""
         for number, row in enumerate(rows):
             item = self.topLevelItem(number)
             if item is None:
@@ -47,7 +47,8 @@ class FactTable(QTreeWidget):
 
 
 def user_rows(use: MemoryUse) -> tuple[list[Row], list[str]]:
-    """Who uses the memory, as rows under `users_captions`, and their tooltips."""
+    """Return the users of the memory as rows below `users_captions`, and the tooltips of the
+    rows."""
     rows: list[Row] = []
     tips = []
     for each in use.ours:
@@ -88,7 +89,7 @@ def user_rows(use: MemoryUse) -> tuple[list[Row], list[str]]:
 
 
 def slice_rows(slices: Sequence[MigSlice]) -> list[Row]:
-    """The slices as rows under `slices_captions`."""
+    """Return the slices as rows below `slices_captions`."""
     return [
         (each.name, device_text.of_total(each.memory_used, each.memory_total), each.uuid)
         for each in slices
@@ -96,7 +97,7 @@ def slice_rows(slices: Sequence[MigSlice]) -> list[Row]:
 
 
 def users_captions() -> Row:
-    """Of the table of those who use the memory."""
+    """Column titles of the table of memory users."""
     return (
         translate("Devices", "Who"),
         translate("Devices", "pid"),
@@ -109,7 +110,7 @@ def users_captions() -> Row:
 
 
 def slices_captions() -> Row:
-    """Of the table of slices."""
+    """Column titles of the table of slices."""
     return (
         translate("Devices", "Slice"),
         translate("Devices", "In use"),

@@ -1,4 +1,4 @@
-"""What is said of a device in words: its figures, its state, and who uses its memory."""
+"""Texts about a device: its figures, its state, and who uses its memory."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from gui.style.translation import translate
 
 UNKNOWN = "n/a"
 NEAR_SLOWDOWN = 5.0
-"""Degrees Celsius below the slowdown threshold from which on a GPU counts as hot."""
+"""A GPU is hot from this many degrees Celsius below its slowdown threshold."""
 
 
 def known(value: float | None) -> float | None:
-    """`value`, or None where it is not a finite number."""
+    """Return `value`, or None if it is not a finite number."""
     return value if value is not None and math.isfinite(value) else None
 
 
 def figure(value: float | None, unit: str) -> str:
-    """`94 %`, or `n/a`."""
+    """Return `94 %`, or `n/a`."""
     return UNKNOWN if known(value) is None else f"{value:.0f} {unit}"
 
 
 def gib(value: float | None) -> str:
-    """`40.0 GiB`, or `n/a`."""
+    """Return `40.0 GiB`, or `n/a`."""
     return UNKNOWN if known(value) is None else units.gib(value or 0)
 
 
 def of_total(used: float | None, total: float | None, unit: str = "GiB") -> str:
-    """`40.0 of 80.0 GiB`; the total only where it is known."""
+    """Return `40.0 of 80.0 GiB`, without the total if that is unknown."""
     if known(used) is None:
         return UNKNOWN
     amount = f"{(used or 0) / GIB:.1f}"
@@ -44,55 +44,55 @@ def of_total(used: float | None, total: float | None, unit: str = "GiB") -> str:
 
 
 def clock(seconds: float | None) -> str:
-    """Local time of day, `14:02:11`; empty where it is not known."""
+    """Return the local time of day, `14:02:11`; empty if unknown."""
     if known(seconds) is None:
         return ""
     try:
         return units.time_of_day(seconds or 0)
     except (OverflowError, ValueError, OSError):
-        return ""  # no calendar has that day
+        return ""  # the number is outside the calendar
 
 
 def no_news(since: float) -> str:
-    """`no news since 14:02:11`."""
+    """Return `no news since 14:02:11`."""
     return translate("Devices", "no news since {time}").format(time=clock(since))
 
 
 def title(device: DeviceSnapshot) -> str:
-    """`GPU 1 NVIDIA H100`."""
+    """Return `GPU 1 NVIDIA H100`."""
     if device.kind != "gpu":
         return device.name
     return f"{device_name(device)} {device.name}"
 
 
 def short_name(device: DeviceSnapshot) -> str:
-    """`H100 80GB`: every GPU here is of the same vendor."""
+    """Return `H100 80GB`: all supported GPUs are from one vendor."""
     return device.name.removeprefix("NVIDIA ") or device.name
 
 
 def temperature(device: DeviceSnapshot) -> str:
-    """`83 / 90 °C`: now, and where it slows itself down."""
+    """Return `83 / 90 °C`: the temperature, and the slowdown threshold."""
     return _against(device.temperature, device.temperature_slowdown, "°C")
 
 
 def power(device: DeviceSnapshot) -> str:
-    """`612 / 700 W`: now, and what it may take."""
+    """Return `612 / 700 W`: the power, and its limit."""
     return _against(device.power, device.power_limit, "W")
 
 
 def is_hot(device: DeviceSnapshot) -> bool:
-    """Whether it is near the temperature at which it slows itself down."""
+    """Whether the temperature is near the slowdown threshold."""
     now, limit = known(device.temperature), known(device.temperature_slowdown)
     return now is not None and limit is not None and now >= limit - NEAR_SLOWDOWN
 
 
 def needs_a_look(device: DeviceSnapshot) -> bool:
-    """Whether it is hot, or slowed down by more than its settings."""
+    """Whether the device is hot, or slowed down by its hardware."""
     return is_hot(device) or bool(hardware_reasons(device))
 
 
 def lost_since(device: DeviceSnapshot) -> str:
-    """`lost since 14:02:11`."""
+    """Return `lost since 14:02:11`."""
     since = clock(device.lost_since)
     if not since:
         return translate("Devices", "lost")
@@ -100,7 +100,8 @@ def lost_since(device: DeviceSnapshot) -> str:
 
 
 def state(device: DeviceSnapshot) -> str:
-    """Why there are no figures of it, in a sentence; empty while it answers."""
+    """Return a sentence that says why there are no figures of the device; empty while it
+    answers."""
     if device.lost is not None:
         return f"✕ {lost_since(device).capitalize()}: {device.lost}"
     why = translate("Devices", "Powered down. It is left alone, because asking would wake it.")
@@ -108,17 +109,18 @@ def state(device: DeviceSnapshot) -> str:
 
 
 def divided(device: DeviceSnapshot) -> str:
-    """`MIG ×3`: how many devices the GPU is divided into."""
+    """Return `MIG ×3`: the number of slices of the GPU."""
     return f"MIG ×{len(device.slices)}"
 
 
 def slice_line(slice: MigSlice) -> str:
-    """`1g.10gb: 3.2 of 9.8 GiB`."""
+    """Return `1g.10gb: 3.2 of 9.8 GiB`."""
     return f"{slice.name or slice.uuid}: {of_total(slice.memory_used, slice.memory_total)}"
 
 
 def busy(use: MemoryUse | None) -> str:
-    """`python of guest, 12.3 GiB`: who else works there; empty if nobody does."""
+    """Return the processes of others on the device, `python of guest, 12.3 GiB`; empty if there are
+    none."""
     if use is None or not use.is_busy:
         return ""
     if not use.others:
@@ -134,7 +136,7 @@ def busy(use: MemoryUse | None) -> str:
 def accessible_text(
     device: DeviceSnapshot, use: MemoryUse | None = None, old: float | None = None
 ) -> str:
-    """What a screen reader says of a row; `old` is the time of the figures, if they are no news."""
+    """Return what a screen reader says about a row; `old` is the time of stale figures."""
     if device.lost is not None:
         return f"{title(device)}, {lost_since(device)}: {device.lost}"
     parts = [title(device)]
@@ -161,7 +163,7 @@ def accessible_text(
 
 
 def tip(device: DeviceSnapshot, use: MemoryUse | None = None, old: float | None = None) -> str:
-    """The tooltip of a row, in lines."""
+    """Return the tooltip of a row."""
     lines = [title(device)] + [device.id] * (device.kind == "gpu")
     if device.lost is not None:
         return "\n".join([*lines, state(device)])
@@ -194,13 +196,13 @@ def tip(device: DeviceSnapshot, use: MemoryUse | None = None, old: float | None 
 
 
 def with_reason(device: DeviceSnapshot, text: str, field: str) -> str:
-    """`text`; where that is `n/a`, with the reason why."""
+    """Return `text`; if it is `n/a`, with the reason."""
     reason = device.silent.get(field, "")
     return f"{text} ({reason})" if text == UNKNOWN and reason else text
 
 
 def memory_lines(use: MemoryUse) -> list[str]:
-    """Who uses how much of a GPU's memory, a line each."""
+    """Return how much of a GPU's memory each user has, one line each."""
     lines = [f"– {run_line(each)}" for each in use.ours]
     by_size = sorted(use.others, key=lambda process: -(process.memory or 0))
     lines += [f"– {process_line(process)}" for process in by_size]
@@ -216,7 +218,8 @@ def memory_lines(use: MemoryUse) -> list[str]:
 
 
 def run_line(use: RunUse) -> str:
-    """`digits · ddp × 2 · #7, rank 0 (pid 12): 40.0 GiB (tensors 30.1, cache 8.0, context 1.9)`."""
+    """Return `digits · ddp × 2 · #7, rank 0 (pid 12): 40.0 GiB (tensors 30.1, cache 8.0, context
+    1.9)`."""
     worker = use.worker
     parts = [
         f"{name} {amount / GIB:.1f}"
@@ -234,7 +237,7 @@ def run_line(use: RunUse) -> str:
 
 
 def process_line(process: GpuProcess) -> str:
-    """`python of guest (pid 4242): 12.3 GiB`."""
+    """Return `python of guest (pid 4242): 12.3 GiB`."""
     name, amount = described(process), _amount(process.memory)
     if not process.name:
         return f"{name}: {amount}"

@@ -1,4 +1,4 @@
-"""A small table of the links between all GPUs."""
+"""A table of the links between all GPUs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from gui.style.translation import translate
 
 
 def short(kind: LinkKind) -> str:
-    """`kind` in a cell."""
+    """Return the text of `kind` in a cell."""
     return {
         "NVLink": "NVL",
         "PCIe switch": translate("Links", "switch"),
@@ -36,7 +36,7 @@ def short(kind: LinkKind) -> str:
 
 
 def meaning(kind: LinkKind) -> str:
-    """`kind` as the end of a sentence."""
+    """Return the text of `kind` at the end of a sentence."""
     return {
         "NVLink": translate("Links", "joined by NVLink, the fastest way"),
         "PCIe switch": translate("Links", "behind the same PCIe switch"),
@@ -50,7 +50,7 @@ def meaning(kind: LinkKind) -> str:
 
 
 class LinkMatrix(QTableWidget):
-    """GPUs against GPUs: what joins each pair, the best kind in bold."""
+    """GPUs by GPUs: the link of each pair, the fastest kind in bold."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ class LinkMatrix(QTableWidget):
 
 
 class LinksDialog(QDialog):
-    """The matrix in a window of its own, with what its words mean."""
+    """The matrix in a dialog, with a legend."""
 
     def __init__(self, snapshot: Snapshot, parent: QWidget | None = None) -> None:
         super().__init__(parent)

@@ -1,4 +1,4 @@
-"""How the memory of a device is divided into the segments of its bar; no painting."""
+"""Divides the memory of a device into the segments of its bar; no painting."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class Segment(NamedTuple):
 
     kind: SegmentKind
     part: float
-    """Of the whole bar, above 0."""
+    """Part of the whole bar, above 0."""
 
 
 def segments(device: DeviceSnapshot, use: MemoryUse | None) -> list[Segment]:
-    """The parts of the device's memory from left to right; together at most 1.
+    """Return the segments of the device's memory from left to right; their sum is at most 1.
 
-    Where nobody has said yet who uses it (`use` is None), all that is in use is `ours`.
+    While the users of the memory are unknown (`use` is None), all used memory counts as `ours`.
     """
     total = known(device.memory_total)
     if not total or total < 0:
@@ -52,13 +52,14 @@ def segments(device: DeviceSnapshot, use: MemoryUse | None) -> list[Segment]:
 
 
 def filled(device: DeviceSnapshot) -> float | None:
-    """The part of the memory in use, 0 to 1; None where it is not known."""
+    """Return the part of the memory in use, 0 to 1; None if unknown."""
     used, total = known(device.memory_used), known(device.memory_total)
     return None if used is None or not total or total < 0 else min(max(used / total, 0.0), 1.0)
 
 
 def _not_divided(device: DeviceSnapshot, use: MemoryUse) -> float:
-    """What belongs to nobody we can name: also where it cannot be told from what is ours."""
+    """Return the bytes that belong to no known process. If the driver does not say, estimate
+    them."""
     if use.unnamed is not None:
         return use.unnamed
     named = sum(each.total or 0 for each in use.ours) + use.of_others

@@ -1,4 +1,5 @@
-"""The two faces of a device in the list: three lines and its slices, or one line only."""
+"""The two layouts of a device row: detailed (three lines, and the slices) and compact (one
+line)."""
 
 from __future__ import annotations
 
@@ -17,22 +18,22 @@ from gui.devices.row_painter import RowPainter, Sample
 from gui.style.translation import translate
 
 SHOWN_SECONDS = 120.0
-"""What the curve shows."""
+"""Time span of the sparkline."""
 
 COMPACT_HEIGHT = 22
 _TALL, _QUIET, _SLICE = 52, 36, 15
 _UTIL, _MEM = 18, 33
-"""Where the second and the third line of the tall face begin."""
+"""Top of the second and the third line of the detailed layout."""
 
 _EDGE = 4
-"""Pixels on both sides, where the ring of the focus is."""
+"""Left and right margin in pixels, for the focus ring."""
 
 _LABEL = 32
-"""Room of `CPU`, or of a number of two digits, where a line begins."""
+"""Width of `CPU`, or of a number of two digits, at the beginning of a line."""
 
 
 class RowContent(NamedTuple):
-    """What a row shows."""
+    """The data of a row."""
 
     device: DeviceSnapshot
     use: MemoryUse | None
@@ -40,7 +41,7 @@ class RowContent(NamedTuple):
 
 
 def detailed_height(device: DeviceSnapshot | None) -> int:
-    """Pixels of the tall face."""
+    """Return the height of the detailed layout in pixels."""
     if device is None:
         return _TALL
     if device.lost is not None or device.asleep:
@@ -49,7 +50,7 @@ def detailed_height(device: DeviceSnapshot | None) -> int:
 
 
 def paint_detailed(painter: RowPainter, width: int, content: RowContent) -> None:
-    """Three lines: what it is, how hard it works, who has its memory; then its slices."""
+    """Paint three lines: name and state, utilisation, memory; then the slices."""
     device, use, history = content
     right = width - _EDGE
     state, ink = _state(painter, device)
@@ -99,7 +100,7 @@ def paint_detailed(painter: RowPainter, width: int, content: RowContent) -> None
 
 
 def paint_compact(painter: RowPainter, width: int, content: RowContent) -> None:
-    """One line: number, work, memory, and its state in a word."""
+    """Paint one line: number, utilisation, memory and state."""
     device, use, _ = content
     right, state = width - _EDGE, 78
     painter.text(QRect(_EDGE, 2, _LABEL, 18), device.label, painter.label, bold=True)
@@ -148,7 +149,7 @@ def _paint_slice(painter: RowPainter, width: int, top: int, slice: MigSlice) -> 
 
 
 def _state(painter: RowPainter, device: DeviceSnapshot) -> tuple[str, QColor]:
-    """What stands at the right of the first line."""
+    """Return the text and the colour at the right end of the first line."""
     if device.lost is not None:
         return f"✕ {device_text.lost_since(device)}", painter.muted
     if device.asleep:

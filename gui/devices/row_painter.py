@@ -1,4 +1,4 @@
-"""The strokes that rows of devices are painted with: text, bars, the curve of the last minutes."""
+"""Paints the parts of a device row: text, bars and the sparkline."""
 
 from __future__ import annotations
 
@@ -20,25 +20,26 @@ from gui.devices.memory_bar import Segment, SegmentKind
 from gui.style.theme import Theme
 
 Sample = tuple[float, float]
-"""Seconds since the epoch, and a part from 0 to 1 (NaN: not known)."""
+"""Seconds since the epoch, and a part from 0 to 1 (NaN: unknown)."""
 
 LONGEST_STEP = 8.0
-"""Seconds between two samples that are still one curve: nobody looked, so it was asked seldom."""
+"""Samples that are further apart (seconds) are not connected. While the window is hidden, the
+devices are sampled less often."""
 
 _ALPHA: dict[SegmentKind, int] = {"tensors": 255, "cache": 150, "context": 85}
 _LEAST_BAR = 4.0
-"""Logical pixels of a bar that is not empty."""
+"""Minimum width of a bar that is not empty, in logical pixels."""
 
 _AMBER, _RED = 0.80, 0.95
-"""Parts of the memory in use."""
+"""Thresholds for the part of the memory in use."""
 
 
 class RowPainter:
-    """A painter with the inks of one row."""
+    """A QPainter with the fonts and colours of one row."""
 
     def __init__(self, painter: QPainter, theme: Theme, greyed: bool, number: int | None) -> None:
-        """`number` decides the colour of the device, None: a quiet one; `greyed`: the figures are
-        no news."""
+        """`colour_index` is for `Theme.curve`, None: grey. `greyed`: the figures are stale, or the
+        device does not answer."""
         self._painter = painter
         self._theme = theme
         self._greyed = greyed
@@ -56,7 +57,7 @@ class RowPainter:
     def text(
         self, place: QRect, text: str, ink: QColor, *, bold: bool = False, right: bool = False
     ) -> int:
-        """Write one line, cut to its place; the width that it took."""
+        """Paint one line of text, elided to `place`; return its width."""
         font = self._big if bold else self._small
         metrics = QFontMetrics(font)
         cut = metrics.elidedText(text, Qt.TextElideMode.ElideRight, place.width())
@@ -67,23 +68,23 @@ class RowPainter:
         return metrics.horizontalAdvance(cut)
 
     def memory_ink(self, part: float | None) -> QColor:
-        """The colour of a memory's figure, by the part of it in use."""
+        """Return the colour of the memory figure, by the part of the memory in use."""
         if self._greyed or part is None or part <= _AMBER:
             return self.plain
         return QColor(self._theme.bad if part > _RED else self._theme.warn)
 
     def bar(self, place: QRectF, part: float | None) -> None:
-        """A track, filled by `part` (0 to 1; None: nothing known, so only the track)."""
+        """Paint a bar that is filled by `part`, 0 to 1; None: an empty bar."""
         self.stack(place, [Segment("ours", min(max(part, 0.0), 1.0))] if part else [], self.plain)
 
     def stack(self, place: QRectF, segments: Iterable[Segment], end: QColor) -> None:
-        """A track with `segments` side by side. `end` marks how far they reach, unless it is the
-        plain ink."""
+        """Paint a bar with `segments` side by side. `end` is the colour of a cap at the end of the
+        used part; the plain colour: no cap."""
         painter = self._painter
         painter.save()
         painter.setClipPath(_pill(place))
         painter.fillRect(place, QColor(self._theme.line))
-        # However little it is, it can be seen, and is round like a full bar.
+        # Even a tiny part is visible, and has rounded ends like a full bar.
         pieces = [
             (each.kind, max(2.0 if number else _LEAST_BAR, each.part * place.width()))
             for number, each in enumerate(segments)
@@ -105,7 +106,8 @@ class RowPainter:
         painter, other = self._painter, QColor(self._theme.other)
         match kind:
             case "others":
-                # Striped, so that not the colour alone tells other people's from ours.
+                # Stripes, because colour alone must not distinguish the processes of others from
+                # ours.
                 painter.fillRect(piece, other)
                 stripes = QPen(QColor(self._theme.text), 1)
                 painter.setPen(stripes)
@@ -123,7 +125,7 @@ class RowPainter:
                 painter.fillRect(piece, colour)
 
     def sparkline(self, place: QRectF, samples: Sequence[Sample], seconds: float) -> None:
-        """The last `seconds` up to the newest sample; a gap where a value is not known."""
+        """Paint the last `seconds` up to the newest sample, with a gap where a value is unknown."""
         newest = samples[-1][0] if samples else 0.0
         scale = place.width() / seconds
         run: list[QPointF] = []
@@ -154,7 +156,7 @@ class RowPainter:
         self._painter.drawPolyline(QPolygonF(run))
 
     def focus_ring(self, place: QRectF) -> None:
-        """Show that the keys go here."""
+        """Paint the focus ring."""
         self._painter.setPen(QPen(QColor(self._theme.accent), 1))
         self._painter.setBrush(Qt.BrushStyle.NoBrush)
         self._painter.drawRoundedRect(place.adjusted(0.5, 0.5, -0.5, -0.5), 4, 4)

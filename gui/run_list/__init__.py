@@ -1,4 +1,4 @@
-"""The list of runs and what can be done with one of them: open, resume, delete, note.
+"""The list of runs, and its actions: open, resume, delete, take notes, compare.
 
 Imports `bridge`, `widgets` and `style`.
 """

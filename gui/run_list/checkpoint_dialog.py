@@ -1,4 +1,4 @@
-"""The dialog in which a run's checkpoint is chosen, to go on from it."""
+"""The dialog in which the user chooses the checkpoint from which a run resumes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SIZE = (620, 320)
 
 
 class CheckpointDialog(QDialog):
-    """Lists the checkpoints of a run, newest first, with what was measured at each."""
+    """Lists the checkpoints of a run, newest first, with the metrics at each."""
 
     chosen = Signal(object)
     """CheckpointInfo."""
@@ -38,8 +38,8 @@ class CheckpointDialog(QDialog):
         *,
         with_changes: bool = False,
     ) -> None:
-        """`checkpoints` are in the order of their steps, at least one. `with_changes`: what is
-        changed will be asked next."""
+        """`checkpoints` are sorted by step, at least one. `with_changes`: the form will ask for
+        changed settings next."""
         super().__init__(parent)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowTitle(self.tr("Resume run {run}").format(run=run_id))
@@ -82,7 +82,7 @@ class CheckpointDialog(QDialog):
         layout.addWidget(self.note)
         layout.addWidget(self.table, 1)
         layout.addWidget(self.buttons)
-        resume.setDefault(True)  # only within its dialog: else Return means Cancel
+        resume.setDefault(True)  # only now that it is in a dialog; otherwise Return would cancel
         self.buttons.accepted.connect(self.accept)
         self.buttons.rejected.connect(self.reject)
         self.table.itemDoubleClicked.connect(self.accept)

@@ -1,4 +1,4 @@
-"""The runs that are chosen for the comparison: each has its colour, one may be the baseline."""
+"""The runs that are chosen for the comparison, each with its colour; one may be the baseline."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from collections.abc import Iterable
 from PySide6.QtCore import QObject, QSettings, Signal
 
 MAX_COMPARED = 8
-"""As many as there are colours that can be told apart."""
+"""The number of colours that can be told apart."""
 
 
 MAX_REMEMBERED = 64
-"""Runs whose colours are kept though they are not chosen any more."""
+"""Runs whose colours are remembered after they have been removed from the comparison."""
 
 _HAD, _CHOSEN, _BASELINE = "compare/colours", "compare/runs", "compare/baseline"
 
 
 class ChosenRuns(QObject):
-    """What the list of runs and the comparison agree on."""
+    """The state that the list of runs and the comparison share."""
 
     changed = Signal()
-    """Another choice, or another baseline."""
+    """Other runs are chosen, or another baseline."""
 
     refused = Signal(str)
     """A sentence: why a run was not chosen."""
 
     def __init__(self, settings: QSettings | None = None, parent: QObject | None = None) -> None:
-        """`settings` remember the choice and the colours for the next window, if given."""
+        """`settings` store the choice and the colours."""
         super().__init__(parent)
         self._settings = settings
         self._colours: dict[str, int] = {}
         self._had: dict[str, int] = {}
         self.baseline: str | None = None
-        """Id of the run that is pinned."""
+        """Id of the pinned run."""
 
         if settings is not None:
             self._restore(settings)
@@ -43,30 +43,30 @@ class ChosenRuns(QObject):
         return list(self._colours)
 
     def colours(self) -> dict[str, int]:
-        """Colour index of each chosen run; a run keeps it while it is chosen, and has it again
-        when it is chosen again, unless another run has it by then."""
+        """Colour index of each chosen run. A run that is chosen again gets its former colour,
+        unless another run has it now."""
         return dict(self._colours)
 
     def toggle(self, run_id: str) -> None:
-        """Choose a run, or choose it no more."""
+        """Choose a run, or remove it from the choice."""
         if run_id in self._colours:
             self.keep(each for each in self.ids() if each != run_id)
         else:
             self._add([run_id])
 
     def choose(self, run_ids: Iterable[str]) -> None:
-        """Choose exactly these runs; those that were chosen before keep their colours."""
+        """Choose exactly these runs; runs that are already chosen keep their colours."""
         wanted = list(run_ids)
         self._drop(wanted)
         self._add(wanted)
 
     def keep(self, run_ids: Iterable[str]) -> None:
-        """Drop every chosen run that is not among these."""
+        """Remove every other run from the choice."""
         if self._drop(run_ids):
             self.changed.emit()
 
     def pin(self, run_id: str | None) -> None:
-        """Make a chosen run the baseline, or none; the baseline again unpins it."""
+        """Make a chosen run the baseline; None, or the present baseline, unpins it."""
         self.baseline = None if run_id == self.baseline else run_id
         self.changed.emit()
 
@@ -88,7 +88,7 @@ class ChosenRuns(QObject):
 
     def _give(self, run_id: str, colour: int) -> None:
         self._colours[run_id] = colour
-        self._had.pop(run_id, None)  # to the end, so that the oldest is forgotten first
+        self._had.pop(run_id, None)  # moves it to the end: the oldest entry is dropped first
         self._had[run_id] = colour
         for each in list(self._had)[:-MAX_REMEMBERED]:
             del self._had[each]
@@ -102,7 +102,7 @@ class ChosenRuns(QObject):
     def _restore(self, settings: QSettings) -> None:
         self._had = _read(settings.value(_HAD))
         chosen = _read(settings.value(_CHOSEN))
-        if len(set(chosen.values())) == len(chosen):  # else somebody has edited the file
+        if len(set(chosen.values())) == len(chosen):  # otherwise the file was edited
             self._colours = chosen
         baseline = settings.value(_BASELINE)
         self.baseline = baseline if baseline in self._colours else None
@@ -122,7 +122,7 @@ def _written(colours: dict[str, int]) -> str:
 
 
 def _read(text: object) -> dict[str, int]:
-    """What `_written` wrote; what it cannot have written is left out."""
+    """Read what `_written` returned; skip damaged entries."""
     pairs = (word.split(":") for word in str(text or "").split())
     return {
         pair[0]: int(pair[1])

@@ -1,4 +1,4 @@
-"""Which runs the list shows for a search, and in which order; no widgets."""
+"""Searches and sorts the list of runs; no widgets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TRAIN_LOSS = "train/loss"
 
 
 class SortOrder(StrEnum):
-    """How the list of runs can be sorted."""
+    """The sort orders of the list of runs."""
 
     NEWEST = "newest"
     METRIC = "metric"
@@ -26,7 +26,7 @@ class SortOrder(StrEnum):
 
 
 def order_names() -> dict[SortOrder, str]:
-    """What people read for each order."""
+    """The texts of the sort orders."""
     return {
         SortOrder.NEWEST: translate("SortOrder", "Newest"),
         SortOrder.METRIC: translate("SortOrder", "Best metric"),
@@ -37,14 +37,14 @@ def order_names() -> dict[SortOrder, str]:
 
 
 def matching(infos: Iterable[RunInfo], text: str) -> list[RunInfo]:
-    """The runs in which every word of `text` is found, in whatever case: in the number, name,
-    recipe, strategy, state, tags or note."""
+    """Return the runs that contain every word of `text`, ignoring case, in number, name, recipe,
+    strategy, state, tags or note."""
     words = text.casefold().split()
     return [info for info in infos if not words or _holds(info, words)]
 
 
 def unreadable_matching(runs: Iterable[UnreadableRun], text: str) -> list[UnreadableRun]:
-    """The same of runs of which little is known: their number, and what is wrong with them."""
+    """Return the unreadable runs that contain every word of `text` in number or reason."""
     words = text.casefold().split()
     return [
         run
@@ -54,8 +54,8 @@ def unreadable_matching(runs: Iterable[UnreadableRun], text: str) -> list[Unread
 
 
 def sorted_runs(infos: list[RunInfo], order: SortOrder) -> list[RunInfo]:
-    """`infos`, which come newest first, in another order; what has no figure comes last, and
-    what is equal stays newest first."""
+    """Return `infos`, which are sorted newest first, in another order. Runs without the figure come
+    last; equal runs stay newest first."""
     match order:
         case SortOrder.NEWEST:
             return infos
@@ -70,8 +70,8 @@ def sorted_runs(infos: list[RunInfo], order: SortOrder) -> list[RunInfo]:
 
 
 def run_to_open(infos: Iterable[RunInfo]) -> str | None:
-    """Which of `infos`, newest first, a window shows by itself: the newest active one, else the
-    newest."""
+    """Return the id of the run that the window opens by itself: the newest active run, otherwise
+    the newest. `infos` are sorted newest first."""
     newest = None
     for info in infos:
         if not info.state.is_over:
@@ -81,14 +81,15 @@ def run_to_open(infos: Iterable[RunInfo]) -> str | None:
 
 
 def best_loss(info: RunInfo) -> float:
-    """The lowest validation loss, else the newest training loss; NaN without any."""
+    """Return the lowest validation loss, otherwise the newest training loss; NaN without any."""
     if _LOSS in info.best:
         return info.best[_LOSS].value
     return info.status.metrics.get(_TRAIN_LOSS, math.nan)
 
 
 def duration(info: RunInfo) -> float:
-    """Seconds that the run has taken up to its newest event; 0 before the first."""
+    """Return the seconds from the beginning of the run to its newest event; 0 before the first
+    event."""
     return info.status.seconds(info.status.updated)
 
 
@@ -100,7 +101,8 @@ def _holds(info: RunInfo, words: list[str]) -> bool:
 
 
 def _by_metric(infos: list[RunInfo]) -> Callable[[RunInfo], float]:
-    """Sort by the primary metric of most of the runs: those with another one cannot be compared."""
+    """Return the sort key of the primary metric that most of the runs have: runs with another
+    metric cannot be compared."""
     directions = merged_overrides(info.status.metric_directions for info in infos)
     names: Counter[str] = Counter()
     for metrics, count in Counter(tuple(info.best) for info in infos if info.best).items():

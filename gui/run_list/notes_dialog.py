@@ -1,4 +1,4 @@
-"""The dialog in which a person names a run, tags it and writes a note on it."""
+"""The dialog in which the user names a run, tags it and writes a note on it."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _SIZE = (440, 300)
 
 
 class NotesDialog(QDialog):
-    """Edits the notes on one run; for several, adds tags to all of them."""
+    """Edits the notes of one run, or adds tags to several runs."""
 
     written = Signal(object)
-    """dict[str, RunNotes]: the new notes, by the id of the run."""
+    """dict[str, RunNotes]: the new notes, by run id."""
 
     def __init__(
         self, infos: Sequence[RunInfo], known_tags: Sequence[str], parent: QWidget | None = None
     ) -> None:
-        """`infos` are the runs, at least one; `known_tags` are offered while typing."""
+        """`infos` are the runs, at least one; `known_tags` are offered for completion."""
         super().__init__(parent)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self._infos = infos
@@ -94,11 +94,11 @@ class _TagCompleter(QCompleter):
         self.setCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)
 
     def splitPath(self, path: str) -> list[str]:
-        """What is completed: the text after the last comma."""
+        """Complete the text after the last comma."""
         return [path.rpartition(",")[2].strip()]
 
     def pathFromIndex(self, index: object) -> str:
-        """The whole text with the completed tag at its end."""
+        """Return the whole text with the completed tag at its end."""
         tag = super().pathFromIndex(index)  # type: ignore[arg-type]
         field = self.widget()
         before = field.text().rpartition(",")[0] if isinstance(field, QLineEdit) else ""

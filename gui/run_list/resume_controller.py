@@ -1,4 +1,4 @@
-"""How a run that is over goes on: from which checkpoint, on what, and what if that is damaged."""
+"""Resumes a run from a checkpoint; asks the user which one, and what to do if it is damaged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gui.run_list.checkpoint_dialog import CheckpointDialog
 
 
 class ResumeController(QObject):
-    """Takes the wish to resume a run, asks back where there is something to decide."""
+    """Carries out requests to resume a run, with the dialogs that they need."""
 
     def __init__(self, controller: RunController, form: RunForm, window: QWidget) -> None:
         super().__init__(window)
@@ -28,17 +28,16 @@ class ResumeController(QObject):
         controller.resume_refused.connect(self._say_why_not)
 
     def resume(self, run_id: str) -> None:
-        """Let the run go on from its newest checkpoint."""
+        """Resume the run from its newest checkpoint."""
         self._controller.resume(ResumeRequest(run_id))
 
     def resume_from_older(self, run_id: str) -> None:
-        """Let the user choose the checkpoint from which the run goes on."""
+        """Let the user choose the checkpoint from which the run resumes."""
         self._to_change.discard(run_id)
         self._controller.list_checkpoints(run_id)
 
     def continue_with_changes(self, run_id: str) -> None:
-        """Let the user choose the checkpoint from which the run goes on, then its settings, in the
-        form."""
+        """Let the user choose the checkpoint, then change the settings in the form."""
         self._to_change.add(run_id)
         self._controller.list_checkpoints(run_id)
 

@@ -1,4 +1,4 @@
-"""How a run is drawn in the list: its state, two lines, its tags, and the box that chooses it."""
+"""Draws a run in the list: state, two lines of text, tags, and the box that chooses it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _CHECK = ((3.5, 7.2), (6.0, 9.8), (10.5, 4.4))
 
 
 def box_rect(row: QRect) -> QRect:
-    """Where the box of a row is, with some room for the mouse."""
+    """Return the area of a row's box, with a margin for the mouse."""
     return QRect(row.right() - 28, row.top(), 28, 24)
 
 
 class RunDelegate(QStyledItemDelegate):
-    """Draws a run; the box is empty until the run is chosen, then it has the run's colour."""
+    """Draws a run; its box is empty, or filled with the run's colour in the comparison."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class RunDelegate(QStyledItemDelegate):
     def sizeHint(
         self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
     ) -> QSize:
-        """All rows are equally high, and as wide as the list."""
+        """All rows have the same height, and the width of the list."""
         return QSize(100, ROW_HEIGHT)
 
     def paint(
@@ -53,7 +53,7 @@ class RunDelegate(QStyledItemDelegate):
             painter.setPen(Qt.PenStyle.NoPen)
             painter.setBrush(QColor(self.theme.card2))
             painter.drawRoundedRect(rect.adjusted(0, 1, -2, -1), 5, 5)
-        if state & QStyle.StateFlag.State_Selected:  # seen without telling greys apart
+        if state & QStyle.StateFlag.State_Selected:  # visible without telling greys apart
             painter.setBrush(QColor(self.theme.accent))
             bar = QRectF(rect.left(), rect.top() + 9, 3, rect.height() - 18)
             painter.drawRoundedRect(bar, 1, 1)
@@ -81,7 +81,8 @@ class RunDelegate(QStyledItemDelegate):
         painter.restore()
 
     def _draw_tags(self, painter: QPainter, rect: QRect, tags: tuple[str, ...]) -> QRect:
-        """Draw the tags at the right end, on half the width at the most; the room that is left."""
+        """Draw the tags at the right end, on at most half of the width; return the remaining
+        area."""
         if not tags:
             return rect
         metrics = QFontMetrics(painter.font())
@@ -103,14 +104,14 @@ class RunDelegate(QStyledItemDelegate):
         corner = centre - QPointF(_BOX / 2, _BOX / 2)
         painter.save()
         painter.translate(corner)
-        painter.setOpacity(1.0 if chosen or hovered else 0.7)  # 3:1 on the card
+        painter.setOpacity(1.0 if chosen or hovered else 0.7)  # contrast of 3:1 on the card
         painter.setPen(QPen(QColor(edge), 1.2))
         painter.setBrush(QColor(edge) if chosen else Qt.BrushStyle.NoBrush)
         painter.drawRoundedRect(0, 0, _BOX, _BOX, 4, 4)
         if chosen:
             painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.setPen(QPen(QColor(self.theme.card), 1.8))
-            if run_id == self.baseline:  # a dashed line, as in the plots
+            if run_id == self.baseline:  # a dashed line, as its curves in the plots
                 for begin in (2.5, 8.5):
                     painter.drawLine(QPointF(begin, 7), QPointF(begin + 3, 7))
             else:
@@ -119,7 +120,7 @@ class RunDelegate(QStyledItemDelegate):
 
 
 def _draw_title(painter: QPainter, rect: QRect, title: str, tail: str) -> None:
-    """Cut the name where there is no room, and not the number, which tells runs apart."""
+    """Elide the name where it does not fit, never the number, which identifies the run."""
     metrics = QFontMetrics(painter.font())
     room = rect.width() - metrics.horizontalAdvance(tail)
     name = metrics.elidedText(title.removesuffix(tail), Qt.TextElideMode.ElideRight, room)

@@ -1,4 +1,4 @@
-"""What people do to runs in the list: write on them, delete them, run them again, compare them."""
+"""The actions of the list of runs: take notes, delete, restore, run again, compare."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from gui.run_list.run_list_view import RunListView
 from gui.style.state_style import state_name
 
 _MOST_OFFERED = 20
-"""Runs of the trash that can be brought back one by one; the newest."""
+"""The menu lists at most this many runs of the trash, the newest."""
 
 
 class RunListActions(QObject):
-    """Adds its actions to the list of runs, and carries them out on another thread."""
+    """Adds its actions to the list of runs, and carries them out in the background."""
 
     changed = Signal()
-    """The runs or what is written on them are not what they were."""
+    """Runs or their notes have changed."""
 
     failed = Signal(str)
-    """A sentence about something asked for that did not happen."""
+    """A sentence: why an action has failed."""
 
     deletion_started = Signal(list)
-    """Ids of the runs that are about to be deleted: nobody may hold their files open."""
+    """Ids of the runs that are about to be deleted: their files must be closed."""
 
     rerun_requested = Signal(object)
-    """RunSpec of a run that should be run once more, just so."""
+    """RunSpec of a run that should be started again with the same settings."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class RunListActions(QObject):
         return action
 
     def _offer(self) -> None:
-        """Enable what the selection allows, and say what it does not."""
+        """Enable the actions that the selection allows; the text of a disabled one says why."""
         selected = self._history.selected()
         self.again.setEnabled(len(selected) == 1)
         self.compare.setEnabled(len(selected) > 1)
@@ -91,7 +91,7 @@ class RunListActions(QObject):
         self.delete.setText(text)
 
     def _active(self) -> RunInfo | None:
-        """The first of the selected runs that is not over."""
+        """Return the first selected run that has not ended."""
         return next((info for info in self._history.selected() if not info.state.is_over), None)
 
     def _offer_trash(self) -> None:
@@ -135,7 +135,7 @@ class RunListActions(QObject):
         self._files.delete(run_ids)
 
     def _offer_undo(self, deleted: list[str]) -> None:
-        """Offer to bring back the runs that were deleted last."""
+        """Offer to restore the runs that were deleted last."""
         self._deleted = deleted
         match deleted:
             case []:

@@ -1,4 +1,4 @@
-"""The runs as a Qt model: what a row says is worked out when it is drawn."""
+"""The runs as a Qt model; the texts of a row are made when it is drawn."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ DETAIL = Qt.ItemDataRole.UserRole + 1
 COLOUR = Qt.ItemDataRole.UserRole + 2
 TAGS = Qt.ItemDataRole.UserRole + 3
 COMPARABLE = Qt.ItemDataRole.UserRole + 4
-"""Whether the run has curves that can be chosen for the comparison."""
+"""Whether the run can be chosen for the comparison."""
 
 TAIL = Qt.ItemDataRole.UserRole + 5
-"""The end of the title that must not be cut off."""
+"""The end of the title, which is never elided."""
 
 ListedRun = RunInfo | UnreadableRun
 Index = QModelIndex | QPersistentModelIndex
@@ -39,7 +39,7 @@ _NO_INDEX = QModelIndex()
 
 
 class RunListModel(QAbstractListModel):
-    """Holds the runs in the order in which they are shown."""
+    """Holds the runs in the displayed order."""
 
     def __init__(self, theme: Theme, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -54,46 +54,46 @@ class RunListModel(QAbstractListModel):
         return self._runs
 
     def row_of(self, run_id: str | None) -> int:
-        """The row of a run; -1 where it is not listed."""
+        """Return the row of a run; -1 if it is not listed."""
         return self._rows.get(run_id, -1) if run_id is not None else -1
 
     def keeps_its_rows(self, runs: Sequence[ListedRun]) -> bool:
-        """Whether `runs` are those that are listed, in the same order."""
+        """Whether `runs` are the listed runs in the same order."""
         return len(runs) == len(self._runs) and all(
             new is old or new.id == old.id for new, old in zip(runs, self._runs, strict=True)
         )
 
     def update(self, runs: Sequence[ListedRun]) -> None:
-        """Take the newest state of the runs that are listed, in the same order."""
+        """Replace the listed runs by their newest state; same runs, same order."""
         before, self._runs = self._runs, runs
         for row, (new, old) in enumerate(zip(runs, before, strict=True)):
             if new is not old and new != old:
                 self.dataChanged.emit(self.index(row), self.index(row))
 
     def replace(self, runs: Sequence[ListedRun]) -> None:
-        """List other runs, or the same in another order. The view forgets what is selected."""
+        """List other runs, or another order. The view loses its selection."""
         self.beginResetModel()
         self._runs = runs
         self._rows = {run.id: row for row, run in enumerate(runs)}
         self.endResetModel()
 
     def show_silence(self, run_id: str | None, silence: Silence) -> None:
-        """What is said of `run_id` may be true no longer; of all others it is."""
+        """Show that `run_id` has been silent; what is shown of the other runs is up to date."""
         rows = {self.row_of(self._silent), self.row_of(run_id)}
         self._silent, self._silence = run_id, silence
         for row in rows - {-1}:
             self.dataChanged.emit(self.index(row), self.index(row))
 
     def set_theme(self, theme: Theme) -> None:
-        """Take the colours of `theme`; the view draws itself anew."""
+        """Apply the colours of `theme`; the view then repaints itself."""
         self._theme = theme
 
     def rowCount(self, parent: Index = _NO_INDEX) -> int:
-        """How many runs are listed."""
+        """The number of runs."""
         return 0 if parent.isValid() else len(self._runs)
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
-        """What a row says; see the roles above."""
+        """Return the data of a row for `role`; see the roles above."""
         run = self._runs[index.row()]
         silence = self._silence if run.id == self._silent else HEARD
         match role:
@@ -123,13 +123,13 @@ class RunListModel(QAbstractListModel):
 
 
 def title(run: ListedRun) -> str:
-    """The first line of a run: what people call it, and its number."""
+    """Return the first line of a run: its name and number."""
     return run.title if isinstance(run, RunInfo) else f"#{run.id}"
 
 
 def detail(run: ListedRun, silence: Silence = HEARD) -> str:
-    """The second line of a run: state, for how long nothing was heard of it, a figure of merit,
-    when it ended."""
+    """Return the second line of a run: its state, how long it has been silent, its primary metric,
+    and when it ended."""
     if not isinstance(run, RunInfo):
         return translate("RunListModel", "unreadable · {why}").format(why=run.reason)
     parts = [state_text(run)]
@@ -139,13 +139,13 @@ def detail(run: ListedRun, silence: Silence = HEARD) -> str:
     if name := primary_metric(metrics, run.status.metric_directions):
         parts.append(f"{formatting.metric_name(name)} {formatting.metric(name, metrics[name])}")
     if run.state.is_over and run.status.updated:
-        # Of another day, the day alone: there is little room, and the tip has the rest.
+        # Of another day only the date, because there is little room; the tooltip has the time.
         parts.append(units.date_or_time(run.status.updated).split()[0])
     return " · ".join(parts)
 
 
 def tip(run: ListedRun) -> str:
-    """What there is no room for in the list."""
+    """Return the tooltip: what does not fit into the row."""
     if not isinstance(run, RunInfo):
         return run.reason
     lines = [run.title, run.reason or state_sentence(run.state)]

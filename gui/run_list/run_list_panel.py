@@ -1,4 +1,4 @@
-"""The card RUNS: the list, and above it the comparison, the search, the order and the trash."""
+"""The card RUNS: the list, and above it the comparison button, the search and the menu."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ from gui.widgets.icon_button import IconButton
 from gui.widgets.steady_button import SteadyButton
 
 _LEAST_ROWS = 3
-"""Runs in sight, however little room there is."""
+"""The list never shows fewer rows than these."""
 
 _EDGE = 1
-"""Pixels of the frame that shows the focus."""
+"""Width of the focus frame, in pixels."""
 
 
 class RunListPanel(QWidget):
-    """Narrows and sorts what the list shows, and offers what can be done to several runs."""
+    """Searches and sorts the list, and offers the actions on several runs."""
 
     undo_clicked = Signal()
-    """Bring back what was deleted last."""
+    """The user wants to restore the runs that were deleted last."""
 
     def __init__(
         self, history: RunListView, chosen: ChosenRuns, theme: Theme, parent: QWidget | None = None
@@ -76,7 +76,7 @@ class RunListPanel(QWidget):
         some = self.tr("Compare {count}")
         counts = [some.format(count=count) for count in range(1, MAX_COMPARED + 1)]
         self._compare_texts = [self.tr("Compare"), *counts]
-        """By the number of runs that are chosen."""
+        """By the number of chosen runs."""
 
         self.compare = SteadyButton(
             self._compare_texts, self.tr("Choose two or more runs by the boxes in the list")
@@ -114,7 +114,7 @@ class RunListPanel(QWidget):
         self._show_choice()
 
     def show_runs(self, infos: list[RunInfo]) -> None:
-        """Take every run there is, newest first."""
+        """Update the list of all readable runs, newest first."""
         if self._is_listed and infos == self._infos:
             return
         if not self._is_listed:
@@ -125,25 +125,25 @@ class RunListPanel(QWidget):
         self._arrange()
 
     def show_unreadable(self, runs: list[UnreadableRun]) -> None:
-        """Take every run that cannot be read: they stand below the others."""
+        """Update the unreadable runs, which are listed below the others."""
         if runs != self._unreadable:
             self._unreadable = runs
             self._arrange()
 
     def runs(self) -> list[RunInfo]:
-        """Every run there is, newest first."""
+        """All readable runs, newest first."""
         return self._infos
 
     def known_tags(self) -> list[str]:
-        """Every tag that some run has."""
+        """All tags in use."""
         return sorted({tag for info in self._infos for tag in info.notes.tags}, key=str.casefold)
 
     def set_theme(self, theme: Theme) -> None:
-        """Draw the icon for `theme`."""
+        """Draw the icon in the colours of `theme`."""
         self.more.setIcon(icon("dots-three-vertical", theme.muted))
 
     def _show_search(self, shown: bool) -> None:
-        """The line of search and order; without it all runs are shown, the newest first."""
+        """Show or hide search and sort order; hiding them lists all runs, newest first."""
         self._search_line.setVisible(shown)
         if not shown:
             self.search.clear()
@@ -205,7 +205,7 @@ class RunListPanel(QWidget):
 
 
 class _UndoBar(QWidget):
-    """Says what was deleted, until something else is deleted or it is brought back."""
+    """Says which runs were deleted last, and offers to restore them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -220,6 +220,6 @@ class _UndoBar(QWidget):
         self.hide()
 
     def say(self, sentence: str) -> None:
-        """Offer the way back; nothing to say: no offer."""
+        """Show `sentence` with the button; hide the bar if it is empty."""
         self.text.setText(sentence)
         self.setVisible(bool(sentence))

@@ -1,4 +1,4 @@
-"""The list RUNS: a click opens a run, a click on its box chooses it for the comparison."""
+"""The list of runs: a click opens a run, a click on its box chooses it for the comparison."""
 
 from __future__ import annotations
 
@@ -27,42 +27,42 @@ from gui.style.translation import translate
 
 
 class RunListView(QListView):
-    """Shows the runs and which one is being watched."""
+    """Shows the runs; the selected row is the watched run."""
 
     opened = Signal(str)
-    """Id of the run that the user wants to see."""
+    """Id of the run that the user opens."""
 
     resume_requested = Signal(str)
-    """Id of a run that should go on from its newest checkpoint."""
+    """Id of a run that should resume from its newest checkpoint."""
 
     resume_from_older_requested = Signal(str)
-    """Id of a run that should go on from a checkpoint that is yet to be chosen."""
+    """Id of a run that should resume from a checkpoint that the user chooses next."""
 
     continue_requested = Signal(str)
-    """Id of a run that should go on from a checkpoint that is yet to be chosen, with settings that
-    are yet to be changed."""
+    """Id of a run that should resume from a checkpoint that the user chooses next, with changed
+    settings."""
 
     toggled = Signal(str)
     """Id of a run whose box was clicked."""
 
     selection_changed = Signal()
-    """Other runs are selected, or what they allow has changed."""
+    """The selection, or the state of the selected runs, has changed."""
 
     search_wanted = Signal()
-    """The keys for a search were pressed in the list."""
+    """The user pressed the shortcut of the search."""
 
     move_requested = Signal(str, str)
-    """Id of a queued run, and where it should go: one of `engine.runs.device_queue.WAYS`."""
+    """Id of a queued run, and where to move it: one of `engine.runs.device_queue.WAYS`."""
 
     copy_requested = Signal(object)
-    """RunSpec of a run whose settings should be filled into the form."""
+    """RunSpec of a run whose settings should be copied into the form."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._infos: list[RunInfo] = []
         self._unreadable: list[UnreadableRun] = []
         self.watched: str | None = None
-        """Id of the run that is selected."""
+        """Id of the selected run."""
 
         self._filling = False
         self._runs = RunListModel(theme, self)
@@ -95,26 +95,26 @@ class RunListView(QListView):
         self._offer()
 
     def show_runs(self, infos: list[RunInfo]) -> None:
-        """List `infos` in their order; the selected runs stay selected."""
+        """List `infos` in their order; the selection stays."""
         if infos != self._infos:
             self._infos = infos
             self._fill()
 
     def show_unreadable(self, runs: list[UnreadableRun]) -> None:
-        """List `runs` below the others; opening one says what is wrong with it."""
+        """List unreadable `runs` below the others; opening one shows the reason."""
         if runs != self._unreadable:
             self._unreadable = runs
             self._fill()
 
     def watch(self, run_id: str | None) -> None:
-        """Select the run that is being watched, without opening it again."""
+        """Select the watched run without opening it again."""
         self.watched = run_id
         with self._without_opening():
-            self.clearSelection()  # else a row stays selected whose run is another one by now
+            self.clearSelection()  # otherwise a row stays selected that now shows another run
             self.setCurrentIndex(self._runs.index(self._runs.row_of(run_id)))
 
     def neighbour(self, run_ids: Sequence[str]) -> str | None:
-        """The run to show when these are deleted: the next one down the list, else up."""
+        """Return the run to show after these are deleted: the next one below, otherwise above."""
         going = set(run_ids)
         runs, here = self._runs.runs(), max(self._runs.row_of(self.watched), 0)
         around = (*runs[here:], *reversed(runs[:here]))
@@ -125,16 +125,16 @@ class RunListView(QListView):
         return [run.id for run in self._selected()]
 
     def selected(self) -> list[RunInfo]:
-        """The selected runs that can be read, in the order of the list."""
+        """The selected readable runs, in the order of the list."""
         return [run for run in self._selected() if isinstance(run, RunInfo)]
 
     def show_chosen(self, colours: Mapping[str, int], baseline: str | None) -> None:
-        """Fill the boxes of these runs, each in its colour of the comparison."""
+        """Fill the boxes of these runs in their colours of the comparison."""
         self._delegate.chosen, self._delegate.baseline = colours, baseline
         self.viewport().update()
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        """Choose the run whose box is clicked; everything else selects."""
+        """Choose the run whose box is clicked; a click elsewhere selects."""
         row = self._row_of_box(event.position())
         if event.button() == Qt.MouseButton.LeftButton and row is not None:
             run = self._runs.runs()[row]
@@ -144,14 +144,14 @@ class RunListView(QListView):
         super().mousePressEvent(event)
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
-        """Take the second click on a box as another click."""
+        """Treat the second click on a box as another click."""
         if self._row_of_box(event.position()) is not None:
             self.mousePressEvent(event)
             return
         super().mouseDoubleClickEvent(event)
 
     def event(self, event: QEvent) -> bool:
-        """Keep the keys for a search here: elsewhere they search the log."""
+        """Handle the shortcut of the search here; elsewhere it searches the log."""
         if (
             event.type() is QEvent.Type.ShortcutOverride
             and isinstance(event, QKeyEvent)
@@ -177,17 +177,17 @@ class RunListView(QListView):
             super().keyPressEvent(event)
 
     def show_silence(self, silence: Silence) -> None:
-        """Grey the watched run while nothing is heard of it, and say for how long."""
+        """Show the watched run in grey while it is silent, and for how long."""
         self._runs.show_silence(self.watched, silence)
 
     def set_theme(self, theme: Theme) -> None:
-        """Colour the dots and the details for `theme`."""
+        """Apply the colours of `theme`."""
         self._runs.set_theme(theme)
         self._delegate.theme = theme
         self.viewport().update()
 
     def _fill(self) -> None:
-        """Show what is known now; what is selected and in sight stays so."""
+        """Update the rows; selection and scroll position stay."""
         runs: list[ListedRun] = [*self._infos, *self._unreadable]
         if self._runs.keeps_its_rows(runs):
             self._runs.update(runs)
@@ -209,7 +209,7 @@ class RunListView(QListView):
 
     def _selected(self) -> list[ListedRun]:
         runs = self._runs.runs()
-        # By ranges: an object for each of thousands of rows would cost a noticeable time.
+        # By ranges: one index object for each of thousands of rows would be slow.
         parts = self.selectionModel().selection()
         ranges = map(parts.at, range(parts.count()))
         rows = (row for part in ranges for row in range(part.top(), part.bottom() + 1))
@@ -233,7 +233,7 @@ class RunListView(QListView):
 
     @contextmanager
     def _without_opening(self) -> Iterator[None]:
-        """Select something without opening it."""
+        """Change the selection without opening a run."""
         outer, self._filling = self._filling, True
         yield
         self._filling = outer
@@ -241,7 +241,7 @@ class RunListView(QListView):
             self._offer()
 
     def _selection_changed(self) -> None:
-        """Open a run that is selected alone: selecting several is for doing the same to them."""
+        """Open the run if it is the only selected one: several are selected for a common action."""
         if self._filling:
             return
         selected = self.selected_ids()
@@ -251,13 +251,13 @@ class RunListView(QListView):
             self.opened.emit(self.watched)
 
     def _current(self) -> RunInfo | None:
-        """The readable run that is selected alone."""
+        """Return the only selected run, if it is readable."""
         selected = self._selected()
         run = selected[0] if len(selected) == 1 else None
         return run if isinstance(run, RunInfo) else None
 
     def _ask(self, text: str, signal: SignalInstance, *more: str) -> QAction:
-        """An action that asks for something with the current run."""
+        """Add an action that emits `signal` with the current run."""
         action = QAction(text, self)
         action.triggered.connect(lambda: self._emit_current(signal, *more))
         self.addAction(action)
@@ -286,7 +286,7 @@ class RunListView(QListView):
 
 
 def resume_text(info: RunInfo | None) -> str:
-    """The entry that lets a run go on; where it cannot, why not."""
+    """Return the text of the resume action; if the run cannot resume, the text says why."""
     text = translate("RunListView", "Resume from the newest checkpoint")
     if info is None or not info.state.is_over:
         return text

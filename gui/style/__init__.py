@@ -1,4 +1,5 @@
-"""How things look and read: themes, icons, colours of states, numbers and names in words.
+"""How things look and read: themes, icons, state colours, device labels, number formats,
+translation.
 
 Imports nothing of the window.
 """

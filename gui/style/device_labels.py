@@ -1,4 +1,4 @@
-"""What a device is called and which colour it has, in every part of the window."""
+"""The name and the colour of each device, for every part of the window."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def device_labels(snapshot: Snapshot) -> dict[str, DeviceLabel]:
 
 
 def name_devices(text: str, names: Mapping[str, str]) -> str:
-    """Return `text`, a sentence of the engine, with `names` (by id) in place of GPU UUIDs."""
+    """Return `text`, a sentence of the engine, with names in place of GPU UUIDs; `names` are by
+    device id."""
     if "GPU-" in text:
         for id, name in names.items():
             if id.startswith("GPU-"):

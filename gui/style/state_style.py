@@ -1,4 +1,4 @@
-"""How a run's state looks: its colour and its dot. The word always stands beside them."""
+"""The colour, dot and name of a run's state. The name always accompanies the colour."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from gui.style.theme import Theme
 from gui.style.translation import translate
 
 SHARP = 3
-"""Pixels drawn per logical pixel, enough for every screen scale."""
+"""Device pixels per logical pixel of the drawn icons, enough for every screen scale."""
 
 
 def state_colour(state: RunState, theme: Theme) -> str:
-    """The colour of `state` in `theme`."""
+    """Return the colour of `state` in `theme`."""
     return {
         RunState.QUEUED: theme.accent,
         RunState.STARTING: theme.accent,
@@ -30,7 +30,8 @@ def state_colour(state: RunState, theme: Theme) -> str:
 
 
 def state_text(info: RunInfo) -> str:
-    """The state in a word, or behind whom the run waits, or how often it has begun."""
+    """Return the state as a text; a queued run says what it waits for, a restarting one its
+    attempt."""
     if info.state is RunState.QUEUED and info.reason:
         return info.reason[0].lower() + info.reason[1:].rstrip(".")
     if info.state is RunState.STARTING and info.status.attempt > 1:
@@ -40,7 +41,7 @@ def state_text(info: RunInfo) -> str:
 
 
 def state_name(state: RunState) -> str:
-    """The state in a word, within a sentence."""
+    """Return the name of the state, lower case."""
     return {
         RunState.QUEUED: translate("RunState", "queued"),
         RunState.STARTING: translate("RunState", "starting"),
@@ -55,13 +56,13 @@ def state_name(state: RunState) -> str:
 
 
 def state_sentence(state: RunState) -> str:
-    """The same, for itself: `Finished.`"""
+    """Return the name of the state as a sentence: `Finished.`"""
     name = state_name(state)
     return f"{name[:1].upper()}{name[1:]}."
 
 
 def dot(colour: str, size: int = 10) -> QPixmap:
-    """A filled circle, `size` logical pixels across."""
+    """Return a filled circle with a diameter of `size` logical pixels."""
     pixmap = QPixmap(size * SHARP, size * SHARP)
     pixmap.setDevicePixelRatio(SHARP)
     pixmap.fill(Qt.GlobalColor.transparent)
@@ -75,7 +76,7 @@ def dot(colour: str, size: int = 10) -> QPixmap:
 
 
 def ring(colour: str, size: int = 10) -> QPixmap:
-    """An empty circle of the same size: a state that is no longer certain."""
+    """Return an empty circle: the state is uncertain."""
     pixmap = dot(colour, size)
     painter = QPainter(pixmap)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
@@ -87,12 +88,12 @@ def ring(colour: str, size: int = 10) -> QPixmap:
 
 
 def dot_icon(colour: str) -> QIcon:
-    """A filled circle as an icon."""
+    """Return a filled circle as an icon."""
     return QIcon(dot(colour))
 
 
 def switch_icon(colour: str) -> QIcon:
-    """For a button that is checked or not: filled, or an empty circle."""
+    """Return the icon of a checkable button: a filled circle if checked, otherwise an empty one."""
     found = QIcon()
     found.addPixmap(dot(colour), QIcon.Mode.Normal, QIcon.State.On)
     found.addPixmap(ring(colour), QIcon.Mode.Normal, QIcon.State.Off)

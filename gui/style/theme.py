@@ -1,4 +1,4 @@
-"""The look: colour tokens, palette, style sheet, fonts, icons. No other module names a colour."""
+"""The look: colours, palette, style sheet, fonts, icons. No other module defines a colour."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ Choice = Literal["system", "dark", "light"]
 
 @dataclass(frozen=True, kw_only=True)
 class Theme:
-    """Colours as `#rrggbb`, named by what they mean."""
+    """Colours as `#rrggbb`, named by their use."""
 
     name: Literal["dark", "light"]
     bg: str
-    """Behind the cards."""
+    """The background behind the cards."""
 
     card: str
     card2: str
-    """What stands out of a card: fields, buttons, tooltips."""
+    """Fields, buttons and tooltips on a card."""
 
     line: str
     text: str
@@ -41,26 +41,26 @@ class Theme:
     """Focus, selection and links; readable as text."""
 
     accent_bg: str
-    """The same as an area, with `on_accent` as text on it."""
+    """The accent colour of areas; text on it is `on_accent`."""
 
     on_accent: str
     ok: str
     warn: str
     bad: str
     other: str
-    """Memory of other processes; quiet areas."""
+    """Memory of other processes; areas without emphasis."""
 
     grid: int
     """Opacity of grid lines, 0 to 255."""
 
     raw: int
-    """Opacity of unsmoothed values behind their smoothed curve, 0 to 255."""
+    """Opacity of raw values behind their smoothed curve, 0 to 255."""
 
     cycle: tuple[str, ...]
-    """Colours of curves and devices, in their order; they repeat after the last."""
+    """Colours of curves and devices, in this order; they repeat after the last."""
 
     def curve(self, index: int) -> str:
-        """The colour of the curve or device number `index`."""
+        """Return the colour of the curve or device number `index`."""
         return self.cycle[index % len(self.cycle)]
 
 
@@ -109,12 +109,12 @@ LIGHT = Theme(
 
 
 def theme_of(palette: QPalette) -> Theme:
-    """The theme that `palette` was made from: what a painted widget asks before it paints."""
+    """Return the theme of `palette`, for widgets that paint themselves."""
     return DARK if palette.color(QPalette.ColorRole.Window) == QColor(DARK.bg) else LIGHT
 
 
 def palette(theme: Theme) -> QPalette:
-    """The QPalette for everything that the style sheet leaves to the Fusion style."""
+    """Return the QPalette for what the style sheet leaves to the Fusion style."""
     role = QPalette.ColorRole
     colours = {
         role.Window: theme.bg,
@@ -148,7 +148,7 @@ def palette(theme: Theme) -> QPalette:
 
 
 def style_sheet(theme: Theme) -> str:
-    """resources/style.qss with the tokens and icons of `theme` filled in."""
+    """Return resources/style.qss with the colours and icons of `theme` filled in."""
     template = (RESOURCES / "style.qss").read_text(encoding="utf-8")
     tokens = asdict(theme)
 
@@ -160,14 +160,15 @@ def style_sheet(theme: Theme) -> str:
 
 
 def load_fonts() -> None:
-    """Make the bundled fonts known to Qt. Needs the QApplication; raises OSError if one is bad."""
+    """Register the bundled fonts with Qt. Needs the QApplication; raises OSError if a font is
+    damaged."""
     for file in sorted((RESOURCES / "fonts").glob("*.[ot]tf")):
         if QFontDatabase.addApplicationFont(str(file)) < 0:
             raise OSError(f"The font {file} could not be loaded. Install Traindeck again.")
 
 
 def application_font() -> QFont:
-    """Inter, with digits of equal width so that figures do not jump."""
+    """Return Inter, with digits of equal width, so that changing figures do not move."""
     font = QFont("Inter")
     font.setPixelSize(13)
     font.setFeature(QFont.Tag("tnum"), 1)
@@ -175,7 +176,7 @@ def application_font() -> QFont:
 
 
 def monospace_font() -> QFont:
-    """JetBrains Mono, for logs."""
+    """Return JetBrains Mono, for logs."""
     font = QFont("JetBrains Mono")
     font.setStyleHint(QFont.StyleHint.Monospace)
     font.setPixelSize(11)
@@ -183,15 +184,15 @@ def monospace_font() -> QFont:
 
 
 def icon(name: str, colour: Theme | str) -> QIcon:
-    """The icon resources/icons/`name`.svg in one colour (of a theme: its text colour), sharp at
-    every scale. Raises FileNotFoundError for an unknown name."""
+    """Return the icon resources/icons/`name`.svg in one colour (of a theme: its text colour), sharp
+    at every scale. Raises FileNotFoundError for an unknown name."""
     ink = colour.text if isinstance(colour, Theme) else colour
     return QIcon(str(_icon_file(name, ink)))
 
 
 @lru_cache
 def _icon_file(name: str, colour: str) -> Path:
-    """A recoloured copy: both QIcon's SVG engine and the style sheet want a file."""
+    """Write a recoloured copy: both QIcon's SVG engine and the style sheet need a file."""
     source = (RESOURCES / "icons" / f"{name}.svg").read_text(encoding="utf-8")
     file = _icon_folder() / f"{name}-{colour.removeprefix('#')}.svg"
     file.write_text(source.replace("currentColor", colour), encoding="utf-8")
@@ -206,35 +207,36 @@ def _icon_folder() -> Path:
 
 
 def system_scheme(app: QApplication) -> Qt.ColorScheme:
-    """Dark, light, or unknown: many Linux desktops do not tell."""
+    """Return dark, light, or unknown: many Linux desktops do not say."""
     return app.styleHints().colorScheme()
 
 
 class ThemeController(QObject):
-    """Dresses the application, and follows the system's colour scheme while asked to."""
+    """Applies a theme to the application, and follows the system's colour scheme if that is
+    chosen."""
 
     changed = Signal(object)
-    """Theme, after the application has been dressed in it."""
+    """The new theme, after it has been applied to the application."""
 
     def __init__(self, app: QApplication, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._app = app
         self.choice: Choice = "system"
-        """What is followed."""
+        """The user's choice."""
 
         self.current = self._wanted()
-        """The theme on the screen."""
+        """The applied theme."""
 
         self._apply_style()
         app.styleHints().colorSchemeChanged.connect(self._update)
 
     def set_choice(self, choice: Choice) -> None:
-        """`dark`, `light`, or as the system has it."""
+        """Apply `dark`, `light`, or the theme of the system."""
         self.choice = choice
         self._update()
 
     def toggle(self) -> None:
-        """From dark to light or back; the system is no longer followed."""
+        """Switch between dark and light; the system's theme is no longer followed."""
         self.set_choice("light" if self.current is DARK else "dark")
 
     def _wanted(self) -> Theme:

@@ -1,4 +1,4 @@
-"""Small widgets that know nothing of runs or devices.
+"""Small widgets that know nothing about runs or devices.
 
 Imports `style`.
 """

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QLabel, QSizePolicy, QStyle
 
 
 class ElidedLabel(QLabel):
-    """Takes any width; `text` stays whole, for tooltips and screen readers."""
+    """Accepts any width; `text` keeps the whole text for tooltips and screen readers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -16,7 +16,7 @@ class ElidedLabel(QLabel):
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Write as much as fits."""
+        """Paint as much of the text as fits."""
         room = self.contentsRect()
         text = self.fontMetrics().elidedText(self.text(), Qt.TextElideMode.ElideRight, room.width())
         self._draw(room, text)

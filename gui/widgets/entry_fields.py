@@ -1,4 +1,4 @@
-"""Small typed entry fields, made from what a recipe or the spec says about a value."""
+"""Typed entry fields, built from the fields of a recipe or of a RunSpec."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from engine.spec.field_info import FieldInfo, Setting
 
 
 class Combo(QComboBox):
-    """A combo box for the narrow side of the window, which scrolls: so the wheel is left to it."""
+    """A combo box for a scrolling form: it leaves the mouse wheel to the form."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -32,7 +32,7 @@ class Combo(QComboBox):
         self.setMinimumContentsLength(8)
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Write what does not fit with an ellipsis, not cut off in the middle of a letter."""
+        """Elide a text that does not fit, instead of cutting it."""
         option = QStyleOptionComboBox()
         self.initStyleOption(option)
         room = self.style().subControlRect(
@@ -44,17 +44,16 @@ class Combo(QComboBox):
         painter.drawControl(QStyle.ControlElement.CE_ComboBoxLabel, option)
 
     def shown_text(self, room: int) -> str:
-        """What is written while the list is closed, at most `room` logical pixels wide."""
+        """Return the text while the list is closed, elided to `room` logical pixels."""
         right = Qt.TextElideMode.ElideRight
         return self.fontMetrics().elidedText(self.currentText(), right, room)
 
     def wheelEvent(self, event: QWheelEvent) -> None:
-        """Leave the choice as it is: whoever turns the wheel means the panel behind."""
+        """Ignore the wheel: it scrolls the panel behind."""
         event.ignore()
 
     def set_entry(self, row: int, *, reason: str, tip: str = "") -> None:
-        """Let the entry in `row` be chosen, with `tip` as its tooltip, unless there is a `reason`
-        why not."""
+        """Enable the entry in `row` with the tooltip `tip`, or disable it for `reason`."""
         model = self.model()
         assert isinstance(model, QStandardItemModel)
         model.item(row).setEnabled(not reason)
@@ -62,11 +61,11 @@ class Combo(QComboBox):
 
 
 class Editor(NamedTuple):
-    """A widget for one value, and how to read and write it."""
+    """A widget for one value, with functions that read and write it."""
 
     widget: QWidget
     get: Callable[[], Setting]
-    """Raises ValueError with a sentence when what was typed stands for no value."""
+    """Raises ValueError with a sentence if the text is not a value."""
 
     set: Callable[[Setting], None]
     changed: SignalInstance
@@ -109,7 +108,7 @@ _EDITORS: dict[str, Callable[[FieldInfo], Editor]] = {
 
 
 class Field(QWidget):
-    """One entry field with room for a note and for a problem below it."""
+    """One entry field, with a note or a problem below it."""
 
     changed = Signal()
 
@@ -121,7 +120,7 @@ class Field(QWidget):
         self._editor = _EDITORS[field.type](field)
         self._editor.widget.setAccessibleName(field.title)
         self.label = QLabel(field.title)
-        """What to write beside it."""
+        """The label for the field."""
 
         self.label.setBuddy(self._editor.widget)
         self._set_tip(field.doc)
@@ -137,17 +136,17 @@ class Field(QWidget):
 
     @property
     def widget(self) -> QWidget:
-        """The widget that takes the keys."""
+        """The widget that gets the keyboard focus."""
         return self._editor.widget
 
     @property
     def note_label(self) -> FieldNote:
-        """The line below the field, for whoever lays it out somewhere else."""
+        """The label below the field, for a form that places it elsewhere."""
         return self._note_label
 
     @property
     def problem(self) -> str:
-        """The problem on display, or empty."""
+        """The displayed problem, or empty."""
         return self._note_label.problem
 
     @property
@@ -157,7 +156,7 @@ class Field(QWidget):
 
     @property
     def is_changed(self) -> bool:
-        """Whether something other than the default stands here."""
+        """Whether the value differs from the default."""
         try:
             return self.value() != self.info.default
         except ValueError:
@@ -165,30 +164,31 @@ class Field(QWidget):
 
     @property
     def note(self) -> str:
-        """The line below the field: its problem or its note."""
+        """The text below the field: its problem or its note."""
         return self._note_label.text()
 
     def value(self) -> Setting:
-        """What was entered. Raises ValueError with a sentence when it stands for no value."""
+        """Return the value. Raises ValueError with a sentence if the text is not a value."""
         return self._editor.get()
 
     def value_or_default(self) -> Setting:
-        """What was entered, or the default where that stands for no value."""
+        """Return the value, or the default if the text is not a value."""
         try:
             return self.value()
         except ValueError:
             return self.info.default
 
     def set_value(self, value: Setting) -> None:
-        """Show `value`, while the field is refused: as soon as it no longer is."""
+        """Set the value; while the field is locked, the value is shown as soon as it is
+        unlocked."""
         if self._refusal:
             self._kept = value
         else:
             self._editor.set(value)
 
     def set_refusal(self, reason: str, held: Setting | None = None) -> None:
-        """Show the value `held` (None: the default) and take no other one, with the reason as the
-        tooltip; with an empty reason show what was there before. Does not emit `changed`."""
+        """Lock the field at the value `held` (None: the default), with `reason` as the tooltip; an
+        empty reason unlocks it and restores its value. Does not emit `changed`."""
         self._editor.widget.blockSignals(True)
         if reason:
             if not self._refusal:
@@ -203,17 +203,17 @@ class Field(QWidget):
         self._set_tip(reason or self.info.doc)
 
     def set_choice_refusals(self, reasons: Mapping[Setting, str]) -> None:
-        """Let no choice be made that has a reason against it; of a field of type `choice`."""
+        """Disable each choice that has a reason; only for a field of type `choice`."""
         assert isinstance(self._editor.widget, Combo)
         for row, choice in enumerate(self.info.choices):
             self._editor.widget.set_entry(row, reason=reasons.get(choice, ""))
 
     def set_note(self, text: str) -> None:
-        """Show a quiet line below the field while there is no problem."""
+        """Show a note below the field while there is no problem."""
         self._note_label.set_note(text)
 
     def set_problem(self, text: str) -> None:
-        """Show what is wrong with the value, in words; empty when nothing is."""
+        """Show a problem below the field; empty: there is none."""
         self._note_label.set_problem(text)
 
     def _set_tip(self, text: str) -> None:
@@ -222,7 +222,7 @@ class Field(QWidget):
 
 
 class FieldNote(QLabel):
-    """The line below a field: a problem if there is one, else a note, else nothing."""
+    """The label below a field: a problem if there is one, otherwise a note, otherwise hidden."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -238,7 +238,7 @@ class FieldNote(QLabel):
         self._show()
 
     def set_problem(self, text: str) -> None:
-        """Show `text` as a problem; empty when there is none."""
+        """Show `text` as a problem; empty: there is none."""
         self.problem = text
         self._show()
 
@@ -247,14 +247,14 @@ class FieldNote(QLabel):
         self.setObjectName("problem" if self.problem else "note")
         self.setText(text)
         self.setVisible(bool(text))
-        self.style().polish(self)  # the style sheet goes by the name
+        self.style().polish(self)  # the style sheet selects by the object name
 
 
 def wrapped(tip: str) -> str:
-    """`tip` as rich text: only that is broken into lines, where a tooltip is long."""
+    """Return `tip` as rich text: Qt breaks only rich text into lines."""
     return f"<p>{escape(tip).replace(chr(10), '<br>')}</p>" if tip else ""
 
 
 def _as_text(value: Setting) -> str:
-    """As a person would type it: 0.001, 3e-05, 128."""
+    """Format a value as a person would type it: 0.001, 3e-05, 128."""
     return f"{value:g}" if type(value) is float and float(f"{value:g}") == value else str(value)

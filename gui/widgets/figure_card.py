@@ -1,4 +1,4 @@
-"""The row of figures above the plots: what a run has come to, in five cards."""
+"""The row of five cards above the plots, with the key figures of a run."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
 
 Tone = Literal["", "good", "best", "warning", "bad"]
-"""How a note is meant; the style sheet knows its colour."""
+"""The meaning of a note; the style sheet defines its colour."""
 
 UNKNOWN = "–"
 
 
 class FigureCard(QFrame):
-    """A caption, a big value and a small line below it."""
+    """A caption, a large value and a note below it."""
 
     def __init__(self, caption: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -31,7 +31,7 @@ class FigureCard(QFrame):
         layout.setSpacing(1)
         for label in (self.caption, self.value, self.note):
             label.setTextFormat(Qt.TextFormat.PlainText)
-            # All cards are equally wide, whatever they say.
+            # All cards have the same width, whatever their texts.
             label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
             layout.addWidget(label)
         self.show_figure(UNKNOWN)
@@ -45,17 +45,17 @@ class FigureCard(QFrame):
         self._describe()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Keep the whole value in sight."""
+        """Keep the whole value visible."""
         super().resizeEvent(event)
         self._fit_value()
 
     def set_caption(self, caption: str) -> None:
-        """Say what the figure is."""
+        """Set the caption."""
         self.caption.setText(caption)
         self._describe()
 
     def _fit_value(self) -> None:
-        """Write a value small that does not fit in big letters."""
+        """Use a smaller font for a value that does not fit."""
         _set_property(self.value, "long", False)
         wide = self.value.sizeHint().width() > self.value.width()
         _set_property(self.value, "long", wide)
@@ -86,7 +86,7 @@ class FigureRow(QWidget):
             layout.addWidget(card, 1)
 
     def card(self, key: str) -> FigureCard:
-        """The card `key`."""
+        """Return the card `key`."""
         return self._cards[key]
 
     def set_figure(self, key: str, value: str, note: str = "", tone: Tone = "") -> None:
@@ -95,7 +95,7 @@ class FigureRow(QWidget):
 
 
 def _set_property(label: QLabel, name: str, value: object) -> None:
-    """Set a property that the style sheet goes by."""
+    """Set a property that the style sheet uses."""
     if value != label.property(name):
         label.setProperty(name, value)
         label.style().unpolish(label)

@@ -1,4 +1,4 @@
-"""A part of the side that is as high as its content while there is room, and scrolls where not."""
+"""A scroll area that is as high as its content while there is room, and scrolls otherwise."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from PySide6.QtWidgets import QFrame, QScrollArea, QSizePolicy, QWidget
 
 
 class FittingScroll(QScrollArea):
-    """Never higher than its content; never lower than that either, unless it may shrink."""
+    """Never higher than its content; lower only if it may shrink."""
 
     def __init__(self, content: QWidget, least: int | None = None) -> None:
-        """`least`: logical pixels down to which it may shrink; None: it may not."""
+        """`min_height`: minimum height in logical pixels; None: the height of the content."""
         super().__init__()
         self._least, self._content = least, content
         content.setObjectName("content")
@@ -23,31 +23,31 @@ class FittingScroll(QScrollArea):
         self.setWidget(content)
 
     def set_least(self, least: int | None) -> None:
-        """The same as when it was made."""
+        """Change the minimum height; see the constructor."""
         self._least = least
         self.updateGeometry()
 
     def show_soon(self, widget: QWidget) -> None:
-        """Scroll to `widget` once everything new has its place."""
+        """Scroll to `widget` after the layout has been updated."""
         QTimer.singleShot(0, self, lambda: self.ensureWidgetVisible(widget))
 
     def sizeHint(self) -> QSize:
-        """As high as the content at the width there is."""
+        """The height of the content at the present width."""
         return QSize(super().sizeHint().width(), self._wanted())
 
     def minimumSizeHint(self) -> QSize:
-        """As high as it must be."""
+        """The minimum height."""
         wanted = self._wanted()
         return QSize(0, wanted if self._least is None else min(self._least, wanted))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Another width makes another height."""
+        """Update the height, which depends on the width."""
         super().resizeEvent(event)
         if event.size().width() != event.oldSize().width():
             self.updateGeometry()
 
     def viewportEvent(self, event: QEvent) -> bool:
-        """Pass on that the content has changed."""
+        """Update the height when the content has changed."""
         if event.type() is QEvent.Type.LayoutRequest:
             self.updateGeometry()
         return super().viewportEvent(event)

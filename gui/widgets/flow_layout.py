@@ -1,4 +1,4 @@
-"""A layout that puts widgets side by side and goes on in a new line where there is no room."""
+"""A layout that places widgets side by side, and starts a new line where there is no room."""
 
 from __future__ import annotations
 
@@ -7,55 +7,55 @@ from PySide6.QtWidgets import QLayout, QLayoutItem, QWidget
 
 
 class FlowLayout(QLayout):
-    """Lines of widgets, each as wide as it likes; hidden ones take no room."""
+    """Each widget has its preferred width; hidden widgets take no room."""
 
     def __init__(self, parent: QWidget | None = None, gap: int = 4) -> None:
-        """`gap`: logical pixels between the widgets, and between the lines."""
+        """`gap`: logical pixels between widgets and between lines."""
         super().__init__(parent)
         self._items: list[QLayoutItem] = []
         self._gap = gap
         self.setContentsMargins(QMargins())
 
     def addItem(self, item: QLayoutItem) -> None:
-        """Put `item` behind the others."""
+        """Append `item`."""
         self._items.append(item)
 
     def insert(self, place: int, widget: QWidget) -> None:
-        """Put `widget` before the one at `place`."""
+        """Insert `widget` at the position `place`."""
         self.addWidget(widget)
         self._items.insert(place, self._items.pop())
         self.invalidate()
 
     def count(self) -> int:
-        """How many items there are."""
+        """The number of items."""
         return len(self._items)
 
     def itemAt(self, index: int) -> QLayoutItem | None:
-        """The item at `index`; None where there is none, which is how Qt finds the end."""
+        """Return the item at `index`; None tells Qt that there are no more."""
         return self._items[index] if 0 <= index < len(self._items) else None
 
     def takeAt(self, index: int) -> QLayoutItem | None:
-        """Take out the item at `index`."""
+        """Remove and return the item at `index`."""
         return self._items.pop(index) if 0 <= index < len(self._items) else None
 
     def expandingDirections(self) -> Qt.Orientation:
-        """It wants no more room than it needs."""
+        """It does not expand."""
         return Qt.Orientation(0)
 
     def hasHeightForWidth(self) -> bool:
-        """The narrower it is, the higher."""
+        """The height depends on the width."""
         return True
 
     def heightForWidth(self, width: int) -> int:
-        """Of all lines."""
+        """The height of all lines."""
         return self._place(QRect(0, 0, width, 0), move=False)
 
     def sizeHint(self) -> QSize:
-        """That of the smallest: what it really needs goes by its width."""
+        """The minimum size: the height depends on the width."""
         return self.minimumSize()
 
     def minimumSize(self) -> QSize:
-        """Room for the largest widget."""
+        """The size of the largest widget."""
         size = QSize()
         for item in self._items:
             if not item.isEmpty():
@@ -63,12 +63,12 @@ class FlowLayout(QLayout):
         return size
 
     def setGeometry(self, rect: QRect) -> None:
-        """Move the widgets to their places in `rect`."""
+        """Place the widgets in `rect`."""
         super().setGeometry(rect)
         self._place(rect, move=True)
 
     def _place(self, rect: QRect, *, move: bool) -> int:
-        """Go through the lines; the height of them all."""
+        """Place the widgets if `move`; return the total height."""
         x, top, line = rect.x(), rect.y(), 0
         for item in self._items:
             if item.isEmpty():

@@ -1,4 +1,4 @@
-"""A small button that is an icon, in the quiet colour of the theme on the screen."""
+"""A small icon button in the muted colour of the theme."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _SIZE = QSize(16, 16)
 
 
 class IconButton(QToolButton):
-    """Its name is read by screen readers and stands above the tooltip."""
+    """`name` is for screen readers."""
 
     def __init__(self, picture: str, name: str, tip: str) -> None:
-        """`picture` is one of resources/icons."""
+        """`picture` is a file name of resources/icons, without suffix."""
         super().__init__()
         self.setObjectName("quiet")
         self.setAccessibleName(name)

@@ -1,4 +1,4 @@
-"""Asks where to save a file; what exists is replaced only after a question."""
+"""Asks where to save a file; asks again before it replaces one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QFileDialog, QWidget
 
 
 def ask_where_to_save(parent: QWidget, title: str, proposed: str, filter: str) -> str:
-    """The path that the user chose, with the ending of `proposed`; empty: none."""
+    """Return the path that the user chose, with the suffix of `proposed`; empty: cancelled."""
     ending = Path(proposed).suffix
     while True:
         dialog = QFileDialog(parent, title, "", filter)
@@ -22,7 +22,8 @@ def ask_where_to_save(parent: QWidget, title: str, proposed: str, filter: str) -
             return ""
         if chosen[0].endswith(ending):
             return chosen[0]
-        # To a name with another dot in it, Qt adds no ending, and has asked about no such file.
+        # Qt adds no suffix to a name that has another dot, and has not asked about the file with
+        # the suffix.
         proposed = chosen[0] + ending
         if not Path(proposed).exists():
             return proposed

@@ -1,4 +1,4 @@
-"""Buttons that keep their width whatever they say, so that nothing beside them moves."""
+"""Buttons that keep their width when their text changes, so that their neighbours do not move."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from PySide6.QtWidgets import QMenu, QPushButton, QToolButton
 
 
 class SteadyButton(QPushButton):
-    """As wide as the longest of the texts that it ever has, so that nothing beside it moves."""
+    """As wide as the longest of its texts."""
 
     def __init__(self, texts: Sequence[str], tip: str) -> None:
-        """`texts` are all that it may say, the first at once."""
+        """`texts` are all texts that the button may show, beginning with the first."""
         super().__init__(texts[0])
         self._texts = texts
         self.setToolTip(tip)
 
     def sizeHint(self) -> QSize:
-        """That of the longest text."""
+        """The size with the longest text."""
         hint, longest = super().sizeHint(), max(self._width(text) for text in self._texts)
         return hint + QSize(longest - self._width(self.text()), 0)
 
     def minimumSizeHint(self) -> QSize:
-        """A button never shrinks below its text."""
+        """The button never shrinks below its text."""
         return self.sizeHint()
 
     def _width(self, text: str) -> int:
-        """As Qt reckons it for the hint, to the pixel."""
+        """The width that Qt uses for the size hint."""
         return self.fontMetrics().size(Qt.TextFlag.TextShowMnemonic, text).width()
 
 
 class MoreButton(QToolButton):
-    """A narrow button beside another one, with a menu of further ways to do the same."""
+    """A narrow button beside another one, whose menu has variants of the same action."""
 
     def __init__(self, tip: str) -> None:
         super().__init__()
