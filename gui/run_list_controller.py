@@ -74,7 +74,7 @@ class RunListController(QObject):
             self.open_requested.emit(run_to_open(infos))
 
     def _leave(self, run_ids: list[str]) -> None:
-        self._chosen.keep([each for each in self._chosen.ids() if each not in run_ids])
+        self._chosen.keep_only([each for each in self._chosen.ids() if each not in run_ids])
         if self._run_list.watched in run_ids:
             self.open_requested.emit(self._run_list.neighbour(run_ids))
 

@@ -96,7 +96,7 @@ class RunChips(QWidget):
         tip = (
             self.tr("{run}: the baseline")
             if pinned
-            else self.tr("{run}: click: make it the baseline")
+            else self.tr("{run}: click to make it the baseline")
         )
         pin.setToolTip(tip.format(run=info.title))
         pin.setAccessibleName(self.tr("Baseline: {run}").format(run=info.title))
@@ -104,7 +104,7 @@ class RunChips(QWidget):
         cross = QToolButton()
         cross.setText("×")
         cross.setFixedWidth(_CROSS_WIDTH)
-        out = self.tr("Take run {run} out of the comparison").format(run=info.id)
+        out = self.tr("Remove run {run} from the comparison").format(run=info.id)
         cross.setToolTip(out)
         cross.setAccessibleName(out)
         cross.clicked.connect(lambda: self.remove_clicked.emit(info.id))

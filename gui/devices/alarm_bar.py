@@ -27,7 +27,7 @@ from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.entry_fields import wrapped
 from gui.widgets.fitting_scroll import FittingScroll
 
-_LEAST_HEIGHT = 60
+_MIN_HEIGHT = 60
 """Minimum height of the opened list (logical pixels) where there is little room."""
 
 _ICON = QSize(14, 14)
@@ -42,12 +42,12 @@ class AlarmBar(QFrame):
         self.setAccessibleName(self.tr("Alarms"))
         self._theme = theme
         self._alarms = Alarms()
-        self._of_run: dict[str, DeviceAlarm] = {}
+        self._run_alarms: dict[str, DeviceAlarm] = {}
         self._run_is_over = False
         self._dismissed: set[tuple[str, float]] = set()
         self._shown: list[DeviceAlarm] = []
         self.lines: list[AlarmLine] = []
-        self._sign = QLabel()
+        self._icon_label = QLabel()
         self.heading = ElidedLabel()
         self.heading.setObjectName("note")
         self.open_button = QToolButton()
@@ -57,22 +57,22 @@ class AlarmBar(QFrame):
         self.open_button.setToolTip(self.tr("Show the alarms in full"))
         top = QHBoxLayout()
         top.setSpacing(6)
-        top.addWidget(self._sign)
+        top.addWidget(self._icon_label)
         top.addWidget(self.heading, 1)
         top.addWidget(self.open_button)
         content = QWidget()
         self._column = QVBoxLayout(content)
         self._column.setContentsMargins(0, 0, 0, 0)
         self._column.setSpacing(4)
-        self._scroll = FittingScroll(content, _LEAST_HEIGHT)
+        self._scroll = FittingScroll(content, _MIN_HEIGHT)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(10, 4, 6, 4)
         layout.setSpacing(4)
         layout.addLayout(top)
         layout.addWidget(self._scroll)
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
-        self.open_button.toggled.connect(self._fold)
-        self._fold(False)
+        self.open_button.toggled.connect(self._set_open)
+        self._set_open(False)
         self.hide()
 
     def show_snapshot(self, snapshot: Snapshot) -> None:
@@ -87,11 +87,11 @@ class AlarmBar(QFrame):
             match stored.event:
                 case Alarm(device, AlarmKind.IDLE, text, raised):
                     alarm = DeviceAlarm(device, AlarmKind.IDLE, text, stored.time)
-                    self._of_run.pop(alarm.id, None)
+                    self._run_alarms.pop(alarm.id, None)
                     if raised:
-                        self._of_run[alarm.id] = alarm
+                        self._run_alarms[alarm.id] = alarm
                 case AttemptStarted() | RunEnded():
-                    self._of_run.clear()
+                    self._run_alarms.clear()
                 case _:
                     pass
         self._show()
@@ -103,7 +103,7 @@ class AlarmBar(QFrame):
 
     def clear_run(self) -> None:
         """Forget the alarms of the watched run: another run is shown."""
-        self._of_run.clear()
+        self._run_alarms.clear()
         self._run_is_over = False
         self._show()
 
@@ -126,7 +126,7 @@ class AlarmBar(QFrame):
 
     def _show(self) -> None:
         """Rebuild the lines if the alarms have changed: errors first, then the oldest."""
-        active = [*self._alarms.active, *([] if self._run_is_over else self._of_run.values())]
+        active = [*self._alarms.active, *([] if self._run_is_over else self._run_alarms.values())]
         self._dismissed &= {(alarm.id, alarm.since) for alarm in active}
         wanted = sorted(
             (alarm for alarm in active if (alarm.id, alarm.since) not in self._dismissed),
@@ -160,9 +160,9 @@ class AlarmBar(QFrame):
         self.heading.setToolTip(wrapped("\n".join(alarm.text for alarm in self._shown)))
         self.heading.setProperty("tone", _tone(worst))
         self.heading.style().polish(self.heading)
-        self._sign.setPixmap(_sign(worst, self._theme, self.devicePixelRatioF()))
+        self._icon_label.setPixmap(_alarm_icon(worst, self._theme, self.devicePixelRatioF()))
 
-    def _fold(self, is_open: bool) -> None:
+    def _set_open(self, is_open: bool) -> None:
         arrow = Qt.ArrowType.UpArrow if is_open else Qt.ArrowType.DownArrow
         self.open_button.setArrowType(arrow)
         self._scroll.setVisible(is_open)
@@ -175,11 +175,11 @@ class AlarmLine(QWidget):
     def __init__(self, alarm: DeviceAlarm, theme: Theme, dismiss: Callable[[], None]) -> None:
         super().__init__()
         self.alarm = alarm
-        spoken = self.tr("Warning: {text}")
+        accessible_name = self.tr("Warning: {text}")
         if alarm.kind.severity == "error":
-            spoken = self.tr("Error: {text}")
-        self.setAccessibleName(spoken.format(text=alarm.text))
-        self._sign = QLabel()
+            accessible_name = self.tr("Error: {text}")
+        self.setAccessibleName(accessible_name.format(text=alarm.text))
+        self._icon_label = QLabel()
         self.sentence = QLabel(alarm.text)
         self.sentence.setObjectName("note")
         self.sentence.setProperty("tone", _tone(alarm))
@@ -197,20 +197,20 @@ class AlarmLine(QWidget):
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(6)
         top = Qt.AlignmentFlag.AlignTop
-        row.addWidget(self._sign, 0, top)
+        row.addWidget(self._icon_label, 0, top)
         row.addWidget(self.sentence, 1)
         row.addWidget(self.dismiss, 0, top)
         self.set_theme(theme)
 
     def set_theme(self, theme: Theme) -> None:
         """Colour the icon; the style sheet colours the sentence."""
-        self._sign.setPixmap(_sign(self.alarm, theme, self.devicePixelRatioF()))
+        self._icon_label.setPixmap(_alarm_icon(self.alarm, theme, self.devicePixelRatioF()))
 
 
 def _tone(alarm: DeviceAlarm) -> str:
     return "bad" if alarm.kind.severity == "error" else "warning"
 
 
-def _sign(alarm: DeviceAlarm, theme: Theme, ratio: float) -> QPixmap:
+def _alarm_icon(alarm: DeviceAlarm, theme: Theme, ratio: float) -> QPixmap:
     colour = theme.bad if alarm.kind.severity == "error" else theme.warn
     return icon("warning", colour).pixmap(_ICON, ratio)

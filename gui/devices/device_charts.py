@@ -96,9 +96,9 @@ class DeviceCharts(QWidget):
         seconds = self.span.currentData()
         for field, chart in self.charts.items():
             chart.show_curve(*history.recent(field, seconds), seconds, self._colours[self._watched])
-        self._arrange([chart for chart in self.charts.values() if not chart.isHidden()])
+        self._place_charts([chart for chart in self.charts.values() if not chart.isHidden()])
 
-    def _arrange(self, shown: list[Chart]) -> None:
+    def _place_charts(self, shown: list[Chart]) -> None:
         """Two charts per line; with an odd number, the last chart has its own line."""
         if shown == self._shown:
             return
@@ -116,7 +116,7 @@ class Chart(QWidget):
         self._figure = figure
         self._times = self._values = _NO_POINTS
         self._seconds = 1.0
-        self._number = 0
+        self._colour_index = 0
         self.setMinimumHeight(64)
         self.hide()
 
@@ -124,14 +124,14 @@ class Chart(QWidget):
         """The size of a curve below its caption."""
         return QSize(240, 72)
 
-    def show_curve(self, times: Array, values: Array, seconds: float, number: int) -> None:
+    def show_curve(self, times: Array, values: Array, seconds: float, colour_index: int) -> None:
         """Draw `values` over `times` (seconds), float64 of shape (n,), the newest at the right end
         of a span of `seconds`; NaN is a gap.
 
         The colour is `Theme.curve(colour_index)`.
         """
         self._times, self._values = times, values * self._figure.factor
-        self._seconds, self._number = seconds, number
+        self._seconds, self._colour_index = seconds, colour_index
         self.setVisible(bool(np.isfinite(values).any()))
         self.setAccessibleName(self.caption)
         self.update()
@@ -160,12 +160,12 @@ class Chart(QWidget):
         place = QRectF(0, _CAPTION, self.width(), self.height() - _CAPTION - 1)
         painter.setPen(QPen(QColor(theme.line), 1))
         painter.drawLine(place.bottomLeft(), place.bottomRight())
-        painter.setPen(QPen(QColor(theme.curve(self._number)), 1.5))
-        for run in self._runs(place):
+        painter.setPen(QPen(QColor(theme.curve(self._colour_index)), 1.5))
+        for run in self._pieces(place):
             painter.drawPolyline(run)
         painter.end()
 
-    def _runs(self, place: QRectF) -> list[QPolygonF]:
+    def _pieces(self, place: QRectF) -> list[QPolygonF]:
         """The parts of the curve between its gaps."""
         known = np.isfinite(self._values)
         if not known.any():

@@ -90,7 +90,7 @@ class DeviceDetail(QDialog):
     def set_stale(self, since: float | None) -> None:
         """Show that the figures date from `since` (seconds since the epoch); None: they are
         current."""
-        self.stale_note.setText("" if since is None else device_text.no_news(since))
+        self.stale_note.setText("" if since is None else device_text.stale_text(since))
         self.stale_note.setVisible(since is not None)
 
     def value(self, caption: str) -> QLabel:
@@ -107,8 +107,8 @@ class DeviceDetail(QDialog):
             label = self._values[fact.caption]
             label.setText(fact.value)
             label.setToolTip(fact.reason)
-            spoken = f"{fact.value}, {fact.reason}" if fact.reason else fact.value
-            label.setAccessibleName(f"{fact.caption}: {spoken}")
+            text = f"{fact.value}, {fact.reason}" if fact.reason else fact.value
+            label.setAccessibleName(f"{fact.caption}: {text}")
             if label.property("tone") != fact.tone:
                 label.setProperty("tone", fact.tone)
                 label.style().polish(label)

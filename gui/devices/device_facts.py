@@ -35,7 +35,7 @@ def facts(device: DeviceSnapshot) -> list[Fact]:
             device,
             translate("Devices", "Utilisation"),
             "utilisation",
-            device_text.figure(device.utilisation, "%"),
+            device_text.quantity(device.utilisation, "%"),
         ),
         _memory(device),
         _fact(
@@ -47,15 +47,18 @@ def facts(device: DeviceSnapshot) -> list[Fact]:
         _temperature(device),
         _fact(device, translate("Devices", "Power / limit"), "power", device_text.power(device)),
         _fact(
-            device, translate("Devices", "Clock"), "clock", device_text.figure(device.clock, "MHz")
+            device,
+            translate("Devices", "Clock"),
+            "clock",
+            device_text.quantity(device.clock, "MHz"),
         ),
         _fact(
             device,
             translate("Devices", "Memory clock"),
             "memory_clock",
-            device_text.figure(device.memory_clock, "MHz"),
+            device_text.quantity(device.memory_clock, "MHz"),
         ),
-        _fact(device, translate("Devices", "Fan"), "fan", device_text.figure(device.fan, "%")),
+        _fact(device, translate("Devices", "Fan"), "fan", device_text.quantity(device.fan, "%")),
         _fact(
             device, translate("Devices", "Performance state"), "performance_state", _state(device)
         ),
@@ -82,7 +85,7 @@ def facts(device: DeviceSnapshot) -> list[Fact]:
 
 def _fact(device: DeviceSnapshot, caption: str, field: str, value: str, tone: str = "") -> Fact:
     unknown = value == device_text.UNKNOWN
-    reason = device.silent.get(field, translate("Devices", "not asked for yet")) if unknown else ""
+    reason = device.silent.get(field, translate("Devices", "not queried yet")) if unknown else ""
     return Fact(caption, value, reason, tone)
 
 
@@ -132,7 +135,7 @@ def _count(value: int | None) -> str:
 
 
 def _rates(device: DeviceSnapshot, caption: str, sent: str, received: str) -> Fact:
-    values = [device_text.known(getattr(device, name)) for name in (sent, received)]
+    values = [device_text.finite(getattr(device, name)) for name in (sent, received)]
     if values == [None, None]:
         return _fact(device, caption, sent, device_text.UNKNOWN)
     texts = [

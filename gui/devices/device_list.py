@@ -20,7 +20,7 @@ from gui.widgets.fitting_scroll import FittingScroll
 MAX_DETAILED_GPUS = 4
 """With more GPUs than these, every device has a compact row. The CPU beside GPUs always has one."""
 
-_LEAST_HEIGHT = 82
+_MIN_HEIGHT = 82
 """Minimum height of the visible rows (logical pixels): three compact rows."""
 
 _GAP = 2
@@ -65,7 +65,7 @@ class DeviceList(QFrame):
         inside.addLayout(self._column)
         self.gpu_note.setContentsMargins(4, 0, 4, 0)
         inside.addWidget(self.gpu_note)
-        self.rows_area = FittingScroll(content, _LEAST_HEIGHT)
+        self.rows_area = FittingScroll(content, _MIN_HEIGHT)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(6, 6, 6, 5)  # the rows have a margin for the focus ring
         layout.setSpacing(2)
@@ -89,10 +89,10 @@ class DeviceList(QFrame):
         listed = {device.id for device in snapshot.devices}
         for id, row in self._rows.items():
             if id not in listed and row.device is not None and row.device.lost is None:
-                gone = msgspec.structs.replace(
-                    row.device, lost=gone_text(), lost_since=snapshot.time, utilisation=None
+                missing = msgspec.structs.replace(
+                    row.device, lost=missing_text(), lost_since=snapshot.time, utilisation=None
                 )
-                row.show_device(gone, snapshot.time)
+                row.show_device(missing, snapshot.time)
         kinds = [row.device.kind for row in self._rows.values() if row.device is not None]
         gpus = kinds.count("gpu")
         labels = device_labels(snapshot)
@@ -118,7 +118,7 @@ class DeviceList(QFrame):
         current."""
         for row in self._rows.values():
             row.set_stale(since)
-        self.stale_note.setText("" if since is None else device_text.no_news(since))
+        self.stale_note.setText("" if since is None else device_text.stale_text(since))
         self.detail.set_stale(since)
 
     def open_detail(self, id: str) -> None:
@@ -147,6 +147,6 @@ class DeviceList(QFrame):
             self.detail.show_device(row.device, row.use, self._snapshot)
 
 
-def gone_text() -> str:
+def missing_text() -> str:
     """Why a device that is no longer in the snapshot is lost."""
     return translate("Devices", "The system does not list this device any more.")

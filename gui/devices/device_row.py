@@ -78,24 +78,24 @@ class DeviceRow(QWidget):
         """Show that the figures date from `since` (seconds since the epoch); None: they are
         current."""
         self._stale_since = since
-        self._say()
+        self._update_texts()
 
     def show_device(self, device: DeviceSnapshot, time: float) -> None:
         """Show the state of the device at `time` (seconds since the epoch)."""
         self._device = device
-        utilisation = device_text.known(device.utilisation)
+        utilisation = device_text.finite(device.utilisation)
         if self._history and self._history[-1][0] > time:
             self._history.clear()  # the clock was set back
         self._history.append((time, math.nan if utilisation is None else utilisation / 100))
         while self._history[0][0] < time - SHOWN_SECONDS:
             self._history.popleft()
         self.set_compact(self._compact)
-        self._say()
+        self._update_texts()
 
     def show_use(self, use: MemoryUse | None) -> None:
         """Show who uses the memory."""
         self._use = use
-        self._say()
+        self._update_texts()
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Paint the row in the colours of the palette's theme."""
@@ -145,10 +145,14 @@ class DeviceRow(QWidget):
         if self._device is not None:
             self.opened.emit(self._device.id)
 
-    def _say(self) -> None:
+    def _update_texts(self) -> None:
         if self._device is not None:
-            spoken = device_text.accessible_text(self._device, self._use, self._stale_since)
-            if spoken != self.accessibleName():
-                self.setAccessibleName(spoken)
-            self.setToolTip(wrapped(device_text.tip(self._device, self._use, self._stale_since)))
+            accessible_text = device_text.accessible_text(
+                self._device, self._use, self._stale_since
+            )
+            if accessible_text != self.accessibleName():
+                self.setAccessibleName(accessible_text)
+            self.setToolTip(
+                wrapped(device_text.tooltip(self._device, self._use, self._stale_since))
+            )
         self.update()

@@ -54,9 +54,9 @@ def user_rows(use: MemoryUse) -> tuple[list[Row], list[str]]:
     for each in use.ours:
         worker = each.worker
         parts = (each.tensors, each.cache, each.context)
-        who = translate("Devices", "{run}, rank {rank}").format(run=worker.run, rank=worker.rank)
+        name = translate("Devices", "{run}, rank {rank}").format(run=worker.run, rank=worker.rank)
         amounts = [device_text.gib(amount) for amount in (each.total, *parts)]
-        rows.append((who, str(worker.pid), translate("Devices", "own run"), *amounts))
+        rows.append((name, str(worker.pid), translate("Devices", "own run"), *amounts))
         tips.append(_not_split() if each.tensors is None else "")
     for process in sorted(use.others, key=lambda process: -(process.memory or 0)):
         name = process.name or device_text.UNKNOWN
@@ -66,7 +66,7 @@ def user_rows(use: MemoryUse) -> tuple[list[Row], list[str]]:
     if use.unnamed:
         rows.append(
             (
-                translate("Devices", "nobody we can name"),
+                translate("Devices", "unknown process"),
                 "",
                 "",
                 device_text.gib(use.unnamed),
@@ -76,9 +76,7 @@ def user_rows(use: MemoryUse) -> tuple[list[Row], list[str]]:
             )
         )
         tips.append(
-            translate(
-                "Devices", "In use, but neither a listed process nor a run of ours accounts for it."
-            )
+            translate("Devices", "In use, but not by a listed process or by one of our runs.")
         )
     if use.reserved:
         rows.append(

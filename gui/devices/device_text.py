@@ -17,27 +17,27 @@ NEAR_SLOWDOWN = 5.0
 """A GPU is hot from this many degrees Celsius below its slowdown threshold."""
 
 
-def known(value: float | None) -> float | None:
+def finite(value: float | None) -> float | None:
     """Return `value`, or None if it is not a finite number."""
     return value if value is not None and math.isfinite(value) else None
 
 
-def figure(value: float | None, unit: str) -> str:
+def quantity(value: float | None, unit: str) -> str:
     """Return `94 %`, or `n/a`."""
-    return UNKNOWN if known(value) is None else f"{value:.0f} {unit}"
+    return UNKNOWN if finite(value) is None else f"{value:.0f} {unit}"
 
 
 def gib(value: float | None) -> str:
     """Return `40.0 GiB`, or `n/a`."""
-    return UNKNOWN if known(value) is None else units.gib(value or 0)
+    return UNKNOWN if finite(value) is None else units.gib(value or 0)
 
 
 def of_total(used: float | None, total: float | None, unit: str = "GiB") -> str:
     """Return `40.0 of 80.0 GiB`, without the total if that is unknown."""
-    if known(used) is None:
+    if finite(used) is None:
         return UNKNOWN
     amount = f"{(used or 0) / GIB:.1f}"
-    if not known(total):
+    if not finite(total):
         return f"{amount} {unit}"
     text = translate("Devices", "{used} of {total} {unit}")
     return text.format(used=amount, total=f"{(total or 0) / GIB:.1f}", unit=unit)
@@ -45,7 +45,7 @@ def of_total(used: float | None, total: float | None, unit: str = "GiB") -> str:
 
 def clock(seconds: float | None) -> str:
     """Return the local time of day, `14:02:11`; empty if unknown."""
-    if known(seconds) is None:
+    if finite(seconds) is None:
         return ""
     try:
         return units.time_of_day(seconds or 0)
@@ -53,7 +53,7 @@ def clock(seconds: float | None) -> str:
         return ""  # the number is outside the calendar
 
 
-def no_news(since: float) -> str:
+def stale_text(since: float) -> str:
     """Return `no news since 14:02:11`."""
     return translate("Devices", "no news since {time}").format(time=clock(since))
 
@@ -82,7 +82,7 @@ def power(device: DeviceSnapshot) -> str:
 
 def is_hot(device: DeviceSnapshot) -> bool:
     """Whether the temperature is near the slowdown threshold."""
-    now, limit = known(device.temperature), known(device.temperature_slowdown)
+    now, limit = finite(device.temperature), finite(device.temperature_slowdown)
     return now is not None and limit is not None and now >= limit - NEAR_SLOWDOWN
 
 
@@ -104,11 +104,11 @@ def state(device: DeviceSnapshot) -> str:
     answers."""
     if device.lost is not None:
         return f"✕ {lost_since(device).capitalize()}: {device.lost}"
-    why = translate("Devices", "Powered down. It is left alone, because asking would wake it.")
+    why = translate("Devices", "Powered down. It is not queried, because a query would wake it.")
     return f"☾ {why}" if device.asleep else ""
 
 
-def divided(device: DeviceSnapshot) -> str:
+def mig_text(device: DeviceSnapshot) -> str:
     """Return `MIG ×3`: the number of slices of the GPU."""
     return f"MIG ×{len(device.slices)}"
 
@@ -118,13 +118,13 @@ def slice_line(slice: MigSlice) -> str:
     return f"{slice.name or slice.uuid}: {of_total(slice.memory_used, slice.memory_total)}"
 
 
-def busy(use: MemoryUse | None) -> str:
+def busy_text(use: MemoryUse | None) -> str:
     """Return the processes of others on the device, `python of guest, 12.3 GiB`; empty if there are
     none."""
     if use is None or not use.is_busy:
         return ""
     if not use.others:
-        return translate("Devices", "somebody, {amount}").format(amount=gib(use.unnamed))
+        return translate("Devices", "unknown process, {amount}").format(amount=gib(use.unnamed))
     first = max(use.others, key=lambda process: process.memory or 0)
     text = translate("Devices", "{process}, {amount}")
     if len(use.others) > 1:
@@ -134,18 +134,18 @@ def busy(use: MemoryUse | None) -> str:
 
 
 def accessible_text(
-    device: DeviceSnapshot, use: MemoryUse | None = None, old: float | None = None
+    device: DeviceSnapshot, use: MemoryUse | None = None, stale_since: float | None = None
 ) -> str:
-    """Return what a screen reader says about a row; `old` is the time of stale figures."""
+    """Return what a screen reader says about a row; `stale_since` is the time of stale figures."""
     if device.lost is not None:
         return f"{title(device)}, {lost_since(device)}: {device.lost}"
     parts = [title(device)]
-    if old is not None:
-        parts.append(no_news(old))
+    if stale_since is not None:
+        parts.append(stale_text(stale_since))
     if device.asleep:
         return ", ".join([*parts, translate("Devices", "asleep")])
     load, memory = (
-        figure(device.utilisation, "%"),
+        quantity(device.utilisation, "%"),
         of_total(device.memory_used, device.memory_total),
     )
     parts.append(translate("Devices", "utilisation {value}").format(value=load))
@@ -157,23 +157,25 @@ def accessible_text(
         parts.append(translate("Devices", "slowed down: {reasons}").format(reasons=reasons))
     if device.slices:
         parts.append(translate("Devices", "divided in {count}").format(count=len(device.slices)))
-    if busy(use):
-        parts.append(translate("Devices", "busy: {who}").format(who=busy(use)))
+    if busy_text(use):
+        parts.append(translate("Devices", "busy: {who}").format(who=busy_text(use)))
     return ", ".join(parts)
 
 
-def tip(device: DeviceSnapshot, use: MemoryUse | None = None, old: float | None = None) -> str:
+def tooltip(
+    device: DeviceSnapshot, use: MemoryUse | None = None, stale_since: float | None = None
+) -> str:
     """Return the tooltip of a row."""
     lines = [title(device)] + [device.id] * (device.kind == "gpu")
     if device.lost is not None:
         return "\n".join([*lines, state(device)])
-    if old is not None:
+    if stale_since is not None:
         text = translate("Devices", "No news since {time}: these are the last figures.")
-        lines.append(text.format(time=clock(old)))
+        lines.append(text.format(time=clock(stale_since)))
     if device.asleep:
         return "\n".join([*lines, state(device)])
     for caption, text, field in (
-        (translate("Devices", "Utilisation"), figure(device.utilisation, "%"), "utilisation"),
+        (translate("Devices", "Utilisation"), quantity(device.utilisation, "%"), "utilisation"),
         (translate("Devices", "Temperature"), temperature(device), "temperature"),
         (translate("Devices", "Power"), power(device), "power"),
     ):
@@ -184,7 +186,7 @@ def tip(device: DeviceSnapshot, use: MemoryUse | None = None, old: float | None 
         lines.append(text.format(reasons=", ".join(device.throttle_reasons)))
     memory = of_total(device.memory_used, device.memory_total)
     memory = with_reason(device, memory, "memory_used")
-    text = translate("Devices", "Memory {amount}, by everybody on this machine")
+    text = translate("Devices", "Memory {amount}, of all processes on this machine")
     lines.append(text.format(amount=memory))
     if use is not None:
         lines += memory_lines(use)
@@ -207,7 +209,7 @@ def memory_lines(use: MemoryUse) -> list[str]:
     by_size = sorted(use.others, key=lambda process: -(process.memory or 0))
     lines += [f"– {process_line(process)}" for process in by_size]
     if use.unnamed and use.unnamed >= 0.05 * GIB:
-        text = translate("Devices", "– nobody we can name: {amount}")
+        text = translate("Devices", "– unknown process: {amount}")
         lines.append(text.format(amount=gib(use.unnamed)))
     if use.reserved:
         text = translate("Devices", "– kept by the driver: {amount}")
@@ -250,6 +252,6 @@ def _amount(value: float | None) -> str:
 
 
 def _against(now: float | None, limit: float | None, unit: str) -> str:
-    if known(now) is None:
+    if finite(now) is None:
         return UNKNOWN
-    return f"{now:.0f} / {limit:.0f} {unit}" if known(limit) else f"{now:.0f} {unit}"
+    return f"{now:.0f} / {limit:.0f} {unit}" if finite(limit) else f"{now:.0f} {unit}"

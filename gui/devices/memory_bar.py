@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from engine.telemetry.memory_attribution import MemoryUse
 from engine.telemetry.snapshot import DeviceSnapshot
-from gui.devices.device_text import known
+from gui.devices.device_text import finite
 
 SegmentKind = Literal["tensors", "cache", "context", "ours", "others", "unnamed", "reserved"]
 
@@ -24,13 +24,13 @@ def segments(device: DeviceSnapshot, use: MemoryUse | None) -> list[Segment]:
 
     While the users of the memory are unknown (`use` is None), all used memory counts as `ours`.
     """
-    total = known(device.memory_total)
+    total = finite(device.memory_total)
     if not total or total < 0:
         return []
     if use is None:
         amounts: list[tuple[SegmentKind, float]] = [
-            ("ours", known(device.memory_used) or 0.0),
-            ("reserved", known(device.memory_reserved) or 0.0),
+            ("ours", finite(device.memory_used) or 0.0),
+            ("reserved", finite(device.memory_reserved) or 0.0),
         ]
     else:
         amounts = [
@@ -39,28 +39,28 @@ def segments(device: DeviceSnapshot, use: MemoryUse | None) -> list[Segment]:
             ("context", sum(each.context or 0 for each in use.ours)),
             ("ours", sum(each.rest for each in use.ours)),
             ("others", use.of_others),
-            ("unnamed", _not_divided(device, use)),
+            ("unnamed", _unnamed_bytes(device, use)),
             ("reserved", use.reserved or 0),
         ]
-    found, room = [], 1.0
+    found, rest = [], 1.0
     for kind, amount in amounts:
-        part = min(amount / total, room)
+        part = min(amount / total, rest)
         if part > 0:
             found.append(Segment(kind, part))
-            room -= part
+            rest -= part
     return found
 
 
 def filled(device: DeviceSnapshot) -> float | None:
     """Return the part of the memory in use, 0 to 1; None if unknown."""
-    used, total = known(device.memory_used), known(device.memory_total)
+    used, total = finite(device.memory_used), finite(device.memory_total)
     return None if used is None or not total or total < 0 else min(max(used / total, 0.0), 1.0)
 
 
-def _not_divided(device: DeviceSnapshot, use: MemoryUse) -> float:
+def _unnamed_bytes(device: DeviceSnapshot, use: MemoryUse) -> float:
     """Return the bytes that belong to no known process. If the driver does not say, estimate
     them."""
     if use.unnamed is not None:
         return use.unnamed
     named = sum(each.total or 0 for each in use.ours) + use.of_others
-    return max(0.0, (known(device.memory_used) or 0.0) - named)
+    return max(0.0, (finite(device.memory_used) or 0.0) - named)

@@ -21,14 +21,14 @@ SHOWN_SECONDS = 120.0
 """Time span of the sparkline."""
 
 COMPACT_HEIGHT = 22
-_TALL, _QUIET, _SLICE = 52, 36, 15
-_UTIL, _MEM = 18, 33
+_DETAILED_HEIGHT, _SILENT_HEIGHT, _SLICE_HEIGHT = 52, 36, 15
+_SECOND_LINE, _THIRD_LINE = 18, 33
 """Top of the second and the third line of the detailed layout."""
 
-_EDGE = 4
+_MARGIN = 4
 """Left and right margin in pixels, for the focus ring."""
 
-_LABEL = 32
+_LABEL_WIDTH = 32
 """Width of `CPU`, or of a number of two digits, at the beginning of a line."""
 
 
@@ -43,20 +43,22 @@ class RowContent(NamedTuple):
 def detailed_height(device: DeviceSnapshot | None) -> int:
     """Return the height of the detailed layout in pixels."""
     if device is None:
-        return _TALL
+        return _DETAILED_HEIGHT
     if device.lost is not None or device.asleep:
-        return _QUIET
-    return _TALL + _SLICE * len(device.slices)
+        return _SILENT_HEIGHT
+    return _DETAILED_HEIGHT + _SLICE_HEIGHT * len(device.slices)
 
 
 def paint_detailed(painter: RowPainter, width: int, content: RowContent) -> None:
     """Paint three lines: name and state, utilisation, memory; then the slices."""
     device, use, history = content
-    right = width - _EDGE
-    state, ink = _state(painter, device)
-    taken = painter.text(QRect(right - 150, 2, 150, 18), state, ink, right=True)
+    right = width - _MARGIN
+    state, text_colour = _state(painter, device)
+    taken = painter.text(QRect(right - 150, 2, 150, 18), state, text_colour, right=True)
     start = (
-        _EDGE + 7 + painter.text(QRect(_EDGE, 1, width, 18), device.label, painter.label, bold=True)
+        _MARGIN
+        + 7
+        + painter.text(QRect(_MARGIN, 1, width, 18), device.label, painter.label, bold=True)
     )
     room = right - start - taken - 8
     painter.text(
@@ -64,31 +66,40 @@ def paint_detailed(painter: RowPainter, width: int, content: RowContent) -> None
     )
     if device.lost is not None or device.asleep:
         why = device.lost or translate("Devices", "Powered down and left alone.")
-        painter.text(QRect(_EDGE, 18, right - _EDGE, 16), why, painter.muted)
+        painter.text(QRect(_MARGIN, 18, right - _MARGIN, 16), why, painter.muted)
         return
     spark, captions, figures = 72, 28, 54
-    bar = right - _EDGE - captions - figures - spark - 6
-    left = _EDGE + captions
+    bar = right - _MARGIN - captions - figures - spark - 6
+    left = _MARGIN + captions
     memory = filled(device)
-    painter.text(QRect(_EDGE, _UTIL, captions, 16), translate("Devices", "util"), painter.muted)
-    if device.slices and device_text.known(device.utilisation) is None:
-        text = device_text.divided(device)
-        painter.text(QRect(left, _UTIL, bar + figures - 4, 16), text, painter.plain)
-    else:
-        painter.bar(QRectF(left, _UTIL + 5, bar, 7), _part(device.utilisation))
-        text = device_text.figure(device.utilisation, "%")
-        painter.text(QRect(left + bar, _UTIL, figures - 4, 16), text, painter.plain, right=True)
-    ink = painter.memory_ink(memory)
-    painter.text(QRect(_EDGE, _MEM, captions, 16), translate("Devices", "mem"), painter.muted)
-    painter.stack(QRectF(left, _MEM + 5, bar, 7), segments(device, use), ink)
     painter.text(
-        QRect(left + bar, _MEM, figures - 4, 16), _short(device.memory_used), ink, right=True
+        QRect(_MARGIN, _SECOND_LINE, captions, 16), translate("Devices", "util"), painter.muted
     )
-    busy = device_text.busy(use)
+    if device.slices and device_text.finite(device.utilisation) is None:
+        text = device_text.mig_text(device)
+        painter.text(QRect(left, _SECOND_LINE, bar + figures - 4, 16), text, painter.plain)
+    else:
+        painter.bar(QRectF(left, _SECOND_LINE + 5, bar, 7), _part(device.utilisation))
+        text = device_text.quantity(device.utilisation, "%")
+        painter.text(
+            QRect(left + bar, _SECOND_LINE, figures - 4, 16), text, painter.plain, right=True
+        )
+    text_colour = painter.memory_colour(memory)
+    painter.text(
+        QRect(_MARGIN, _THIRD_LINE, captions, 16), translate("Devices", "mem"), painter.muted
+    )
+    painter.stack(QRectF(left, _THIRD_LINE + 5, bar, 7), segments(device, use), text_colour)
+    painter.text(
+        QRect(left + bar, _THIRD_LINE, figures - 4, 16),
+        _short_gib(device.memory_used),
+        text_colour,
+        right=True,
+    )
+    busy = device_text.busy_text(use)
     place = QRectF(right - spark, 20, spark, 28)
     if busy:
         painter.text(
-            QRect(right - spark, _MEM, spark, 16),
+            QRect(right - spark, _THIRD_LINE, spark, 16),
             translate("Devices", "busy"),
             painter.warn,
             right=True,
@@ -96,52 +107,54 @@ def paint_detailed(painter: RowPainter, width: int, content: RowContent) -> None
         place.setHeight(16)
     painter.sparkline(place, history, SHOWN_SECONDS)
     for number, slice in enumerate(device.slices):
-        _paint_slice(painter, width, _TALL + number * _SLICE - 3, slice)
+        _paint_slice(painter, width, _DETAILED_HEIGHT + number * _SLICE_HEIGHT - 3, slice)
 
 
 def paint_compact(painter: RowPainter, width: int, content: RowContent) -> None:
     """Paint one line: number, utilisation, memory and state."""
     device, use, _ = content
-    right, state = width - _EDGE, 78
-    painter.text(QRect(_EDGE, 2, _LABEL, 18), device.label, painter.label, bold=True)
-    left = _EDGE + _LABEL
+    right, state = width - _MARGIN, 78
+    painter.text(QRect(_MARGIN, 2, _LABEL_WIDTH, 18), device.label, painter.label, bold=True)
+    left = _MARGIN + _LABEL_WIDTH
     if device.lost is not None or device.asleep:
-        state_now, ink = _state(painter, device)
+        state_now, text_colour = _state(painter, device)
         text = f"{state_now}: {device.lost}" if device.lost else state_now
-        painter.text(QRect(left, 3, right - left, 16), text, ink)
+        painter.text(QRect(left, 3, right - left, 16), text, text_colour)
         return
     percent, amount = 36, 44
     bar = (right - left - percent - amount - state - 4) // 2
-    if device.slices and device_text.known(device.utilisation) is None:
-        text = device_text.divided(device)
+    if device.slices and device_text.finite(device.utilisation) is None:
+        text = device_text.mig_text(device)
         painter.text(QRect(left, 3, bar + percent, 16), text, painter.plain)
     else:
         painter.bar(QRectF(left, 8, bar, 6), _part(device.utilisation))
-        text = device_text.figure(device.utilisation, "%")
+        text = device_text.quantity(device.utilisation, "%")
         painter.text(QRect(left + bar, 3, percent - 2, 16), text, painter.plain, right=True)
     left += bar + percent + 4
-    ink = painter.memory_ink(filled(device))
-    painter.stack(QRectF(left, 8, bar, 6), segments(device, use), ink)
-    painter.text(QRect(left + bar, 3, amount, 16), _short(device.memory_used), ink, right=True)
-    heat = device_text.figure(device.temperature, "°")
+    text_colour = painter.memory_colour(filled(device))
+    painter.stack(QRectF(left, 8, bar, 6), segments(device, use), text_colour)
+    painter.text(
+        QRect(left + bar, 3, amount, 16), _short_gib(device.memory_used), text_colour, right=True
+    )
+    heat = device_text.quantity(device.temperature, "°")
     if device.kind == "cpu" and heat == device_text.UNKNOWN:
         heat = ""
     mark = "⚠ " if device_text.needs_a_look(device) else ""
-    ink = painter.warn if mark else painter.muted
-    taken = painter.text(QRect(right - state, 3, state, 16), mark + heat, ink, right=True)
-    if device_text.busy(use):
+    text_colour = painter.warn if mark else painter.muted
+    taken = painter.text(QRect(right - state, 3, state, 16), mark + heat, text_colour, right=True)
+    if device_text.busy_text(use):
         place = QRect(right - state + 6, 3, state - taken - 8, 16)
         painter.text(place, translate("Devices", "busy"), painter.warn)
 
 
 def _paint_slice(painter: RowPainter, width: int, top: int, slice: MigSlice) -> None:
-    right, left = width - _EDGE, _EDGE + 12
+    right, left = width - _MARGIN, _MARGIN + 12
     caption = painter.text(
         QRect(left, top, 90, 16), slice.name or translate("Devices", "slice"), painter.muted
     )
     amount, figures = device_text.of_total(slice.memory_used, slice.memory_total, "G"), 92
     start = left + max(caption + 8, 60)
-    used, total = device_text.known(slice.memory_used), device_text.known(slice.memory_total)
+    used, total = device_text.finite(slice.memory_used), device_text.finite(slice.memory_total)
     part = used / total if used is not None and total and total > 0 else 0.0
     pieces = [Segment("ours", min(part, 1.0))] if part > 0 else []
     painter.stack(QRectF(start, top + 6, right - figures - start, 5), pieces, painter.plain)
@@ -167,11 +180,11 @@ def _state(painter: RowPainter, device: DeviceSnapshot) -> tuple[str, QColor]:
 
 
 def _part(percent: float | None) -> float | None:
-    value = device_text.known(percent)
+    value = device_text.finite(percent)
     return None if value is None else value / 100
 
 
-def _short(bytes: float | None) -> str:
+def _short_gib(bytes: float | None) -> str:
     return (
-        device_text.UNKNOWN if device_text.known(bytes) is None else f"{(bytes or 0) / GIB:.1f} G"
+        device_text.UNKNOWN if device_text.finite(bytes) is None else f"{(bytes or 0) / GIB:.1f} G"
     )

@@ -22,12 +22,12 @@ from gui.style.theme import Theme
 Sample = tuple[float, float]
 """Seconds since the epoch, and a part from 0 to 1 (NaN: unknown)."""
 
-LONGEST_STEP = 8.0
+MAX_SAMPLE_GAP = 8.0
 """Samples that are further apart (seconds) are not connected. While the window is hidden, the
 devices are sampled less often."""
 
 _ALPHA: dict[SegmentKind, int] = {"tensors": 255, "cache": 150, "context": 85}
-_LEAST_BAR = 4.0
+_MIN_BAR_WIDTH = 4.0
 """Minimum width of a bar that is not empty, in logical pixels."""
 
 _AMBER, _RED = 0.80, 0.95
@@ -37,7 +37,9 @@ _AMBER, _RED = 0.80, 0.95
 class RowPainter:
     """A QPainter with the fonts and colours of one row."""
 
-    def __init__(self, painter: QPainter, theme: Theme, greyed: bool, number: int | None) -> None:
+    def __init__(
+        self, painter: QPainter, theme: Theme, greyed: bool, colour_index: int | None
+    ) -> None:
         """`colour_index` is for `Theme.curve`, None: grey. `greyed`: the figures are stale, or the
         device does not answer."""
         self._painter = painter
@@ -50,12 +52,18 @@ class RowPainter:
         self.muted = QColor(theme.muted)
         self.plain = QColor(theme.muted if greyed else theme.text)
         self.warn = QColor(theme.muted if greyed else theme.warn)
-        colour = theme.muted if number is None else theme.curve(number)
+        colour = theme.muted if colour_index is None else theme.curve(colour_index)
         self.colour = QColor(theme.other if greyed else colour)
         self.label = QColor(theme.muted if greyed else colour)
 
     def text(
-        self, place: QRect, text: str, ink: QColor, *, bold: bool = False, right: bool = False
+        self,
+        place: QRect,
+        text: str,
+        text_colour: QColor,
+        *,
+        bold: bool = False,
+        right: bool = False,
     ) -> int:
         """Paint one line of text, elided to `place`; return its width."""
         font = self._big if bold else self._small
@@ -63,11 +71,11 @@ class RowPainter:
         cut = metrics.elidedText(text, Qt.TextElideMode.ElideRight, place.width())
         side = Qt.AlignmentFlag.AlignRight if right else Qt.AlignmentFlag.AlignLeft
         self._painter.setFont(font)
-        self._painter.setPen(ink)
+        self._painter.setPen(text_colour)
         self._painter.drawText(place, side | Qt.AlignmentFlag.AlignVCenter, cut)
         return metrics.horizontalAdvance(cut)
 
-    def memory_ink(self, part: float | None) -> QColor:
+    def memory_colour(self, part: float | None) -> QColor:
         """Return the colour of the memory figure, by the part of the memory in use."""
         if self._greyed or part is None or part <= _AMBER:
             return self.plain
@@ -82,15 +90,15 @@ class RowPainter:
         used part; the plain colour: no cap."""
         painter = self._painter
         painter.save()
-        painter.setClipPath(_pill(place))
+        painter.setClipPath(_rounded_path(place))
         painter.fillRect(place, QColor(self._theme.line))
         # Even a tiny part is visible, and has rounded ends like a full bar.
         pieces = [
-            (each.kind, max(2.0 if number else _LEAST_BAR, each.part * place.width()))
+            (each.kind, max(2.0 if number else _MIN_BAR_WIDTH, each.part * place.width()))
             for number, each in enumerate(segments)
         ]
         whole = QRectF(place.topLeft(), QSizeF(sum(w for _, w in pieces), place.height()))
-        painter.setClipPath(_pill(whole & place))
+        painter.setClipPath(_rounded_path(whole & place))
         left, in_use = place.left(), place.left()
         for kind, width in pieces:
             self._fill(QRectF(left, place.top(), width, place.height()), kind)
@@ -131,7 +139,7 @@ class RowPainter:
         run: list[QPointF] = []
         before = newest - seconds
         for time, part in samples:
-            if part != part or time - before > LONGEST_STEP:
+            if part != part or time - before > MAX_SAMPLE_GAP:
                 self._curve(place, run)
                 run = []
             if part == part and time >= newest - seconds:
@@ -162,7 +170,7 @@ class RowPainter:
         self._painter.drawRoundedRect(place.adjusted(0.5, 0.5, -0.5, -0.5), 4, 4)
 
 
-def _pill(place: QRectF) -> QPainterPath:
+def _rounded_path(place: QRectF) -> QPainterPath:
     radius = min(place.width(), place.height()) / 2
     path = QPainterPath()
     path.addRoundedRect(place, radius, radius)

@@ -62,7 +62,7 @@ class DeviceChip(QCheckBox):
         why = translate("DeviceChip", "It is divided ({how}): choose one of its slices.")
         self._tip = [self.accessibleName(), device.id]
         if divided:
-            self._tip.append(why.format(how=device_text.divided(device)))
+            self._tip.append(why.format(how=device_text.mig_text(device)))
             self.setChecked(False)
         self._show_tip()
 
@@ -79,7 +79,7 @@ class DeviceChip(QCheckBox):
         """Say who works there, if somebody does."""
         self._use = use
         text = ""
-        if busy := device_text.busy(use):
+        if busy := device_text.busy_text(use):
             text = translate("DeviceChip", "⚠ busy: {who}").format(who=busy)
         elif runs := _runs(use):
             text = translate("DeviceChip", "in use by {runs}").format(runs=runs)
@@ -94,11 +94,11 @@ class DeviceChip(QCheckBox):
     @property
     def is_busy(self) -> bool:
         """Whether somebody else works there."""
-        return bool(device_text.busy(self._use))
+        return bool(device_text.busy_text(self._use))
 
     def warning(self) -> str:
         """Why a run may fare badly there, in a sentence; empty if nothing is known against it."""
-        if busy := device_text.busy(self._use):
+        if busy := device_text.busy_text(self._use):
             text = translate("DeviceChip", "{name} is busy with somebody else's work ({who}).")
             return text.format(name=self.name, who=busy)
         if runs := _runs(self._use):

@@ -192,7 +192,7 @@ class RunForm(QFrame):
         wrong = self.advanced.open_problems()
         if wrong and not self.advanced_button.isChecked():
             self.advanced_button.setChecked(True)
-            self._scroll.show_soon(wrong)
+            self._scroll.scroll_to(wrong)
 
     def start(self) -> None:
         """Ask for the run to be started, or to go on, if nothing is wrong with it."""
@@ -292,4 +292,4 @@ class RunForm(QFrame):
         """The part Advanced may be long: with it the form scrolls."""
         self.advanced.setVisible(shown)
         self._inside.setContentsMargins(0, 0, 4 if shown else 0, 0)  # beside the scroll bar
-        self._scroll.set_least(_LEAST_HEIGHT if shown else None)
+        self._scroll.set_min_height(_LEAST_HEIGHT if shown else None)

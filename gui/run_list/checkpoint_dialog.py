@@ -66,12 +66,12 @@ class CheckpointDialog(QDialog):
         header = self.table.header()
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         self.table.setCurrentIndex(self.table.model().index(0, 0))
-        text = self.tr("The run goes on from the chosen checkpoint; later points leave the plots.")
+        text = self.tr(
+            "The run continues from the chosen checkpoint; later points are removed from the plots."
+        )
         verb = self.tr("Resume")
         if with_changes:
-            text = self.tr(
-                "Choose where the run goes on. Next the form shows its settings, to change them."
-            )
+            text = self.tr("Choose where the run continues. Then change its settings in the form.")
             verb = self.tr("Next")
         self.note = QLabel(text)
         self.note.setObjectName("mut")

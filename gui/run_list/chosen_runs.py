@@ -13,7 +13,7 @@ MAX_COMPARED = 8
 MAX_REMEMBERED = 64
 """Runs whose colours are remembered after they have been removed from the comparison."""
 
-_HAD, _CHOSEN, _BASELINE = "compare/colours", "compare/runs", "compare/baseline"
+_REMEMBERED, _CHOSEN, _BASELINE = "compare/colours", "compare/runs", "compare/baseline"
 
 
 class ChosenRuns(QObject):
@@ -30,7 +30,7 @@ class ChosenRuns(QObject):
         super().__init__(parent)
         self._settings = settings
         self._colours: dict[str, int] = {}
-        self._had: dict[str, int] = {}
+        self._remembered: dict[str, int] = {}
         self.baseline: str | None = None
         """Id of the pinned run."""
 
@@ -50,7 +50,7 @@ class ChosenRuns(QObject):
     def toggle(self, run_id: str) -> None:
         """Choose a run, or remove it from the choice."""
         if run_id in self._colours:
-            self.keep(each for each in self.ids() if each != run_id)
+            self.keep_only(each for each in self.ids() if each != run_id)
         else:
             self._add([run_id])
 
@@ -60,7 +60,7 @@ class ChosenRuns(QObject):
         self._drop(wanted)
         self._add(wanted)
 
-    def keep(self, run_ids: Iterable[str]) -> None:
+    def keep_only(self, run_ids: Iterable[str]) -> None:
         """Remove every other run from the choice."""
         if self._drop(run_ids):
             self.changed.emit()
@@ -76,31 +76,29 @@ class ChosenRuns(QObject):
             if run_id in self._colours:
                 continue
             if not free:
-                text = self.tr(
-                    "{most} runs can be compared at once: take one out to add run {run}."
-                )
+                text = self.tr("{most} runs can be compared at once: remove one to add run {run}.")
                 self.refused.emit(text.format(most=MAX_COMPARED, run=run_id))
                 break
-            had = self._had.get(run_id)
-            fresh = [index for index in free if index not in self._had.values()]
-            self._give(run_id, had if had in free else (fresh or free)[0])
+            former = self._remembered.get(run_id)
+            unused = [index for index in free if index not in self._remembered.values()]
+            self._assign(run_id, former if former in free else (unused or free)[0])
         self.changed.emit()
 
-    def _give(self, run_id: str, colour: int) -> None:
+    def _assign(self, run_id: str, colour: int) -> None:
         self._colours[run_id] = colour
-        self._had.pop(run_id, None)  # moves it to the end: the oldest entry is dropped first
-        self._had[run_id] = colour
-        for each in list(self._had)[:-MAX_REMEMBERED]:
-            del self._had[each]
+        self._remembered.pop(run_id, None)  # moves it to the end: the oldest entry is dropped first
+        self._remembered[run_id] = colour
+        for each in list(self._remembered)[:-MAX_REMEMBERED]:
+            del self._remembered[each]
 
     def _remember(self) -> None:
         if self._settings is not None:
-            self._settings.setValue(_HAD, _written(self._had))
+            self._settings.setValue(_REMEMBERED, _written(self._remembered))
             self._settings.setValue(_CHOSEN, _written(self._colours))
             self._settings.setValue(_BASELINE, self.baseline or "")
 
     def _restore(self, settings: QSettings) -> None:
-        self._had = _read(settings.value(_HAD))
+        self._remembered = _read(settings.value(_REMEMBERED))
         chosen = _read(settings.value(_CHOSEN))
         if len(set(chosen.values())) == len(chosen):  # otherwise the file was edited
             self._colours = chosen

@@ -25,7 +25,7 @@ class ResumeController(QObject):
         self._to_change: set[str] = set()
         controller.checkpoints_listed.connect(self._offer_checkpoints)
         controller.checkpoint_unusable.connect(self._ask_for_previous)
-        controller.resume_refused.connect(self._say_why_not)
+        controller.resume_refused.connect(self._show_refusal)
 
     def resume(self, run_id: str) -> None:
         """Resume the run from its newest checkpoint."""
@@ -44,7 +44,7 @@ class ResumeController(QObject):
     def _offer_checkpoints(self, info: RunInfo, checkpoints: list[CheckpointInfo]) -> None:
         if not checkpoints:
             text = self.tr("Run {run} has no checkpoint to resume from.").format(run=info.id)
-            self._say_why_not(info.id, text)
+            self._show_refusal(info.id, text)
             return
         with_changes = info.id in self._to_change
 
@@ -72,7 +72,7 @@ class ResumeController(QObject):
         box.accepted.connect(lambda: self._controller.resume(again))
         box.open()
 
-    def _say_why_not(self, run_id: str, sentences: str) -> None:
+    def _show_refusal(self, run_id: str, sentences: str) -> None:
         self._box(QMessageBox.Icon.Warning, run_id, sentences).open()
 
     def _box(self, icon: QMessageBox.Icon, run_id: str, text: str) -> QMessageBox:

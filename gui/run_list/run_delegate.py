@@ -8,11 +8,11 @@ from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QPointF, QRect, Q
 from PySide6.QtGui import QColor, QFontMetrics, QPainter, QPen, QPolygonF
 from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem
 
-from gui.run_list.run_list_model import COLOUR, COMPARABLE, DETAIL, ID, TAGS, TAIL
+from gui.run_list.run_list_model import COLOUR, COMPARABLE, DETAIL, ID, TAGS, TITLE_END
 from gui.style.theme import Theme
 
 ROW_HEIGHT = 38
-_BOX = 14
+_BOX_SIZE = 14
 _CHECK = ((3.5, 7.2), (6.0, 9.8), (10.5, 4.4))
 
 
@@ -70,14 +70,14 @@ class RunDelegate(QStyledItemDelegate):
             self._draw_box(painter, middle, index.data(ID), hovered=hovered)
         text = rect.adjusted(22, 2, -30, -3)
         painter.setPen(QColor(self.theme.text))
-        _draw_title(painter, text, index.data(), index.data(TAIL))
+        _draw_title(painter, text, index.data(), index.data(TITLE_END))
         font = painter.font()
         font.setPixelSize(11)
         painter.setFont(font)
         text.setRight(rect.right() - 8)
         text = self._draw_tags(painter, text, index.data(TAGS) or ())
         painter.setPen(QColor(self.theme.muted))
-        _elided(painter, text, Qt.AlignmentFlag.AlignBottom, index.data(DETAIL))
+        _draw_elided(painter, text, Qt.AlignmentFlag.AlignBottom, index.data(DETAIL))
         painter.restore()
 
     def _draw_tags(self, painter: QPainter, rect: QRect, tags: tuple[str, ...]) -> QRect:
@@ -86,28 +86,28 @@ class RunDelegate(QStyledItemDelegate):
         if not tags:
             return rect
         metrics = QFontMetrics(painter.font())
-        words = metrics.elidedText(
+        text = metrics.elidedText(
             ", ".join(tags), Qt.TextElideMode.ElideRight, int(rect.width() * 0.4)
         )
-        width = metrics.horizontalAdvance(words) + 10
+        width = metrics.horizontalAdvance(text) + 10
         label = QRect(rect.right() - width, rect.bottom() - 15, width, 16)
         painter.setPen(QPen(QColor(self.theme.line)))
         painter.setBrush(QColor(self.theme.card2))
         painter.drawRoundedRect(label, 4, 4)
         painter.setPen(QColor(self.theme.muted))
-        painter.drawText(label, Qt.AlignmentFlag.AlignCenter, words)
+        painter.drawText(label, Qt.AlignmentFlag.AlignCenter, text)
         return rect.adjusted(0, 0, -width - 6, 0)
 
     def _draw_box(self, painter: QPainter, centre: QPointF, run_id: str, *, hovered: bool) -> None:
         chosen = run_id in self.chosen
         edge = self.theme.curve(self.chosen[run_id]) if chosen else self.theme.muted
-        corner = centre - QPointF(_BOX / 2, _BOX / 2)
+        corner = centre - QPointF(_BOX_SIZE / 2, _BOX_SIZE / 2)
         painter.save()
         painter.translate(corner)
         painter.setOpacity(1.0 if chosen or hovered else 0.7)  # contrast of 3:1 on the card
         painter.setPen(QPen(QColor(edge), 1.2))
         painter.setBrush(QColor(edge) if chosen else Qt.BrushStyle.NoBrush)
-        painter.drawRoundedRect(0, 0, _BOX, _BOX, 4, 4)
+        painter.drawRoundedRect(0, 0, _BOX_SIZE, _BOX_SIZE, 4, 4)
         if chosen:
             painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.setPen(QPen(QColor(self.theme.card), 1.8))
@@ -119,15 +119,15 @@ class RunDelegate(QStyledItemDelegate):
         painter.restore()
 
 
-def _draw_title(painter: QPainter, rect: QRect, title: str, tail: str) -> None:
+def _draw_title(painter: QPainter, rect: QRect, title: str, title_end: str) -> None:
     """Elide the name where it does not fit, never the number, which identifies the run."""
     metrics = QFontMetrics(painter.font())
-    room = rect.width() - metrics.horizontalAdvance(tail)
-    name = metrics.elidedText(title.removesuffix(tail), Qt.TextElideMode.ElideRight, room)
-    painter.drawText(rect, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop, name + tail)
+    room = rect.width() - metrics.horizontalAdvance(title_end)
+    name = metrics.elidedText(title.removesuffix(title_end), Qt.TextElideMode.ElideRight, room)
+    painter.drawText(rect, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop, name + title_end)
 
 
-def _elided(painter: QPainter, rect: QRect, place: Qt.AlignmentFlag, text: str) -> None:
+def _draw_elided(painter: QPainter, rect: QRect, place: Qt.AlignmentFlag, text: str) -> None:
     metrics = QFontMetrics(painter.font())
     cut = metrics.elidedText(text, Qt.TextElideMode.ElideRight, rect.width())
     painter.drawText(rect, Qt.AlignmentFlag.AlignLeft | place, cut)

@@ -39,20 +39,20 @@ class RunListActions(QObject):
 
     def __init__(
         self,
-        history: RunListView,
+        run_list: RunListView,
         panel: RunListPanel,
         chosen: ChosenRuns,
         background: Background,
         window: QWidget,
     ) -> None:
         super().__init__(window)
-        self._history = history
+        self._list = run_list
         self._panel = panel
         self._chosen = chosen
         self._files = RunFiles(background, self)
         self._files.changed.connect(self.changed)
         self._files.failed.connect(self.failed)
-        self._files.deleted.connect(self._offer_undo)
+        self._files.deleted.connect(self._show_undo)
         self._window = window
         self._deleted: list[str] = []
         self.again = self._action(self.tr("Run again with these settings"), self._run_again)
@@ -61,9 +61,9 @@ class RunListActions(QObject):
         self.delete = self._action(self.tr("Delete (to the trash)"), self._delete, "Del")
         panel.undo_clicked.connect(self._undo)
         panel.empty_trash.triggered.connect(self._ask_to_empty)
-        panel.more.menu().aboutToShow.connect(self._offer_trash)
-        history.selection_changed.connect(self._offer)
-        self._offer()
+        panel.more.menu().aboutToShow.connect(self._fill_trash_menu)
+        run_list.selection_changed.connect(self._update_actions)
+        self._update_actions()
 
     def _action(self, text: str, call: Callable[[], None], keys: str = "") -> QAction:
         action = QAction(text, self)
@@ -71,19 +71,19 @@ class RunListActions(QObject):
         if keys:
             action.setShortcut(QKeySequence(keys))
             action.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
-        self._history.addAction(action)
+        self._list.addAction(action)
         return action
 
-    def _offer(self) -> None:
+    def _update_actions(self) -> None:
         """Enable the actions that the selection allows; the text of a disabled one says why."""
-        selected = self._history.selected()
+        selected = self._list.selected()
         self.again.setEnabled(len(selected) == 1)
         self.compare.setEnabled(len(selected) > 1)
         self.notes.setEnabled(bool(selected))
         self.notes.setText(
             self.tr("Name, tags and note…") if len(selected) < 2 else self.tr("Add tags…")
         )
-        self.delete.setEnabled(bool(self._history.selected_ids()))
+        self.delete.setEnabled(bool(self._list.selected_ids()))
         text = self.tr("Delete (to the trash)")
         if active := self._active():
             text = self.tr("Delete: run {run} is {state}, stop it first")
@@ -92,11 +92,11 @@ class RunListActions(QObject):
 
     def _active(self) -> RunInfo | None:
         """Return the first selected run that has not ended."""
-        return next((info for info in self._history.selected() if not info.state.is_over), None)
+        return next((info for info in self._list.selected() if not info.state.is_over), None)
 
-    def _offer_trash(self) -> None:
+    def _fill_trash_menu(self) -> None:
         found = self._files.trashed()
-        count, menu = len(found), self._panel.bring_back
+        count, menu = len(found), self._panel.restore_menu
         menu.clear()
         menu.setEnabled(bool(count))
         for run_id in found[:_MOST_OFFERED]:
@@ -113,15 +113,15 @@ class RunListActions(QObject):
         )
 
     def _run_again(self) -> None:
-        for info in self._history.selected():
+        for info in self._list.selected():
             self.rerun_requested.emit(info.spec)
 
     def _compare(self) -> None:
-        self._chosen.choose([info.id for info in self._history.selected()])
+        self._chosen.choose([info.id for info in self._list.selected()])
         self._panel.compare.setChecked(True)
 
     def _write_notes(self) -> None:
-        dialog = NotesDialog(self._history.selected(), self._panel.known_tags(), self._window)
+        dialog = NotesDialog(self._list.selected(), self._panel.known_tags(), self._window)
         dialog.written.connect(self._files.write_notes)
         dialog.open()
 
@@ -130,11 +130,11 @@ class RunListActions(QObject):
             sentence = self.tr("Run {run} is {state}: stop it before you delete it.")
             self.failed.emit(sentence.format(run=active.id, state=state_name(active.state)))
             return
-        run_ids = self._history.selected_ids()
+        run_ids = self._list.selected_ids()
         self.deletion_started.emit(run_ids)
         self._files.delete(run_ids)
 
-    def _offer_undo(self, deleted: list[str]) -> None:
+    def _show_undo(self, deleted: list[str]) -> None:
         """Offer to restore the runs that were deleted last."""
         self._deleted = deleted
         match deleted:
@@ -144,13 +144,13 @@ class RunListActions(QObject):
                 text = self.tr("Run {run} is in the trash.").format(run=run_id)
             case several:
                 text = self.tr("{count} runs are in the trash.").format(count=len(several))
-        self._panel.undo_bar.say(text)
+        self._panel.undo_bar.show_text(text)
 
     def _undo(self) -> None:
         self._restore(self._deleted)
 
     def _restore(self, run_ids: list[str], *_: bool) -> None:
-        self._offer_undo([each for each in self._deleted if each not in run_ids])
+        self._show_undo([each for each in self._deleted if each not in run_ids])
         self._files.restore(run_ids)
 
     def _ask_to_empty(self) -> None:
@@ -160,11 +160,11 @@ class RunListActions(QObject):
         box.setIcon(QMessageBox.Icon.Warning)
         box.setWindowTitle(self.tr("Empty trash"))
         question = self.tr(
-            "Delete {count} runs for good, with checkpoints and logs? There is no way back."
+            "Delete {count} runs for good, with checkpoints and logs? This cannot be undone."
         )
         if count == 1:
             question = self.tr(
-                "Delete 1 run for good, with checkpoints and logs? There is no way back."
+                "Delete 1 run for good, with checkpoints and logs? This cannot be undone."
             )
         box.setText(question.format(count=count))
         box.setStandardButtons(QMessageBox.StandardButton.Cancel)
@@ -174,5 +174,5 @@ class RunListActions(QObject):
         box.open()
 
     def _empty(self) -> None:
-        self._offer_undo([])
+        self._show_undo([])
         self._files.empty_trash()

@@ -29,7 +29,7 @@ TAGS = Qt.ItemDataRole.UserRole + 3
 COMPARABLE = Qt.ItemDataRole.UserRole + 4
 """Whether the run can be chosen for the comparison."""
 
-TAIL = Qt.ItemDataRole.UserRole + 5
+TITLE_END = Qt.ItemDataRole.UserRole + 5
 """The end of the title, which is never elided."""
 
 ListedRun = RunInfo | UnreadableRun
@@ -57,7 +57,7 @@ class RunListModel(QAbstractListModel):
         """Return the row of a run; -1 if it is not listed."""
         return self._rows.get(run_id, -1) if run_id is not None else -1
 
-    def keeps_its_rows(self, runs: Sequence[ListedRun]) -> bool:
+    def has_same_rows(self, runs: Sequence[ListedRun]) -> bool:
         """Whether `runs` are the listed runs in the same order."""
         return len(runs) == len(self._runs) and all(
             new is old or new.id == old.id for new, old in zip(runs, self._runs, strict=True)
@@ -100,7 +100,7 @@ class RunListModel(QAbstractListModel):
             case Qt.ItemDataRole.DisplayRole:
                 return title(run)
             case Qt.ItemDataRole.ToolTipRole:
-                return tip(run)
+                return tooltip(run)
             case Qt.ItemDataRole.AccessibleTextRole:
                 return f"{title(run)}, {detail(run, silence)}"
             case _ if role == ID:
@@ -113,7 +113,7 @@ class RunListModel(QAbstractListModel):
                 if silence.seconds:
                     return self._theme.muted
                 return state_colour(run.state, self._theme)
-            case _ if role == TAIL:
+            case _ if role == TITLE_END:
                 return title(run).removeprefix(run.name) if isinstance(run, RunInfo) else ""
             case _ if role == TAGS:
                 return run.notes.tags if isinstance(run, RunInfo) else ()
@@ -144,7 +144,7 @@ def detail(run: ListedRun, silence: Silence = HEARD) -> str:
     return " · ".join(parts)
 
 
-def tip(run: ListedRun) -> str:
+def tooltip(run: ListedRun) -> str:
     """Return the tooltip: what does not fit into the row."""
     if not isinstance(run, RunInfo):
         return run.reason

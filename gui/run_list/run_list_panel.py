@@ -31,10 +31,10 @@ from gui.style.theme import Theme, icon
 from gui.widgets.icon_button import IconButton
 from gui.widgets.steady_button import SteadyButton
 
-_LEAST_ROWS = 3
+_MIN_ROWS = 3
 """The list never shows fewer rows than these."""
 
-_EDGE = 1
+_FRAME_WIDTH = 1
 """Width of the focus frame, in pixels."""
 
 
@@ -45,18 +45,18 @@ class RunListPanel(QWidget):
     """The user wants to restore the runs that were deleted last."""
 
     def __init__(
-        self, history: RunListView, chosen: ChosenRuns, theme: Theme, parent: QWidget | None = None
+        self, run_list: RunListView, chosen: ChosenRuns, theme: Theme, parent: QWidget | None = None
     ) -> None:
         super().__init__(parent)
-        self._history = history
+        self._list = run_list
         self._chosen = chosen
         self._infos: list[RunInfo] = []
         self._unreadable: list[UnreadableRun] = []
-        history.setMinimumHeight(_LEAST_ROWS * ROW_HEIGHT + 2 * _EDGE)
+        run_list.setMinimumHeight(_MIN_ROWS * ROW_HEIGHT + 2 * _FRAME_WIDTH)
         self.search_button = IconButton(
             "magnifying-glass",
             self.tr("Search and sort"),
-            self.tr("Search the runs, or sort them otherwise"),
+            self.tr("Search the runs, or change their order"),
         )
         self.search_button.setCheckable(True)
         self.search = QLineEdit()
@@ -87,28 +87,28 @@ class RunListPanel(QWidget):
         self.count.setObjectName("note")
         self.more = QToolButton()
         self.more.setObjectName("more")
-        self.more.setAccessibleName(self.tr("More on the runs"))
+        self.more.setAccessibleName(self.tr("More actions on the runs"))
         self.more.setIconSize(QSize(16, 16))
         self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        self.clear_choice = QAction(self.tr("Choose none for the comparison"), self)
-        self.clear_choice.triggered.connect(lambda: chosen.keep(()))
+        self.clear_choice = QAction(self.tr("Remove all runs from the comparison"), self)
+        self.clear_choice.triggered.connect(lambda: chosen.keep_only(()))
         self.empty_trash = QAction(self.tr("Empty trash…"), self)
         menu = QMenu(self.more)
         menu.addAction(self.clear_choice)
-        self.bring_back = menu.addMenu(self.tr("Bring back from the trash"))
+        self.restore_menu = menu.addMenu(self.tr("Restore from the trash"))
         menu.addAction(self.empty_trash)
         self.more.setMenu(menu)
         self.undo_bar = _UndoBar()
         self.undo_bar.undo.clicked.connect(self.undo_clicked)
         self._build_layout()
-        self.setFocusProxy(history)
-        self.search.textChanged.connect(self._arrange)
-        self.order.currentIndexChanged.connect(self._arrange)
+        self.setFocusProxy(run_list)
+        self.search.textChanged.connect(self._update_list)
+        self.order.currentIndexChanged.connect(self._update_list)
         self.search_button.toggled.connect(self._show_search)
         self.search_button.clicked.connect(lambda shown: self._focus_search() if shown else None)
         self._show_search(False)
-        history.toggled.connect(chosen.toggle)
-        history.search_wanted.connect(self._focus_search)
+        run_list.toggled.connect(chosen.toggle)
+        run_list.search_wanted.connect(self._focus_search)
         chosen.changed.connect(self._show_choice)
         self.set_theme(theme)
         self._show_choice()
@@ -121,14 +121,14 @@ class RunListPanel(QWidget):
             self._is_listed = True
             self.empty.setText(self.tr("No run matches."))
         self._infos = infos
-        self._chosen.keep([info.id for info in infos])
-        self._arrange()
+        self._chosen.keep_only([info.id for info in infos])
+        self._update_list()
 
     def show_unreadable(self, runs: list[UnreadableRun]) -> None:
         """Update the unreadable runs, which are listed below the others."""
         if runs != self._unreadable:
             self._unreadable = runs
-            self._arrange()
+            self._update_list()
 
     def runs(self) -> list[RunInfo]:
         """All readable runs, newest first."""
@@ -154,23 +154,26 @@ class RunListPanel(QWidget):
         self.search.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self.search.selectAll()
 
-    def _arrange(self) -> None:
-        words = self.search.text()
-        found, damaged = matching(self._infos, words), unreadable_matching(self._unreadable, words)
-        self._history.show_runs(sorted_runs(found, SortOrder(self.order.currentData())))
-        self._history.show_unreadable(damaged)
-        whole, count = len(self._infos) + len(self._unreadable), len(found) + len(damaged)
-        self.empty.setVisible(bool(whole) and not count)
+    def _update_list(self) -> None:
+        search_text = self.search.text()
+        found, unreadable = (
+            matching(self._infos, search_text),
+            unreadable_matching(self._unreadable, search_text),
+        )
+        self._list.show_runs(sorted_runs(found, SortOrder(self.order.currentData())))
+        self._list.show_unreadable(unreadable)
+        total, count = len(self._infos) + len(self._unreadable), len(found) + len(unreadable)
+        self.empty.setVisible(bool(total) and not count)
         text = (
-            f"{whole:,}"
-            if count == whole
-            else self.tr("{count} of {whole}").format(count=count, whole=whole)
+            f"{total:,}"
+            if count == total
+            else self.tr("{count} of {total}").format(count=count, total=total)
         )
         self.count.setText(text)
 
     def _show_choice(self) -> None:
         colours = self._chosen.colours()
-        self._history.show_chosen(colours, self._chosen.baseline)
+        self._list.show_chosen(colours, self._chosen.baseline)
         enough = len(colours) > 1
         self.compare.setText(self._compare_texts[len(colours)])
         self.compare.setEnabled(enough)
@@ -201,7 +204,7 @@ class RunListPanel(QWidget):
         layout.addWidget(self._search_line)
         layout.addWidget(self.undo_bar)
         layout.addWidget(self.empty)
-        layout.addWidget(self._history, 1)
+        layout.addWidget(self._list, 1)
 
 
 class _UndoBar(QWidget):
@@ -219,7 +222,7 @@ class _UndoBar(QWidget):
         layout.addWidget(self.undo)
         self.hide()
 
-    def say(self, sentence: str) -> None:
+    def show_text(self, sentence: str) -> None:
         """Show `sentence` with the button; hide the bar if it is empty."""
         self.text.setText(sentence)
         self.setVisible(bool(sentence))

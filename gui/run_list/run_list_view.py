@@ -64,9 +64,9 @@ class RunListView(QListView):
         self.watched: str | None = None
         """Id of the selected run."""
 
-        self._filling = False
-        self._runs = RunListModel(theme, self)
-        self.setModel(self._runs)
+        self._is_filling = False
+        self._model = RunListModel(theme, self)
+        self.setModel(self._model)
         self._delegate = RunDelegate(theme)
         self.setItemDelegate(self._delegate)
         self.setUniformItemSizes(True)
@@ -76,23 +76,27 @@ class RunListView(QListView):
         self.setAccessibleName(self.tr("Runs"))
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.selectionModel().selectionChanged.connect(self._selection_changed)
-        self.resume = self._ask(resume_text(None), self.resume_requested)
-        self.resume_from_older = self._ask(
+        self.resume = self._add_request(resume_text(None), self.resume_requested)
+        self.resume_from_older = self._add_request(
             self.tr("Resume from an older checkpoint…"), self.resume_from_older_requested
         )
-        self.continue_changed = self._ask(
+        self.continue_changed = self._add_request(
             self.tr("Continue from a checkpoint with changes…"), self.continue_requested
         )
         self.moves = {
-            "first": self._ask(self.tr("Start first in the queue"), self.move_requested, "first"),
-            "up": self._ask(self.tr("Move up in the queue"), self.move_requested, "up"),
-            "down": self._ask(self.tr("Move down in the queue"), self.move_requested, "down"),
+            "first": self._add_request(
+                self.tr("Start first in the queue"), self.move_requested, "first"
+            ),
+            "up": self._add_request(self.tr("Move up in the queue"), self.move_requested, "up"),
+            "down": self._add_request(
+                self.tr("Move down in the queue"), self.move_requested, "down"
+            ),
         }
         self.copy_settings = QAction(self.tr("Use these settings for a new run"), self)
         self.copy_settings.triggered.connect(self._copy_settings)
         self.addAction(self.copy_settings)
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
-        self._offer()
+        self._update_actions()
 
     def show_runs(self, infos: list[RunInfo]) -> None:
         """List `infos` in their order; the selection stays."""
@@ -111,14 +115,14 @@ class RunListView(QListView):
         self.watched = run_id
         with self._without_opening():
             self.clearSelection()  # otherwise a row stays selected that now shows another run
-            self.setCurrentIndex(self._runs.index(self._runs.row_of(run_id)))
+            self.setCurrentIndex(self._model.index(self._model.row_of(run_id)))
 
     def neighbour(self, run_ids: Sequence[str]) -> str | None:
         """Return the run to show after these are deleted: the next one below, otherwise above."""
-        going = set(run_ids)
-        runs, here = self._runs.runs(), max(self._runs.row_of(self.watched), 0)
+        deleted = set(run_ids)
+        runs, here = self._model.runs(), max(self._model.row_of(self.watched), 0)
         around = (*runs[here:], *reversed(runs[:here]))
-        return next((run.id for run in around if run.id not in going), None)
+        return next((run.id for run in around if run.id not in deleted), None)
 
     def selected_ids(self) -> list[str]:
         """Ids of the selected runs, in the order of the list."""
@@ -137,7 +141,7 @@ class RunListView(QListView):
         """Choose the run whose box is clicked; a click elsewhere selects."""
         row = self._row_of_box(event.position())
         if event.button() == Qt.MouseButton.LeftButton and row is not None:
-            run = self._runs.runs()[row]
+            run = self._model.runs()[row]
             if isinstance(run, RunInfo):
                 self.toggled.emit(run.id)
             return
@@ -178,37 +182,37 @@ class RunListView(QListView):
 
     def show_silence(self, silence: Silence) -> None:
         """Show the watched run in grey while it is silent, and for how long."""
-        self._runs.show_silence(self.watched, silence)
+        self._model.show_silence(self.watched, silence)
 
     def set_theme(self, theme: Theme) -> None:
         """Apply the colours of `theme`."""
-        self._runs.set_theme(theme)
+        self._model.set_theme(theme)
         self._delegate.theme = theme
         self.viewport().update()
 
     def _fill(self) -> None:
         """Update the rows; selection and scroll position stay."""
         runs: list[ListedRun] = [*self._infos, *self._unreadable]
-        if self._runs.keeps_its_rows(runs):
-            self._runs.update(runs)
-            self._offer()
+        if self._model.has_same_rows(runs):
+            self._model.update(runs)
+            self._update_actions()
             return
         selected = self.selected_ids()
         bar = self.verticalScrollBar()
         above, below_edge = divmod(bar.value(), ROW_HEIGHT)
-        listed = self._runs.runs()
+        listed = self._model.runs()
         top = listed[above].id if bar.value() and above < len(listed) else None
         with self._without_opening():
-            self._runs.replace(runs)
+            self._model.replace(runs)
             self.watch(self.watched)
             if len(selected) > 1:
                 self._select(selected)
             self.executeDelayedItemsLayout()
-            row = self._runs.row_of(top)
+            row = self._model.row_of(top)
             bar.setValue(max(0, row * ROW_HEIGHT + below_edge) if row >= 0 else 0)
 
     def _selected(self) -> list[ListedRun]:
-        runs = self._runs.runs()
+        runs = self._model.runs()
         # By ranges: one index object for each of thousands of rows would be slow.
         parts = self.selectionModel().selection()
         ranges = map(parts.at, range(parts.count()))
@@ -222,30 +226,30 @@ class RunListView(QListView):
         return index.row() if inside else None
 
     def _select(self, run_ids: Iterable[str]) -> None:
-        wanted = sorted(row for row in map(self._runs.row_of, run_ids) if row >= 0)
+        wanted = sorted(row for row in map(self._model.row_of, run_ids) if row >= 0)
         parts = QItemSelection()
         first = 0
         for place, row in enumerate(wanted):
             if place + 1 == len(wanted) or wanted[place + 1] != row + 1:
-                parts.select(self._runs.index(wanted[first]), self._runs.index(row))
+                parts.select(self._model.index(wanted[first]), self._model.index(row))
                 first = place + 1
         self.selectionModel().select(parts, QItemSelectionModel.SelectionFlag.ClearAndSelect)
 
     @contextmanager
     def _without_opening(self) -> Iterator[None]:
         """Change the selection without opening a run."""
-        outer, self._filling = self._filling, True
+        outer, self._is_filling = self._is_filling, True
         yield
-        self._filling = outer
+        self._is_filling = outer
         if not outer:
-            self._offer()
+            self._update_actions()
 
     def _selection_changed(self) -> None:
         """Open the run if it is the only selected one: several are selected for a common action."""
-        if self._filling:
+        if self._is_filling:
             return
         selected = self.selected_ids()
-        self._offer()
+        self._update_actions()
         if len(selected) == 1 and selected[0] != self.watched:
             self.watched = selected[0]
             self.opened.emit(self.watched)
@@ -256,7 +260,7 @@ class RunListView(QListView):
         run = selected[0] if len(selected) == 1 else None
         return run if isinstance(run, RunInfo) else None
 
-    def _ask(self, text: str, signal: SignalInstance, *more: str) -> QAction:
+    def _add_request(self, text: str, signal: SignalInstance, *more: str) -> QAction:
         """Add an action that emits `signal` with the current run."""
         action = QAction(text, self)
         action.triggered.connect(lambda: self._emit_current(signal, *more))
@@ -267,13 +271,13 @@ class RunListView(QListView):
         if info := self._current():
             signal.emit(info.id, *more)
 
-    def _offer(self) -> None:
+    def _update_actions(self) -> None:
         """Enable the actions that the current run allows."""
         info = self._current()
-        goes_on = bool(info and info.state.is_over and info.status.checkpoint)
-        self.continue_changed.setEnabled(goes_on)
+        can_continue = bool(info and info.state.is_over and info.status.checkpoint)
+        self.continue_changed.setEnabled(can_continue)
         for action in (self.resume, self.resume_from_older):
-            action.setEnabled(bool(goes_on and info and info.state.can_resume))
+            action.setEnabled(bool(can_continue and info and info.state.can_resume))
         self.resume.setText(resume_text(info))
         for action in self.moves.values():
             action.setVisible(info is not None and info.state is RunState.QUEUED)

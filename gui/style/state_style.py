@@ -10,7 +10,7 @@ from engine.runs.run_state import RunState
 from gui.style.theme import Theme
 from gui.style.translation import translate
 
-SHARP = 3
+PIXEL_RATIO = 3
 """Device pixels per logical pixel of the drawn icons, enough for every screen scale."""
 
 
@@ -63,8 +63,8 @@ def state_sentence(state: RunState) -> str:
 
 def dot(colour: str, size: int = 10) -> QPixmap:
     """Return a filled circle with a diameter of `size` logical pixels."""
-    pixmap = QPixmap(size * SHARP, size * SHARP)
-    pixmap.setDevicePixelRatio(SHARP)
+    pixmap = QPixmap(size * PIXEL_RATIO, size * PIXEL_RATIO)
+    pixmap.setDevicePixelRatio(PIXEL_RATIO)
     pixmap.fill(Qt.GlobalColor.transparent)
     painter = QPainter(pixmap)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)

@@ -224,7 +224,7 @@ class ThemeController(QObject):
         self.choice: Choice = "system"
         """The user's choice."""
 
-        self.current = self._wanted()
+        self.current = self._chosen_theme()
         """The applied theme."""
 
         self._apply_style()
@@ -239,13 +239,13 @@ class ThemeController(QObject):
         """Switch between dark and light; the system's theme is no longer followed."""
         self.set_choice("light" if self.current is DARK else "dark")
 
-    def _wanted(self) -> Theme:
+    def _chosen_theme(self) -> Theme:
         if self.choice != "system":
             return DARK if self.choice == "dark" else LIGHT
         return DARK if system_scheme(self._app) is Qt.ColorScheme.Dark else LIGHT
 
     def _update(self) -> None:
-        theme = self._wanted()
+        theme = self._chosen_theme()
         if theme is not self.current:
             self.current = theme
             self._apply_style()

@@ -19,9 +19,9 @@ class ElidedLabel(QLabel):
         """Paint as much of the text as fits."""
         room = self.contentsRect()
         text = self.fontMetrics().elidedText(self.text(), Qt.TextElideMode.ElideRight, room.width())
-        self._draw(room, text)
+        self._draw_text(room, text)
 
-    def _draw(self, room: QRect, text: str) -> None:
+    def _draw_text(self, room: QRect, text: str) -> None:
         painter = QPainter(self)
         self.style().drawItemText(
             painter,

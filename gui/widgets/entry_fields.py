@@ -116,7 +116,7 @@ class Field(QWidget):
         super().__init__(parent)
         self.info = field
         self._refusal = ""
-        self._kept = field.default
+        self._unlocked_value = field.default
         self._editor = _EDITORS[field.type](field)
         self._editor.widget.setAccessibleName(field.title)
         self.label = QLabel(field.title)
@@ -182,7 +182,7 @@ class Field(QWidget):
         """Set the value; while the field is locked, the value is shown as soon as it is
         unlocked."""
         if self._refusal:
-            self._kept = value
+            self._unlocked_value = value
         else:
             self._editor.set(value)
 
@@ -192,10 +192,10 @@ class Field(QWidget):
         self._editor.widget.blockSignals(True)
         if reason:
             if not self._refusal:
-                self._kept = self.value_or_default()
+                self._unlocked_value = self.value_or_default()
             self._editor.set(self.info.default if held is None else held)
         elif self._refusal:
-            self._editor.set(self._kept)
+            self._editor.set(self._unlocked_value)
         self._editor.widget.blockSignals(False)
         self._refusal = reason
         for widget in (self._editor.widget, self.label):

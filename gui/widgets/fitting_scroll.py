@@ -10,10 +10,10 @@ from PySide6.QtWidgets import QFrame, QScrollArea, QSizePolicy, QWidget
 class FittingScroll(QScrollArea):
     """Never higher than its content; lower only if it may shrink."""
 
-    def __init__(self, content: QWidget, least: int | None = None) -> None:
+    def __init__(self, content: QWidget, min_height: int | None = None) -> None:
         """`min_height`: minimum height in logical pixels; None: the height of the content."""
         super().__init__()
-        self._least, self._content = least, content
+        self._min_height, self._content = min_height, content
         content.setObjectName("content")
         self.setWidgetResizable(True)
         self.setFrameShape(QFrame.Shape.NoFrame)
@@ -22,23 +22,23 @@ class FittingScroll(QScrollArea):
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Maximum)
         self.setWidget(content)
 
-    def set_least(self, least: int | None) -> None:
+    def set_min_height(self, min_height: int | None) -> None:
         """Change the minimum height; see the constructor."""
-        self._least = least
+        self._min_height = min_height
         self.updateGeometry()
 
-    def show_soon(self, widget: QWidget) -> None:
+    def scroll_to(self, widget: QWidget) -> None:
         """Scroll to `widget` after the layout has been updated."""
         QTimer.singleShot(0, self, lambda: self.ensureWidgetVisible(widget))
 
     def sizeHint(self) -> QSize:
         """The height of the content at the present width."""
-        return QSize(super().sizeHint().width(), self._wanted())
+        return QSize(super().sizeHint().width(), self._content_height())
 
     def minimumSizeHint(self) -> QSize:
         """The minimum height."""
-        wanted = self._wanted()
-        return QSize(0, wanted if self._least is None else min(self._least, wanted))
+        wanted = self._content_height()
+        return QSize(0, wanted if self._min_height is None else min(self._min_height, wanted))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Update the height, which depends on the width."""
@@ -52,7 +52,7 @@ class FittingScroll(QScrollArea):
             self.updateGeometry()
         return super().viewportEvent(event)
 
-    def _wanted(self) -> int:
+    def _content_height(self) -> int:
         if self._content.hasHeightForWidth():
             return self._content.heightForWidth(self.viewport().width())
         return self._content.sizeHint().height()

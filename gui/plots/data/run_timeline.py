@@ -185,10 +185,10 @@ class RunTimeline:
 
     def _pause_text(self, step: int, now: float) -> str:
         if math.isnan(self._paused):
-            return translate("RunTimeline", "Went on after a pause at step {step}").format(
+            return translate("RunTimeline", "Resumed after a pause at step {step}").format(
                 step=f"{step:,}"
             )
-        text = translate("RunTimeline", "Went on after a pause of {length} at step {step}")
+        text = translate("RunTimeline", "Resumed after a pause of {length} at step {step}")
         return text.format(length=duration(now - self._paused), step=f"{step:,}")
 
     def _add_marker(self, kind: MarkerKind, step: float, now: float, text: str) -> None:

@@ -139,5 +139,5 @@ class PlotExport(QObject):
     def _failed(self, where: Path | str, error: Exception) -> None:
         if not isinstance(error, EXPORT_ERRORS):
             raise error
-        text = self.tr("The plot could not be brought to {where}: {error}.")
+        text = self.tr("The plot could not be written to {where}: {error}.")
         self.message.emit(text.format(where=where, error=error))

@@ -49,7 +49,7 @@ class PlotKeys(QObject):
     def _add_crosshair_actions(self) -> None:
         for text, keys, move in (
             (self.tr("Crosshair to the next point"), "Right", _step(1, far=False)),
-            (self.tr("Crosshair to the point before"), "Left", _step(-1, far=False)),
+            (self.tr("Crosshair to the previous point"), "Left", _step(-1, far=False)),
             (self.tr("Crosshair far to the right"), "Shift+Right", _step(1, far=True)),
             (self.tr("Crosshair far to the left"), "Shift+Left", _step(-1, far=True)),
             (
@@ -68,7 +68,7 @@ class PlotKeys(QObject):
                 lambda plot, x: keyboard_cursor.next_mark(plot, x, 1),
             ),
             (
-                self.tr("To the mark before"),
+                self.tr("To the previous mark"),
                 "Shift+M",
                 lambda plot, x: keyboard_cursor.next_mark(plot, x, -1),
             ),

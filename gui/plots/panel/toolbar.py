@@ -49,7 +49,7 @@ class PlotToolbar(QWidget):
         self.follow = _toggle(
             self.tr("Follow"),
             self.tr(
-                "Go on showing everything; a zoom by hand (a drag, or Ctrl and the wheel) ends it"
+                "Keep showing everything; a zoom by hand (a drag, or Ctrl and the wheel) ends it"
             ),
         )
         self.fit = _toggle(

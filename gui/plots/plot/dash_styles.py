@@ -7,7 +7,7 @@ from typing import NamedTuple
 from PySide6.QtCore import QPointF, QSize, Qt
 from PySide6.QtGui import QColor, QIcon, QPainter, QPen, QPixmap
 
-from gui.style.state_style import SHARP, switch_icon
+from gui.style.state_style import PIXEL_RATIO, switch_icon
 from gui.style.theme import Theme
 
 
@@ -67,8 +67,8 @@ def icon_size(dash: DashStyle) -> QSize:
 
 
 def _sample(colour: str, dash: DashStyle, thickness: float) -> QPixmap:
-    pixmap = QPixmap(_SAMPLE_SIZE * SHARP)
-    pixmap.setDevicePixelRatio(SHARP)
+    pixmap = QPixmap(_SAMPLE_SIZE * PIXEL_RATIO)
+    pixmap.setDevicePixelRatio(PIXEL_RATIO)
     pixmap.fill(Qt.GlobalColor.transparent)
     pen = QPen(QColor(colour), thickness)
     pen.setCapStyle(Qt.PenCapStyle.FlatCap)

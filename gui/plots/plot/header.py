@@ -45,7 +45,7 @@ class PlotHeader(QWidget):
         self.more.setIconSize(QSize(16, 16))
         self.more.setToolTip(self.tr("Move, hide, copy or save this plot"))
         self.more.setAccessibleName(
-            self.tr("What can be done with the plot of {title}").format(title=display_name(title))
+            self.tr("Actions for the plot of {title}").format(title=display_name(title))
         )
         self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.more.setMenu(self.menu)

@@ -89,7 +89,7 @@ def test_with_changes_the_form_asks_for_them(
     )
     around.resume_controller.continue_with_changes("7")
     dialog = around.dialog()
-    assert "Next the form shows its settings" in dialog.note.text()
+    assert "change its settings in the form" in dialog.note.text()
     dialog.table.setCurrentItem(dialog.table.topLevelItem(1))
     dialog.accept()
     assert asked == []

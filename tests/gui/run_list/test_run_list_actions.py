@@ -147,7 +147,7 @@ def test_the_trash_gives_back_what_another_window_put_there(room: Room, qtbot: Q
     for _ in range(3):
         write_run("finished")
         trash.delete(str(len(trash.trashed()) + 1))
-    menu = room.panel.bring_back
+    menu = room.panel.restore_menu
     room.panel.more.menu().aboutToShow.emit()
     assert [action.text() for action in menu.actions()] == ["Run 3", "Run 2", "Run 1", "All 3"]
     with qtbot.waitSignal(room.actions.changed):

@@ -120,7 +120,7 @@ def test_a_folder_that_cannot_be_written_is_said(
     export = PlotExport(background, lambda *_: str(tmp_path / "nowhere" / "loss.svg"))
     with qtbot.waitSignal(export.message) as said:
         export.export(PlotAction.SAVE_SVG, plot, ["train/loss"])
-    assert "could not be brought to" in said.args[0]
+    assert "could not be written to" in said.args[0]
 
 
 def test_runs_stand_beside_each_other_in_a_csv_of_the_comparison(
