@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.recorded_runs import new_run_folder, this_process_supervises
 
 from engine import client
 from engine.client import CannotStart, CommandFailed, NoSuchRun
@@ -47,14 +48,8 @@ def spec(**changes: Any) -> RunSpec:
     return RunSpec(**(settings | changes))
 
 
-def ourselves() -> AttemptStarted:
-    """This very process as the supervisor: it lives."""
-    return AttemptStarted(1, os.getpid(), process.created(os.getpid()))
-
-
 def write_run(*events: Event, **changes: Any) -> Path:
-    folder = paths.create_run_folder()
-    write_spec(folder, spec(**changes), catalog.recipe("digits"))
+    folder = new_run_folder(spec(**changes))
     if events:
         with closing(RunStore(folder)) as store:
             for event in events:
@@ -121,7 +116,7 @@ def test_a_spec_that_cannot_be_written_leaves_no_folder(monkeypatch: pytest.Monk
 
 
 def test_a_run_is_seen_as_it_is() -> None:
-    folder = write_run(ourselves(), TRAINS)
+    folder = write_run(this_process_supervises(), TRAINS)
     info = client.get_run("1")
     assert (info.id, info.folder, info.spec) == ("1", folder, spec())
     assert info.state is RunState.RUNNING
@@ -214,7 +209,7 @@ def test_what_cannot_resume_is_said(events: tuple[Event, ...], sentence: str) ->
 
 
 def test_an_active_run_cannot_resume() -> None:
-    write_run(ourselves(), TRAINS)
+    write_run(this_process_supervises(), TRAINS)
     with pytest.raises(CannotStart, match="Run 1 is running: stop it first"):
         client.resume("1")
 
@@ -234,7 +229,7 @@ def supervisor(answer: Callable[[Channel, Message], None]) -> Iterator[None]:
         with closing(channel):
             answer(channel, channel.receive())
 
-    with closing(Server(write_run(ourselves(), TRAINS), take)):
+    with closing(Server(write_run(this_process_supervises(), TRAINS), take)):
         yield
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.recorded_runs import new_run_folder
 from msgspec.structs import replace
 
 from engine import client
@@ -30,8 +31,7 @@ SPEC = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",))
 
 def stopped_run(*steps: int, strategy: str = "torch/single", spec: RunSpec = SPEC) -> Path:
     """Run 1, stopped, with checkpoints at `steps` of one file each."""
-    folder = paths.create_run_folder()
-    write_spec(folder, spec, catalog.recipe(spec.recipe))
+    folder = new_run_folder(spec)
     store = RunStore(folder)
     for event in (AttemptStarted(1, 1, 1.0), RunEnded("stopped", "x")):
         store.append(event, 1.0)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.support.recorded_runs import new_run_folder
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
@@ -112,8 +113,7 @@ def test_half_a_million_points_are_all_kept_and_the_window_holds_a_part(
     qtbot: QtBot, qapp: QApplication
 ) -> None:
     wanted = spec("digits", "torch/single")
-    folder = paths.create_run_folder()
-    write_spec(folder, wanted, catalog.recipe(wanted.recipe))
+    folder = new_run_folder(wanted)
     reader, figures = StoreReader(), RunFigures()
     held: dict[str, int] = {}
     reader.curve.connect(lambda series, new: held.update({series: len(new.step)}))

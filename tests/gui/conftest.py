@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from tests.support.recorded_runs import RecordedRun
 from PySide6.QtCore import QCoreApplication, QEvent
 from PySide6.QtGui import QPalette
 from PySide6.QtWidgets import QApplication
@@ -27,37 +28,6 @@ from gui.style.theme import ThemeController
 SPEC = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",), epochs=2)
 
 
-class Recording:
-    """A run whose supervisor is the test."""
-
-    def __init__(self, spec: RunSpec) -> None:
-        self.folder = paths.create_run_folder()
-        self.id = self.folder.name
-        write_spec(self.folder, spec, recipe(spec.recipe))
-        self.store = RunStore(self.folder)
-
-    def add(self, *events: Event) -> None:
-        for event in events:
-            self.store.append(event, time.time())
-        self.store.commit()
-
-    def begin(self, attempt: int = 1) -> None:
-        """The run is being trained; its supervisor, this process, is alive."""
-        pid = os.getpid()
-        self.add(
-            AttemptStarted(attempt, pid, created(pid)), TrainingStarted(0, 10, 2, 1, parameters=650)
-        )
-
-    def add_points(self, series: str, steps: Iterable[int], value: float = 0.5) -> None:
-        steps = list(steps)
-        now = time.time()
-        self.add(Metrics(now, now, [Points(series, steps, [value] * len(steps))]))
-
-    def write_log(self, rank: int, text: str) -> None:
-        with (self.folder / "logs" / f"rank{rank}.log").open("a", encoding="utf-8") as file:
-            file.write(text)
-
-
 @pytest.fixture(autouse=True)
 def windows_end_with_their_test() -> Iterator[None]:
     """Widgets whose deletion is due are deleted now: no event loop runs that would do it.
@@ -74,21 +44,21 @@ def windows_end_with_their_test() -> Iterator[None]:
         app.setPalette(QPalette())
 
 
-Record = Callable[..., Recording]
+Record = Callable[..., RecordedRun]
 
 
 @pytest.fixture
 def record(traindeck_home: Path) -> Iterable[Record]:
     """Makes recorded runs: `record()` or `record(spec)`."""
-    made: list[Recording] = []
+    made: list[RecordedRun] = []
 
-    def make(spec: RunSpec = SPEC) -> Recording:
-        made.append(Recording(spec))
+    def make(spec: RunSpec = SPEC) -> RecordedRun:
+        made.append(RecordedRun(spec))
         return made[-1]
 
     yield make
-    for recording in made:
-        recording.store.close()
+    for run in made:
+        run.store.close()
 
 
 class FakeStrategy(Strategy):

@@ -13,11 +13,11 @@ from engine.client import NoSuchRun
 from engine.runs import device_queue
 from engine.runs.device_queue import Ticket
 from engine.system import process
-from tests.engine.cli.written_run import RUNNING, write_run
+from tests.support.recorded_runs import RUNNING, record_run
 
 
 def enter() -> str:
-    run = write_run(*RUNNING)
+    run = record_run(*RUNNING)
     run.store.close()
     born = process.created(os.getpid())
     device_queue.enter(Ticket(run.id, os.getpid(), born, ("cpu:0",), ("cpu:0",)))

@@ -23,7 +23,7 @@ from engine.runs.run_notes import RunNotes, write_notes
 from engine.spec import catalog
 from engine.spec.spec_file import write_spec
 from main import main
-from tests.engine.cli.written_run import RUNNING, SPEC, WrittenRun, write_run
+from tests.support.recorded_runs import RUNNING, RecordedRun, SPEC, record_run
 
 FINISHED = RunEnded(state="finished", reason="All 3 epochs are done.")
 STOPPED = RunEnded(state="stopped", reason="Stopped after step 12.")
@@ -45,7 +45,7 @@ def last_line(text: str) -> Any:
 
 def test_show_json_is_one_strict_object(capsys: pytest.CaptureFixture[str]) -> None:
     metrics = {"validation/loss": math.nan, "validation/accuracy": 0.5, "train/loss": math.inf}
-    run = write_run(*RUNNING, EpochEnded(epoch=2, step=20, metrics=metrics), FINISHED)
+    run = record_run(*RUNNING, EpochEnded(epoch=2, step=20, metrics=metrics), FINISHED)
     assert main(["show", run.id, "--json"]) == 0
     assert last_line(capsys.readouterr().out) == {
         "id": run.id,
@@ -59,7 +59,7 @@ def test_show_json_is_one_strict_object(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_runs_json_is_a_list_newest_first(capsys: pytest.CaptureFixture[str]) -> None:
-    first, second = write_run(*RUNNING, FAILED), write_run(*RUNNING)
+    first, second = record_run(*RUNNING, FAILED), record_run(*RUNNING)
     assert main(["runs", "--json"]) == 0
     rows = last_line(capsys.readouterr().out)
     assert [(row["id"], row["state"]) for row in rows] == [
@@ -72,7 +72,7 @@ def test_runs_json_is_a_list_newest_first(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_a_finished_run_takes_no_commands(capsys: pytest.CaptureFixture[str]) -> None:
-    run = write_run(*RUNNING, FINISHED)
+    run = record_run(*RUNNING, FINISHED)
     for command in ("attach", "stop", "pause", "checkpoint", "empty-cache"):
         assert main([command, run.id]) == 2
         assert f"Run {run.id} is finished, no longer active" in capsys.readouterr().err
@@ -84,7 +84,7 @@ def test_a_finished_run_takes_no_commands(capsys: pytest.CaptureFixture[str]) ->
 def test_following_a_run_returns_how_it_ended(
     end: RunEnded, code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = write_run(*RUNNING, end)
+    run = record_run(*RUNNING, end)
     assert follow_own(run.id, CtrlC(), after=0, attempt=1, json=True) == code
     captured = capsys.readouterr()
     assert len(captured.out.splitlines()) == 1
@@ -94,7 +94,7 @@ def test_following_a_run_returns_how_it_ended(
 def test_a_failure_is_told_with_rank_signal_place_and_log(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    show(write_run(*RUNNING, FAILED).id, json=False)
+    show(record_run(*RUNNING, FAILED).id, json=False)
     captured = capsys.readouterr()
     for part in ("Rank 1 was ended.", "rank 1 on cpu:1", "SIGKILL", "recipe.py:3", "[b]last[/b]"):
         assert part in captured.err
@@ -102,7 +102,7 @@ def test_a_failure_is_told_with_rank_signal_place_and_log(
 
 
 def test_show_lists_the_settings_and_the_checkpoints(capsys: pytest.CaptureFixture[str]) -> None:
-    run = write_run(*RUNNING, STOPPED)
+    run = record_run(*RUNNING, STOPPED)
     (begin(run.folder, 12) / "model.pt").write_bytes(b"x" * 3000)
     publish(
         run.folder,
@@ -120,7 +120,7 @@ def test_show_lists_the_settings_and_the_checkpoints(capsys: pytest.CaptureFixtu
 
 
 def test_show_lists_the_options_that_are_not_as_usual(capsys: pytest.CaptureFixture[str]) -> None:
-    run = write_run(*RUNNING, STOPPED)
+    run = record_run(*RUNNING, STOPPED)
     write_spec(
         run.folder, msgspec.structs.replace(SPEC, precision="bf16"), catalog.recipe(SPEC.recipe)
     )
@@ -133,7 +133,7 @@ def test_show_lists_the_options_that_are_not_as_usual(capsys: pytest.CaptureFixt
 class Supervisor:
     """Takes commands in place of a supervisor, and ends the run at the last that is expected."""
 
-    def __init__(self, run: WrittenRun, expected: list[Command]) -> None:
+    def __init__(self, run: RecordedRun, expected: list[Command]) -> None:
         self.taken: list[Command] = []
         self._run = run
         self._expected = expected
@@ -151,7 +151,7 @@ class Supervisor:
 def test_ctrl_c_stops_a_run_and_a_second_one_at_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = write_run(*RUNNING)
+    run = record_run(*RUNNING)
     expected: list[Command] = [commands.Stop(), commands.Stop(now=True)]
     supervisor = Supervisor(run, expected)
     monkeypatch.setattr(client, "send", supervisor.send)
@@ -165,7 +165,7 @@ def test_ctrl_c_stops_a_run_and_a_second_one_at_once(
 def test_ctrl_c_leaves_an_attached_run_alone(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = write_run(*RUNNING)
+    run = record_run(*RUNNING)
     monkeypatch.delattr(client, "send")
     with CtrlC() as ctrl_c:
         os.kill(os.getpid(), signal.SIGINT)
@@ -187,11 +187,11 @@ def test_a_pause_may_free_the_gpus(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    run = write_run(*RUNNING)
+    run = record_run(*RUNNING)
 
     def send(run_id: str, command: Command) -> int:
         assert command == commands.Pause(free_devices=freed)
-        return run.write(Paused(step=12, freed_devices=freed)) - 1
+        return run.add(Paused(step=12, freed_devices=freed)) - 1
 
     monkeypatch.setattr(client, "send", send)
     assert main(["pause", run.id, *flags]) == 0
@@ -201,13 +201,13 @@ def test_a_pause_may_free_the_gpus(
 def test_every_worker_on_a_device_answers_for_its_cache(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = write_run(*RUNNING)
+    run = record_run(*RUNNING)
     split = msgspec.structs.replace(SPEC, strategy="torch/ddp", workers_per_device=2)
     write_spec(run.folder, split, catalog.recipe(SPEC.recipe))
 
     def send(run_id: str, command: Command) -> int:
-        before = run.write()
-        run.write(*[CacheEmptied(rank, "cpu:0", 1 + rank) for rank in (0, 1)])
+        before = run.add()
+        run.add(*[CacheEmptied(rank, "cpu:0", 1 + rank) for rank in (0, 1)])
         return before
 
     monkeypatch.setattr(client, "send", send)
@@ -239,7 +239,7 @@ def test_units() -> None:
 
 
 def test_what_a_person_wrote_on_a_run_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    run = write_run(*RUNNING, FINISHED)
+    run = record_run(*RUNNING, FINISHED)
     write_notes(run.folder, RunNotes(name="renamed", tags=("keep", "wide"), note="the best"))
     assert main(["show", run.id]) == 0
     text = capsys.readouterr().out

@@ -17,7 +17,7 @@ from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import write_spec
 from main import main
-from tests.engine.cli.written_run import RUNNING, SPEC, write_run
+from tests.support.recorded_runs import RUNNING, SPEC, record_run
 
 STOPPED = RunEnded("stopped", "Stopped.")
 
@@ -25,11 +25,11 @@ STOPPED = RunEnded("stopped", "Stopped.")
 def test_resume_lets_a_paused_run_go_on(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = write_run(*RUNNING, Paused(step=12))
+    run = record_run(*RUNNING, Paused(step=12))
 
     def send(run_id: str, command: Command) -> int:
         assert command == commands.Resume()
-        return run.write(Resumed(step=12)) - 1
+        return run.add(Resumed(step=12)) - 1
 
     monkeypatch.setattr(client, "send", send)
     for flag, value in (
@@ -48,7 +48,7 @@ def test_resume_lets_a_paused_run_go_on(
 def test_a_new_run_goes_on_in_the_place_of_another(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run, new = write_run(*RUNNING, STOPPED), write_run(*RUNNING)
+    run, new = record_run(*RUNNING, STOPPED), record_run(*RUNNING)
     asked = []
 
     def resume_as_new(*given: object) -> str:
@@ -64,7 +64,7 @@ def test_a_new_run_goes_on_in_the_place_of_another(
 
 
 def test_a_run_resumes_as_it_was_or_as_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = write_run(*RUNNING, STOPPED)
+    run = record_run(*RUNNING, STOPPED)
     asked = []
 
     def resume(run_id: str, checkpoint: Path | None, spec: RunSpec) -> None:

@@ -19,7 +19,7 @@ from engine.messages.events import (
 )
 from engine.runs.run_state import RunState
 from engine.system.process import created
-from tests.engine.cli.written_run import RUNNING, write_run
+from tests.support.recorded_runs import RUNNING, record_run
 
 SAVED = CheckpointSaved(path="checkpoints/step-00000012", step=12, epoch=1, bytes=5, seconds=0.1)
 END = RunEnded(state="finished", reason="All 3 epochs are done.")
@@ -34,14 +34,14 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_updates_tell_every_event_once_and_end_with_the_run() -> None:
-    run = write_run(*RUNNING)
+    run = record_run(*RUNNING)
     looks = updates(run.id, after=0, attempt=1)
     first = next(looks)
     assert first.state is RunState.RUNNING
     assert [stored.event for stored in first.events] == list(RUNNING[:2])  # progress is no event
-    run.write(SAVED)
+    run.add(SAVED)
     assert [stored.event for stored in next(looks).events] == [SAVED]
-    run.write(END)
+    run.add(END)
     last = next(looks)
     assert last.state is RunState.FINISHED
     assert [stored.event for stored in last.events] == [END]
@@ -49,16 +49,16 @@ def test_updates_tell_every_event_once_and_end_with_the_run() -> None:
 
 
 def test_the_end_of_an_earlier_attempt_is_not_the_end_of_the_next() -> None:
-    run = write_run(*RUNNING, RunEnded(state="stopped", reason="Stopped."))
+    run = record_run(*RUNNING, RunEnded(state="stopped", reason="Stopped."))
     looks = updates(run.id, after=0, attempt=2)
     first = RUNNING[0]
     assert isinstance(first, AttemptStarted)
-    run.write(AttemptStarted(2, first.supervisor_pid, first.supervisor_created), END)
+    run.add(AttemptStarted(2, first.supervisor_pid, first.supervisor_created), END)
     assert [update.state for update in looks] == [RunState.FINISHED]
 
 
 def test_an_attempt_that_never_begins_is_given_up() -> None:
-    run = write_run(*RUNNING, RunEnded(state="stopped", reason="Stopped."))
+    run = record_run(*RUNNING, RunEnded(state="stopped", reason="Stopped."))
     with pytest.raises(NoAnswer, match="did not begin"):
         list(updates(run.id, after=0, attempt=2))
 
@@ -68,16 +68,16 @@ def test_a_run_whose_supervisor_is_gone_is_over() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         supervisor = AttemptStarted(1, process.pid, created(process.pid))
         process.communicate(b"\n")
-    run = write_run(supervisor, *RUNNING[1:])
+    run = record_run(supervisor, *RUNNING[1:])
     assert [update.state for update in updates(run.id, after=0, attempt=1)] == [
         RunState.INTERRUPTED
     ]
 
 
 def test_an_answer_is_the_first_event_of_its_kind_after_the_command() -> None:
-    run = write_run(*RUNNING)
-    seq = run.write(CheckpointSaved(path="old", step=3, epoch=0, bytes=5, seconds=0.1))
-    run.write(Paused(step=12), SAVED)
+    run = record_run(*RUNNING)
+    seq = run.add(CheckpointSaved(path="old", step=3, epoch=0, bytes=5, seconds=0.1))
+    run.add(Paused(step=12), SAVED)
     assert wait_for_event(run.id, CheckpointSaved, after=seq) == SAVED
 
 
@@ -92,9 +92,9 @@ def test_an_answer_is_the_first_event_of_its_kind_after_the_command() -> None:
 def test_an_answer_that_does_not_come_ends_in_a_sentence(
     events: list[RunEnded | CommandRefused | Paused], sentence: str
 ) -> None:
-    run = write_run(*RUNNING)
+    run = record_run(*RUNNING)
     seq = run.store.last_seq()
-    run.write(*events)
+    run.add(*events)
     with pytest.raises(NoAnswer) as error:
         wait_for_event(run.id, CheckpointSaved, after=seq)
     assert sentence in str(error.value)

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.support.recorded_runs import new_run_folder
 
 from engine.messages.channel import Server
 from engine.messages.events import AttemptStarted, Event, Paused, Queued, RunEnded
@@ -190,9 +191,8 @@ def active() -> Iterator[Callable[..., Ticket]]:
     with ExitStack() as stack:
 
         def make(devices: tuple[str, ...], *said: Event, wish: str = "gpus") -> Ticket:
-            folder = paths.create_run_folder()
             spec = RunSpec(recipe="digits", strategy="torch/single", devices=devices, queue=wish)  # type: ignore[arg-type]
-            write_spec(folder, spec, catalog.recipe("digits"))
+            folder = new_run_folder(spec)
             store = stack.enter_context(closing(RunStore(folder)))
             for event in (AttemptStarted(1, os.getpid(), BORN), *said):
                 store.append(event, 1.0)

@@ -19,7 +19,7 @@ from engine.runs.run_notes import RunNotes, write_notes
 from engine.runs.store import RunStore
 from engine.system import paths
 from engine.system.process import created
-from tests.engine.written_runs import write_run
+from tests.support.recorded_runs import record_epochs
 
 
 @pytest.fixture
@@ -41,8 +41,8 @@ def index_file() -> Path:
 
 
 def test_another_process_reads_only_the_runs_that_are_active(looked: list[str]) -> None:
-    write_run("finished", (0.5, 0.25, 0.75))
-    write_run("running")
+    record_epochs("finished", (0.5, 0.25, 0.75))
+    record_epochs("running")
     first = RunIndex().runs()
     assert [info.id for info in first] == ["2", "1"]
     looked.clear()
@@ -53,7 +53,7 @@ def test_another_process_reads_only_the_runs_that_are_active(looked: list[str]) 
 
 
 def test_new_notes_are_seen_at_once(looked: list[str]) -> None:
-    folder = write_run("finished")
+    folder = record_epochs("finished")
     index = RunIndex()
     index.runs()
     write_notes(folder, RunNotes(name="renamed", tags=("keep",)))
@@ -63,7 +63,7 @@ def test_new_notes_are_seen_at_once(looked: list[str]) -> None:
 
 @pytest.mark.parametrize("damage", [b"not a database, but long enough to be one" * 99, b"SQLite"])
 def test_a_damaged_cache_is_made_anew(damage: bytes, looked: list[str]) -> None:
-    write_run("stopped")
+    record_epochs("stopped")
     good = RunIndex().runs()
     index_file().write_bytes(damage)
     assert RunIndex().runs() == good
@@ -74,7 +74,7 @@ def test_a_damaged_cache_is_made_anew(damage: bytes, looked: list[str]) -> None:
 
 
 def test_a_run_that_is_gone_leaves_the_cache(looked: list[str]) -> None:
-    folder = write_run("stopped")
+    folder = record_epochs("stopped")
     index = RunIndex()
     index.runs()
     folder.rename(folder.parent / "elsewhere")
@@ -83,13 +83,13 @@ def test_a_run_that_is_gone_leaves_the_cache(looked: list[str]) -> None:
 
 
 def test_where_nothing_can_be_kept_the_runs_are_listed_all_the_same() -> None:
-    write_run("stopped")
+    record_epochs("stopped")
     index_file().mkdir()
     assert [info.id for info in RunIndex().runs()] == ["1"]
 
 
 def test_the_best_figure_is_finite() -> None:
-    write_run("finished", (math.nan, 3.0, -math.inf, 2.0))
+    record_epochs("finished", (math.nan, 3.0, -math.inf, 2.0))
     assert RunIndex().runs()[0].best == {"validation/loss": (2.0, 40)}
 
 
@@ -117,8 +117,8 @@ def test_a_glance_at_runs_that_are_over_looks_into_few_folders(
     monkeypatch: pytest.MonkeyPatch, looked: list[str]
 ) -> None:
     for _ in range(5):
-        write_run("finished")
-    write_run("running")
+        record_epochs("finished")
+    record_epochs("running")
     index = RunIndex()
     first = settle(index)
     stamped: list[str] = []
@@ -138,10 +138,10 @@ def test_a_glance_at_runs_that_are_over_looks_into_few_folders(
 
 
 def test_a_glance_finds_runs_that_come_and_go() -> None:
-    folder = write_run("finished")
+    folder = record_epochs("finished")
     index = RunIndex()
     settle(index)
-    write_run("finished")
+    record_epochs("finished")
     assert [info.id for info in index.refresh()] == ["2", "1"]
     settle(index)
     shutil.rmtree(folder)
@@ -149,8 +149,8 @@ def test_a_glance_finds_runs_that_come_and_go() -> None:
 
 
 def test_a_glance_finds_a_run_of_which_there_was_only_a_folder() -> None:
-    write_run("finished")
-    folder = write_run("finished")
+    record_epochs("finished")
+    folder = record_epochs("finished")
     aside = folder.parent.parent / "aside"
     shutil.copytree(folder, aside)
     for file in ("spec.toml", "run.sqlite"):
@@ -163,8 +163,8 @@ def test_a_glance_finds_a_run_of_which_there_was_only_a_folder() -> None:
 
 
 def test_a_glance_finds_an_old_run_that_somebody_else_resumes() -> None:
-    old = write_run("stopped")
-    write_run("finished")
+    old = record_epochs("stopped")
+    record_epochs("finished")
     index = RunIndex()
     settle(index)
     resume(old)
@@ -172,7 +172,7 @@ def test_a_glance_finds_an_old_run_that_somebody_else_resumes() -> None:
 
 
 def test_a_supervisor_that_is_slow_to_write_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    old = write_run("stopped")
+    old = record_epochs("stopped")
     monkeypatch.setattr("engine.runs.run_index.IN_TURN", 0)
     device_queue.enter(ticket("1"))
     index = RunIndex()
@@ -182,7 +182,7 @@ def test_a_supervisor_that_is_slow_to_write_is_not_missed(monkeypatch: pytest.Mo
 
 
 def test_notes_of_another_window_are_seen_when_it_is_the_turn_of_their_run() -> None:
-    folder = write_run("finished")
+    folder = record_epochs("finished")
     index = RunIndex()
     settle(index)
     write_notes(folder, RunNotes(name="new"))
@@ -190,7 +190,7 @@ def test_notes_of_another_window_are_seen_when_it_is_the_turn_of_their_run() -> 
 
 
 def test_a_damaged_run_is_listed_apart_and_comes_back() -> None:
-    folder = write_run("finished")
+    folder = record_epochs("finished")
     good = (folder / "spec.toml").read_bytes()
     (folder / "spec.toml").write_bytes(b"noise")
     index = RunIndex()
@@ -204,7 +204,7 @@ def test_a_damaged_run_is_listed_apart_and_comes_back() -> None:
 def test_the_run_to_begin_with_is_the_newest_active_one_else_the_newest() -> None:
     assert newest_active() is None
     for state in ("running", "finished", "finished"):
-        write_run(state)
+        record_epochs(state)
     (paths.run_folder("3") / "spec.toml").write_bytes(b"noise")
     assert newest_active() == "2"
     device_queue.enter(ticket("1"))

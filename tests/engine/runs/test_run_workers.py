@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from tests.support.recorded_runs import new_run_folder
 
 from engine import client
 from engine.messages.events import (
@@ -30,10 +31,8 @@ from engine.telemetry.memory_attribution import Worker
 
 @pytest.fixture
 def store() -> Iterator[RunStore]:
-    folder = paths.create_run_folder()
     spec = RunSpec(recipe="digits", strategy="torch/ddp", devices=("GPU-a", "GPU-b"))
-    write_spec(folder, spec, recipe("digits"))
-    made = RunStore(folder)
+    made = RunStore(new_run_folder(spec))
     yield made
     made.close()
 

@@ -19,18 +19,6 @@ from engine.runs.store_reader import RunReader
 from tests.support.events import EXAMPLES, NOT_NUMBERS, losses
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[RunStore]:
-    with closing(RunStore(tmp_path)) as opened:
-        yield opened
-
-
-@pytest.fixture
-def reader(store: RunStore, tmp_path: Path) -> Iterator[RunReader]:
-    with RunReader(tmp_path) as opened:
-        yield opened
-
-
 def reopened(store: RunStore, folder: Path) -> RunStore:
     store.close()
     return RunStore(folder)

@@ -20,18 +20,6 @@ from tests.support.events import losses
 SERIES = "train/loss"
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[RunStore]:
-    with closing(RunStore(tmp_path)) as opened:
-        yield opened
-
-
-@pytest.fixture
-def reader(store: RunStore, tmp_path: Path) -> Iterator[RunReader]:
-    with RunReader(tmp_path) as opened:
-        yield opened
-
-
 def write(store: RunStore, values: list[float]) -> None:
     store.append(losses(values), 1.0)
     store.commit()

@@ -9,11 +9,11 @@ from engine import client
 from engine.runs import trash
 from engine.runs.trash import CannotDelete
 from engine.system import paths
-from tests.engine.written_runs import write_run
+from tests.support.recorded_runs import record_epochs
 
 
 def test_a_deleted_run_comes_back_as_it_was() -> None:
-    write_run("finished", (0.5,), name="kept")
+    record_epochs("finished", (0.5,), name="kept")
     before = client.get_run("1")
     trash.delete("1")
     assert client.runs() == []
@@ -24,14 +24,14 @@ def test_a_deleted_run_comes_back_as_it_was() -> None:
 
 
 def test_an_active_run_is_not_deleted() -> None:
-    write_run("running")
+    record_epochs("running")
     with pytest.raises(CannotDelete, match="Run 1 is running: stop it before you delete it"):
         trash.delete("1")
     assert paths.run_ids() == ["1"]
 
 
 def test_a_run_that_a_supervisor_is_taking_is_not_deleted() -> None:
-    folder = write_run("stopped")
+    folder = record_epochs("stopped")
     with (
         FileLock(folder / "supervisor.lock"),
         pytest.raises(CannotDelete, match="just being started"),
@@ -41,9 +41,9 @@ def test_a_run_that_a_supervisor_is_taking_is_not_deleted() -> None:
 
 
 def test_a_new_run_never_takes_the_number_of_a_deleted_one() -> None:
-    write_run("stopped")
+    record_epochs("stopped")
     trash.delete("1")
-    assert write_run("stopped").name == "2"
+    assert record_epochs("stopped").name == "2"
     trash.restore("1")
     assert paths.run_ids() == ["2", "1"]
 
@@ -58,7 +58,7 @@ def test_what_is_not_there_is_said() -> None:
 
 def test_an_emptied_trash_is_empty() -> None:
     for _ in range(2):
-        write_run("stopped")
+        record_epochs("stopped")
     trash.delete("1")
     trash.delete("2")
     assert trash.empty() == 2

@@ -21,12 +21,6 @@ from tests.support.events import losses
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[RunStore]:
-    with closing(RunStore(tmp_path)) as opened:
-        yield opened
-
-
-@pytest.fixture
 def buffer(store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BufferedStore:
     monkeypatch.setattr(buffered_store, "RETRY_SECONDS", 0.0)
     return BufferedStore(tmp_path, store)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tests.support.recorded_runs import new_run_folder, this_process_supervises
 
 from engine.diagnosis import deadlines
 from engine.messages.channel import Server
@@ -42,10 +43,9 @@ def test_workers_that_never_get_ready_are_named_and_ended(
     path = tmp_path / "deaf.py"
     path.write_text(HANGS_AT_IMPORT)
     wanted = spec(str(path), "torch/ddp", 2)
-    folder = paths.create_run_folder()
-    write_spec(folder, wanted, catalog.recipe(wanted.recipe))
+    folder = new_run_folder(wanted)
     store = RunStore(folder)
-    store.append(AttemptStarted(1, os.getpid(), process.created(os.getpid())), time.time())
+    store.append(this_process_supervises(), time.time())
     inbox = Inbox()
     server = Server(folder, inbox.connected)
     admission = QueueAdmission(folder, wanted)

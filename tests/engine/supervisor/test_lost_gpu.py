@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import psutil
 import pytest
+from tests.support.recorded_runs import new_run_folder, this_process_supervises
 
 from engine.diagnosis import deadlines, device_watch
 from engine.messages.channel import Channel, Server
@@ -52,11 +53,9 @@ class Attempt:
     """A real supervisor with a worker that hangs; the test makes up messages and snapshots."""
 
     def __init__(self, wanted: RunSpec) -> None:
-        self.folder = paths.create_run_folder()
-        write_spec(self.folder, wanted, catalog.recipe(wanted.recipe))
+        self.folder = new_run_folder(wanted)
         self.store = RunStore(self.folder)
-        pid = os.getpid()
-        self.store.append(AttemptStarted(1, pid, process.created(pid)), time.time())
+        self.store.append(this_process_supervises(), time.time())
         self.inbox = Inbox()
         self.server = Server(self.folder, self.inbox.connected)
         admission = QueueAdmission(self.folder, wanted)

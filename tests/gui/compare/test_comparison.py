@@ -18,13 +18,13 @@ from gui.compare.differences import figure_rows
 from gui.plots.data.x_axis import XKind
 from gui.run_list.chosen_runs import MAX_COMPARED
 from gui.style.theme import DARK
-from tests.engine.written_runs import write_run
+from tests.support.recorded_runs import record_epochs
 from tests.gui.compare.conftest import View, curves
 
 
 def test_each_run_has_one_curve_in_its_colour_in_every_plot(view: View) -> None:
     for losses in ((0.5, 0.4), (0.6, 0.3)):
-        write_run("finished", losses)
+        record_epochs("finished", losses)
     view.compare("2", "1")
     found = curves(view, "Validation loss")
     assert {name: curve.colour_index for name, curve in found.items()} == {"2": 0, "1": 1}
@@ -34,7 +34,7 @@ def test_each_run_has_one_curve_in_its_colour_in_every_plot(view: View) -> None:
 
 def test_the_pinned_run_is_dashed_and_unpinned_again(view: View) -> None:
     for _ in range(2):
-        write_run("finished", (0.5, 0.4))
+        record_epochs("finished", (0.5, 0.4))
     view.compare("1", "2")
     for expected in (True, False):
         view.comparison.chips.pin("2").click()
@@ -48,7 +48,7 @@ def test_the_pinned_run_is_dashed_and_unpinned_again(view: View) -> None:
 
 def test_the_best_value_of_each_run_has_a_star_in_its_colour(view: View) -> None:
     for losses in ((0.5, 0.3, 0.4), (0.6, 0.2, 0.2), (0.9,)):
-        write_run("finished", losses)
+        record_epochs("finished", losses)
     view.compare("1", "2")
     plot = view.comparison.plots.plot("Validation loss")
     colours = [DARK.curve(number) for number in range(3)]
@@ -66,7 +66,7 @@ def test_the_best_value_of_each_run_has_a_star_in_its_colour(view: View) -> None
 
 
 def test_a_run_may_say_that_more_is_better(view: View) -> None:
-    write_run("finished", (0.5, 0.3, 0.4), metric_directions={"loss": "max"})
+    record_epochs("finished", (0.5, 0.3, 0.4), metric_directions={"loss": "max"})
     view.compare("1")
     plot = view.comparison.plots.plot("Validation loss")
     assert [star[:2] for star in plot.curves.best_markers(DARK)] == [(10, 0.5)]
@@ -74,7 +74,7 @@ def test_a_run_may_say_that_more_is_better(view: View) -> None:
 
 def test_the_stars_are_painted_and_go_with_their_runs(view: View) -> None:
     for losses in ((0.5, 0.3, 0.4), (0.6, 0.2, 0.25)):
-        write_run("finished", losses)
+        record_epochs("finished", losses)
     view.comparison.set_theme(DARK)
     view.compare("1", "2")
     plot = view.comparison.plots.plot("Validation loss")
@@ -93,7 +93,7 @@ def test_a_live_run_grows_and_a_rewound_one_shrinks(view: View, record: Callable
     live = record()
     live.begin()
     live.add_points("train/loss", [1, 2, 3])
-    write_run("finished", (0.5,))
+    record_epochs("finished", (0.5,))
     view.compare("1", "2")
     assert len(curves(view, "Training loss")["1"].series) == 3
     live.add_points("train/loss", [4, 5])
@@ -107,7 +107,7 @@ def test_a_live_run_grows_and_a_rewound_one_shrinks(view: View, record: Callable
 
 def test_a_run_that_is_taken_out_leaves_every_plot(view: View) -> None:
     for _ in range(3):
-        write_run("finished", (0.5, 0.4))
+        record_epochs("finished", (0.5, 0.4))
     view.compare("1", "2", "3")
     view.comparison.chips.cross("2").click()
     found = curves(view, "Validation loss")
@@ -117,7 +117,7 @@ def test_a_run_that_is_taken_out_leaves_every_plot(view: View) -> None:
 
 def test_time_is_counted_from_the_beginning_of_each_run(view: View) -> None:
     for _ in range(2):
-        write_run("finished", (0.5, 0.4))
+        record_epochs("finished", (0.5, 0.4))
     view.compare("1", "2")
     view.comparison.plots.toolbar.x_buttons[XKind.RELATIVE].click()
     for curve in curves(view, "Validation loss").values():
@@ -129,7 +129,7 @@ def test_time_is_counted_from_the_beginning_of_each_run(view: View) -> None:
 
 def test_hidden_it_holds_no_file_open(view: View) -> None:
     for _ in range(2):
-        write_run("finished", (0.5,))
+        record_epochs("finished", (0.5,))
     view.compare("1", "2")
     readers = list(view.comparison._readers.values())
     view.comparison.hide()
@@ -156,7 +156,7 @@ def test_metrics_whose_names_differ_have_plots_and_rows_of_their_own() -> None:
             assert found is not None
             titles.add(found.plot.title)
     assert len(titles) == 6
-    write_run("finished")
+    record_epochs("finished")
     info = get_run("1")
     metrics = {"validation/top_5": 0.9, "validation/top/5": 0.8}
     info = info._replace(status=msgspec.structs.replace(info.status, metrics=metrics))
@@ -170,7 +170,7 @@ def test_there_are_as_many_colours_as_runs_to_compare() -> None:
 
 def test_many_chips_go_on_in_another_line(view: View) -> None:
     for _ in range(MAX_COMPARED):
-        write_run("finished", (0.5,), name="a name of some length")
+        record_epochs("finished", (0.5,), name="a name of some length")
     ids = [str(number) for number in range(1, MAX_COMPARED + 1)]
     view.compare(*ids)
     chips = view.comparison.chips
@@ -183,7 +183,7 @@ def test_many_chips_go_on_in_another_line(view: View) -> None:
 
 
 def test_finer_points_are_read_in_the_background(view: View, qtbot: QtBot) -> None:
-    write_run("finished", (0.5, 0.4, 0.3))
+    record_epochs("finished", (0.5, 0.4, 0.3))
     view.compare("1")
     found: list[StoredPoints] = []
     plot = view.comparison.plots.plot("Validation loss")

@@ -15,7 +15,7 @@ from gui.plots.data.x_axis import XKind
 from gui.plots.panel.run_plots import RunPlots
 from gui.run_list.chosen_runs import ChosenRuns
 from gui.style.theme import DARK
-from tests.engine.written_runs import write_run
+from tests.support.recorded_runs import record_epochs
 from tests.gui.compare.conftest import View, begin_live, curves, in_sight, zoomed_in
 
 
@@ -24,7 +24,7 @@ def test_taking_runs_out_and_in_leaves_the_view_as_it_is(
 ) -> None:
     begin_live(record)
     for number in range(3):
-        write_run("finished", (0.5, 0.4, 0.3 - number / 20))
+        record_epochs("finished", (0.5, 0.4, 0.3 - number / 20))
     view.compare("1", "2", "3")
     before = in_sight(view)
     plots = view.comparison.plots
@@ -55,7 +55,7 @@ def test_taking_runs_out_and_in_leaves_the_view_as_it_is(
 
 def test_a_look_at_the_single_run_leaves_the_comparison_as_it_is(view: View) -> None:
     for _ in range(3):
-        write_run("finished", (0.5, 0.4, 0.3))
+        record_epochs("finished", (0.5, 0.4, 0.3))
     view.compare("1", "2", "3")
     in_sight(view)
     zoomed = zoomed_in(view)
@@ -73,7 +73,7 @@ def test_a_plot_of_one_run_goes_with_it_and_the_others_come_back(
     live = record()
     live.begin()
     live.add_points("train/gradient_norm", [1, 2, 3])
-    write_run("finished", (0.5, 0.4))
+    record_epochs("finished", (0.5, 0.4))
     view.compare("1", "2")
     plots = view.comparison.plots
     plots.plot("Gradient norm").header.double_clicked.emit()
@@ -87,7 +87,7 @@ def test_the_arrangement_is_found_as_it_was_left(
     qtbot: QtBot, tmp_path: Path, record: Callable[..., Any]
 ) -> None:
     begin_live(record)
-    write_run("finished", (0.5, 0.4))
+    record_epochs("finished", (0.5, 0.4))
 
     def opened() -> View:
         settings = QSettings(str(tmp_path / "s.ini"), QSettings.Format.IniFormat)

@@ -12,13 +12,13 @@ from engine.messages.events import EpochEnded
 from engine.runs.best_metrics import BestFigure
 from engine.spec.run_spec import RunSpec
 from gui.compare.differences import figure_rows, setting_rows
-from tests.engine.written_runs import write_run
+from tests.support.recorded_runs import record_epochs
 from tests.gui.compare.conftest import View, cells, curves
 
 
 def test_only_settings_that_differ_are_listed_by_their_labels() -> None:
-    write_run("finished", learning_rate=0.1, settings={"width": 64})
-    write_run("finished", learning_rate=0.2, compile=True)
+    record_epochs("finished", learning_rate=0.1, settings={"width": 64})
+    record_epochs("finished", learning_rate=0.2, compile=True)
     rows = {row.label: row.values for row in setting_rows([get_run("1"), get_run("2")])}
     assert rows == {
         "Learning rate": ("0.1", "0.2"),
@@ -29,7 +29,7 @@ def test_only_settings_that_differ_are_listed_by_their_labels() -> None:
 
 def test_the_better_figure_is_marked_and_equal_ones_are_not() -> None:
     for losses in ((0.2, 0.5), (0.3, 0.4)):
-        write_run("finished", losses)
+        record_epochs("finished", losses)
     infos = [get_run("1"), get_run("2")]
     best = {
         "1": {"validation/loss": BestFigure(0.2, 10)},
@@ -46,14 +46,14 @@ def test_the_better_figure_is_marked_and_equal_ones_are_not() -> None:
 
 def test_the_table_says_so_where_no_setting_differs(view: View) -> None:
     for _ in range(2):
-        write_run("finished", (0.5,))
+        record_epochs("finished", (0.5,))
     view.compare("1", "2")
     assert "NO SETTING DIFFERS" in cells(view)
     assert cells(view)["State"] == ["finished", "finished"]
 
 
 def test_devices_are_said_briefly() -> None:
-    write_run("finished")
+    record_epochs("finished")
     info = get_run("1")
     spec = RunSpec(recipe="digits", strategy="torch/ddp", devices=("cpu:0", "cpu:1"))
     rows = {row.label: row.values for row in setting_rows([info, info._replace(spec=spec)])}
@@ -62,7 +62,7 @@ def test_devices_are_said_briefly() -> None:
 
 def test_the_table_is_copied_for_a_spreadsheet(view: View) -> None:
     for rate, losses in ((0.1, (0.5, 0.4)), (0.2, (0.6, 0.3))):
-        write_run("finished", losses, learning_rate=rate, name="net")
+        record_epochs("finished", losses, learning_rate=rate, name="net")
     view.compare("1", "2")
     table = view.comparison.table
     table.copy.trigger()
@@ -78,7 +78,7 @@ def test_the_table_is_copied_for_a_spreadsheet(view: View) -> None:
 def test_a_live_run_changes_cells_and_leaves_the_selection(
     view: View, record: Callable[..., Any]
 ) -> None:
-    write_run("finished", (0.5, 0.4))
+    record_epochs("finished", (0.5, 0.4))
     live = record()
     live.begin()
     view.compare("1", "2")
@@ -92,8 +92,8 @@ def test_a_live_run_changes_cells_and_leaves_the_selection(
 
 
 def test_runs_of_all_kinds_stand_side_by_side(view: View, record: Callable[..., Any]) -> None:
-    write_run("finished", tuple(1 / k for k in range(1, 30)))
-    write_run("failed")
+    record_epochs("finished", tuple(1 / k for k in range(1, 30)))
+    record_epochs("failed")
     keras = record(RunSpec(recipe="digits_keras", strategy="tf/mirrored", devices=("cpu:0",)))
     keras.begin()
     keras.add_points("train/loss", range(1, 5))
@@ -105,7 +105,7 @@ def test_runs_of_all_kinds_stand_side_by_side(view: View, record: Callable[..., 
 
 
 def test_devices_of_this_machine_have_their_names() -> None:
-    write_run("finished")
+    record_epochs("finished")
     info = get_run("1")
     spec = RunSpec(recipe="digits", strategy="torch/single", devices=("GPU-00000000-11", "GPU-99"))
     infos = [info, info._replace(spec=spec)]

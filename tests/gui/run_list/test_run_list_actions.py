@@ -14,14 +14,14 @@ from engine.runs.run_index import RunIndex
 from engine.runs.run_notes import RunNotes, read_notes, write_notes
 from engine.system import paths
 from gui.run_list.notes_dialog import NotesDialog
-from tests.engine.written_runs import write_run
+from tests.support.recorded_runs import record_epochs
 from tests.gui.run_list.run_lists import Room, room, select
 
 __all__ = ["room"]
 
 
 def test_a_run_is_named_tagged_and_noted(room: Room, qtbot: QtBot) -> None:
-    folder = write_run("finished", name="first name")
+    folder = record_epochs("finished", name="first name")
     room.refresh()
     select(room, "1")
     room.actions.notes.trigger()
@@ -38,7 +38,7 @@ def test_a_run_is_named_tagged_and_noted(room: Room, qtbot: QtBot) -> None:
 
 
 def test_tags_are_added_to_several_runs(room: Room, qtbot: QtBot) -> None:
-    folders = [write_run("finished"), write_run("finished")]
+    folders = [record_epochs("finished"), record_epochs("finished")]
     write_notes(folders[0], RunNotes(name="mine", tags=("z",)))
     room.refresh()
     select(room, "1", "2")
@@ -53,7 +53,7 @@ def test_tags_are_added_to_several_runs(room: Room, qtbot: QtBot) -> None:
 
 def test_deleted_runs_can_be_brought_back(room: Room, qtbot: QtBot) -> None:
     for _ in range(3):
-        write_run("finished")
+        record_epochs("finished")
     room.refresh()
     select(room, "1", "3")
     with qtbot.waitSignal(room.actions.changed):
@@ -68,7 +68,7 @@ def test_deleted_runs_can_be_brought_back(room: Room, qtbot: QtBot) -> None:
 
 
 def test_an_active_run_cannot_be_deleted_and_the_reason_is_said(room: Room) -> None:
-    write_run("running")
+    record_epochs("running")
     room.refresh()
     select(room, "1")
     assert room.actions.delete.text() == "Delete: run 1 is running, stop it first"
@@ -82,8 +82,8 @@ def test_an_active_run_cannot_be_deleted_and_the_reason_is_said(room: Room) -> N
 def test_a_run_that_became_active_meanwhile_is_not_deleted(
     room: Room, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_run("stopped")
-    write_run("stopped")
+    record_epochs("stopped")
+    record_epochs("stopped")
     room.refresh()
     select(room, "1", "2")
     delete = trash.delete
@@ -102,7 +102,7 @@ def test_a_run_that_became_active_meanwhile_is_not_deleted(
 
 
 def test_the_trash_is_emptied_only_after_a_yes(room: Room, qtbot: QtBot) -> None:
-    write_run("finished")
+    record_epochs("finished")
     trash.delete("1")
     room.panel.empty_trash.trigger()
     box = room.window.findChild(QMessageBox)
@@ -117,7 +117,7 @@ def test_the_trash_is_emptied_only_after_a_yes(room: Room, qtbot: QtBot) -> None
 
 
 def test_a_run_is_run_again_as_it_was(room: Room, qtbot: QtBot) -> None:
-    write_run("finished", epochs=7)
+    record_epochs("finished", epochs=7)
     room.refresh()
     select(room, "1")
     with qtbot.waitSignal(room.actions.rerun_requested) as asked:
@@ -126,8 +126,8 @@ def test_a_run_is_run_again_as_it_was(room: Room, qtbot: QtBot) -> None:
 
 
 def test_a_run_that_cannot_be_read_is_found_and_deleted(room: Room, qtbot: QtBot) -> None:
-    write_run("finished")
-    (write_run("finished") / "spec.toml").write_bytes(b"noise")
+    record_epochs("finished")
+    (record_epochs("finished") / "spec.toml").write_bytes(b"noise")
     index = RunIndex()
     room.panel.show_runs(index.runs())
     room.panel.show_unreadable(index.unreadable)
@@ -145,7 +145,7 @@ def test_a_run_that_cannot_be_read_is_found_and_deleted(room: Room, qtbot: QtBot
 
 def test_the_trash_gives_back_what_another_window_put_there(room: Room, qtbot: QtBot) -> None:
     for _ in range(3):
-        write_run("finished")
+        record_epochs("finished")
         trash.delete(str(len(trash.trashed()) + 1))
     menu = room.panel.restore_menu
     room.panel.more.menu().aboutToShow.emit()
@@ -163,13 +163,13 @@ def test_the_trash_gives_back_what_another_window_put_there(room: Room, qtbot: Q
 
 def test_what_can_come_back_does_and_the_rest_is_said(room: Room, qtbot: QtBot) -> None:
     for _ in range(2):
-        write_run("finished")
+        record_epochs("finished")
     room.refresh()
     select(room, "1", "2")
     with qtbot.waitSignal(room.actions.changed):
         room.actions.delete.trigger()
     (paths.trash_folder() / "2").rename(paths.trash_folder() / "elsewhere")
-    write_run("finished")
+    record_epochs("finished")
     with qtbot.waitSignal(room.actions.failed) as said:
         room.panel.undo_bar.undo.click()
     assert said.args == ["Run 2 is not in the trash any more."]
@@ -177,7 +177,7 @@ def test_what_can_come_back_does_and_the_rest_is_said(room: Room, qtbot: QtBot) 
 
 
 def test_notes_on_a_run_that_is_gone_are_refused_in_words(room: Room, qtbot: QtBot) -> None:
-    folder = write_run("finished")
+    folder = record_epochs("finished")
     room.refresh()
     select(room, "1")
     QTest.keyClick(room.history, Qt.Key.Key_F2)
@@ -190,7 +190,7 @@ def test_notes_on_a_run_that_is_gone_are_refused_in_words(room: Room, qtbot: QtB
 
 def test_the_run_below_is_shown_when_the_watched_one_is_deleted(room: Room) -> None:
     for _ in range(4):
-        write_run("finished")
+        record_epochs("finished")
     room.refresh()
     room.history.watch("3")
     assert room.history.neighbour(["3"]) == "2"

@@ -16,15 +16,15 @@ from gui.run_list.chosen_runs import MAX_COMPARED, ChosenRuns
 from gui.run_list.filter_sort import SortOrder
 from gui.run_list.run_delegate import ROW_HEIGHT
 from gui.run_list.run_list_model import ID
-from tests.engine.written_runs import write_run
+from tests.support.recorded_runs import record_epochs
 from tests.gui.run_list.run_lists import Room, room
 
 __all__ = ["room"]
 
 
 def test_every_word_of_a_search_must_be_found_somewhere(room: Room) -> None:
-    write_run("finished", name="Wide net")
-    folder = write_run("failed", name="narrow")
+    record_epochs("finished", name="Wide net")
+    folder = record_epochs("failed", name="narrow")
     write_notes(folder, RunNotes(tags=("Sweep",), note="the rate was too high"))
     room.refresh()
     for words, found in {
@@ -47,7 +47,7 @@ def test_runs_can_be_sorted_by_what_they_reached(room: Room) -> None:
         ("finished", (0.2, 0.3), "C"),
         ("failed", (), "a"),
     ):
-        write_run(state, losses, name=name)
+        record_epochs(state, losses, name=name)
     room.refresh()
     for order, found in {
         SortOrder.METRIC: ["2", "1", "3"],
@@ -61,15 +61,15 @@ def test_runs_can_be_sorted_by_what_they_reached(room: Room) -> None:
 
 def test_the_order_by_the_metric_goes_the_way_that_the_runs_say(room: Room) -> None:
     for losses in ((0.5, 0.2), (0.4, 0.3), (0.6, 0.1)):
-        write_run("finished", losses, metric_directions={"loss": "max"})
+        record_epochs("finished", losses, metric_directions={"loss": "max"})
     room.refresh()
     room.panel.order.setCurrentIndex(room.panel.order.findData(SortOrder.METRIC))
     assert room.listed() == ["3", "1", "2"]
 
 
 def test_a_click_on_the_box_chooses_and_does_not_open(room: Room, qtbot: QtBot) -> None:
-    write_run("finished")
-    write_run("finished")
+    record_epochs("finished")
+    record_epochs("finished")
     room.refresh()
     assert not room.panel.compare.isEnabled()
     width = room.panel.compare.width()
@@ -105,7 +105,7 @@ def test_a_run_keeps_its_colour_while_others_come_and_go(qtbot: QtBot) -> None:
 
 def test_several_runs_are_selected_without_being_opened(room: Room, qtbot: QtBot) -> None:
     for _ in range(3):
-        write_run("finished")
+        record_epochs("finished")
     room.refresh()
     room.history.watch("3")
     with qtbot.assertNotEmitted(room.history.opened):
@@ -124,7 +124,7 @@ def test_several_runs_are_selected_without_being_opened(room: Room, qtbot: QtBot
 
 def test_only_rows_that_changed_are_written_again(room: Room) -> None:
     for _ in range(3):
-        write_run("finished")
+        record_epochs("finished")
     room.refresh()
     touched: list[int] = []
     room.history.model().dataChanged.connect(lambda index, *_: touched.append(index.row()))
@@ -135,7 +135,7 @@ def test_only_rows_that_changed_are_written_again(room: Room) -> None:
 
 def test_a_search_selects_no_run_that_nobody_selected(room: Room) -> None:
     for name in ("kept", "deleted"):
-        write_run("finished", name=name)
+        record_epochs("finished", name=name)
     room.refresh()
     room.history.watch("2")
     room.panel.search.setText("kept")
@@ -148,7 +148,7 @@ def test_a_search_selects_no_run_that_nobody_selected(room: Room) -> None:
 
 def test_the_keys_of_the_list(room: Room, qtbot: QtBot) -> None:
     for _ in range(2):
-        write_run("finished")
+        record_epochs("finished")
     room.refresh()
     room.history.watch("2")
     room.history.setFocus()
@@ -163,11 +163,11 @@ def test_the_keys_of_the_list(room: Room, qtbot: QtBot) -> None:
 
 def test_a_new_run_does_not_move_what_is_in_sight(room: Room) -> None:
     for _ in range(30):
-        write_run("finished")
+        record_epochs("finished")
     room.refresh()
     room.history.verticalScrollBar().setValue(10 * ROW_HEIGHT + 7)
     top = room.history.indexAt(QPoint(5, 0)).data(ID)
-    write_run("finished")
+    record_epochs("finished")
     room.refresh()
     assert room.history.indexAt(QPoint(5, 0)).data(ID) == top
     assert room.history.verticalScrollBar().value() == 11 * ROW_HEIGHT + 7
