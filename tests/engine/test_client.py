@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.recorded_runs import new_run_folder, this_process_supervises
 
 from engine import client
 from engine.client import CannotStart, CommandFailed, NoSuchRun
@@ -28,11 +27,10 @@ from engine.runs import run_info
 from engine.runs.run_state import RunState, RunStatus
 from engine.runs.store import FILE_NAME as STORE_FILE
 from engine.runs.store import RunStore
-from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import FILE_NAME as SPEC_FILE
-from engine.spec.spec_file import write_spec
 from engine.system import paths, process
+from tests.support.recorded_runs import new_run_folder, this_process_supervises
 
 TRAINS = TrainingStarted(0, 10, 3, 1, 1234)
 NOBODY = AttemptStarted(1, supervisor_pid=os.getpid(), supervisor_created=1.0)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.recorded_runs import new_run_folder
 from msgspec.structs import replace
 
 from engine import client
@@ -21,10 +20,10 @@ from engine.messages.events import (
 from engine.runs import checkpoint_files
 from engine.runs.checkpoint_files import MANIFEST, Position
 from engine.runs.store import RunStore
-from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
-from engine.spec.spec_file import read_spec, write_spec
-from engine.system import paths, process
+from engine.spec.spec_file import read_spec
+from engine.system import process
+from tests.support.recorded_runs import new_run_folder
 
 SPEC = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",))
 

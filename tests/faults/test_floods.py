@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.support.recorded_runs import new_run_folder
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
@@ -30,10 +29,7 @@ from engine.messages.events import (
 from engine.runs.store import RunStore
 from engine.runs.store_follower import MOST_SHOWN
 from engine.runs.store_reader import RunReader, StoredEvent
-from engine.spec import catalog
-from engine.spec.spec_file import write_spec
 from engine.supervisor.inbox import MOST_UNREAD, Inbox, MessageReceived
-from engine.system import paths
 from engine.system.process import created
 from engine.worker import event_sender
 from engine.worker.event_sender import EventSender
@@ -43,6 +39,7 @@ from gui.log.event_model import MOST_ROWS, EventModel
 from gui.log.log_view import MOST_LINES, LogView
 from gui.run_view.run_figures import MOST_LOSSES, RunFigures
 from gui.style.theme import ThemeController
+from tests.support.recorded_runs import new_run_folder
 from tests.support.runs import spec
 
 MEGABYTE = 1 << 20

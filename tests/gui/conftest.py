@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from tests.support.recorded_runs import RecordedRun
 from PySide6.QtCore import QCoreApplication, QEvent
 from PySide6.QtGui import QPalette
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from engine.messages.events import AttemptStarted, Event, Metrics, Points, TrainingStarted
-from engine.runs.store import RunStore
-from engine.spec.catalog import recipe
 from engine.spec.run_spec import RunSpec
-from engine.spec.spec_file import write_spec
 from engine.spec.strategy import Strategy, WorkerPlan, one_process_per_device
-from engine.system import paths
-from engine.system.process import created
 from gui.app import AppController
 from gui.style.theme import ThemeController
+from tests.support.recorded_runs import RecordedRun
 
 SPEC = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",), epochs=2)
 

@@ -67,9 +67,7 @@ class RecordedRun:
 
     def begin(self, attempt: int = 1) -> None:
         """The run trains, with this process as its supervisor."""
-        self.add(
-            this_process_supervises(attempt), TrainingStarted(0, 10, 2, 1, parameters=650)
-        )
+        self.add(this_process_supervises(attempt), TrainingStarted(0, 10, 2, 1, parameters=650))
 
     def add_points(self, series: str, steps: Iterable[int], value: float = 0.5) -> None:
         steps = list(steps)
@@ -88,7 +86,13 @@ def record_run(*events: Event) -> RecordedRun:
     return run
 
 
-def record_epochs(state: str, losses: tuple[float, ...] = (), **spec: Any) -> Path:
+def record_epochs(
+    state: str,
+    losses: tuple[float, ...] = (),
+    *,
+    metric_directions: dict[str, str] | None = None,
+    **spec: Any,
+) -> Path:
     """Return the folder of a run with a validation loss for each epoch of 10 steps.
 
     A run in the state `running` has this process as its supervisor.
@@ -98,7 +102,10 @@ def record_epochs(state: str, losses: tuple[float, ...] = (), **spec: Any) -> Pa
     )
     store = RunStore(folder)
     store.append(this_process_supervises(), BEGIN)
-    store.append(TrainingStarted(0, 10, 2, 1, parameters=650), BEGIN)
+    started = TrainingStarted(
+        0, 10, 2, 1, parameters=650, metric_directions=metric_directions or {}
+    )
+    store.append(started, BEGIN)
     for epoch, loss in enumerate(losses, 1):
         now, step = BEGIN + epoch, 10 * epoch
         store.append(Metrics(now, now, [Points("validation/loss", [step], [loss])]), now)

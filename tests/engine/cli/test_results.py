@@ -23,7 +23,7 @@ from engine.runs.run_notes import RunNotes, write_notes
 from engine.spec import catalog
 from engine.spec.spec_file import write_spec
 from main import main
-from tests.support.recorded_runs import RUNNING, RecordedRun, SPEC, record_run
+from tests.support.recorded_runs import RUNNING, SPEC, RecordedRun, record_run
 
 FINISHED = RunEnded(state="finished", reason="All 3 epochs are done.")
 STOPPED = RunEnded(state="stopped", reason="Stopped after step 12.")
@@ -142,7 +142,7 @@ class Supervisor:
         assert run_id == self._run.id
         self.taken.append(command)
         if self.taken == self._expected:
-            self._run.write(STOPPED)
+            self._run.add(STOPPED)
         else:
             os.kill(os.getpid(), signal.SIGINT)  # impatience
         return 0

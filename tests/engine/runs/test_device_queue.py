@@ -10,17 +10,15 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.recorded_runs import new_run_folder
 
 from engine.messages.channel import Server
 from engine.messages.events import AttemptStarted, Event, Paused, Queued, RunEnded
 from engine.runs import device_queue
 from engine.runs.device_queue import CannotMove, Ticket
 from engine.runs.store import RunStore
-from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
-from engine.spec.spec_file import write_spec
 from engine.system import paths, process
+from tests.support.recorded_runs import new_run_folder
 
 NAMES = {"g0": "GPU 0", "g1": "GPU 1"}
 BORN = process.created(os.getpid())

@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from tests.support.recorded_runs import new_run_folder
 
 from engine import client
 from engine.messages.events import (
@@ -21,12 +20,10 @@ from engine.messages.events import (
 )
 from engine.runs.run_workers import RunWorkers
 from engine.runs.store import RunStore
-from engine.spec.catalog import recipe
 from engine.spec.run_spec import RunSpec
-from engine.spec.spec_file import write_spec
-from engine.system import paths
 from engine.system.process import created
 from engine.telemetry.memory_attribution import Worker
+from tests.support.recorded_runs import new_run_folder
 
 
 @pytest.fixture

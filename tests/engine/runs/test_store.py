@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 

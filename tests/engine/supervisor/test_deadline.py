@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 
 import psutil
 import pytest
-from tests.support.recorded_runs import new_run_folder, this_process_supervises
 
 from engine.diagnosis import deadlines
 from engine.messages.channel import Server
-from engine.messages.events import AttemptStarted
 from engine.runs.store import RunStore
-from engine.spec import catalog
-from engine.spec.spec_file import write_spec
 from engine.supervisor.buffered_store import BufferedStore
 from engine.supervisor.inbox import Inbox
 from engine.supervisor.queue_admission import QueueAdmission
 from engine.supervisor.supervisor import Supervisor
-from engine.system import paths, process
+from tests.support.recorded_runs import new_run_folder, this_process_supervises
 from tests.support.runs import spec
 
 pytestmark = pytest.mark.usefixtures("processes")

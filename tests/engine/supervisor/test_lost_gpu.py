@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,13 +9,11 @@ from typing import Any, cast
 
 import psutil
 import pytest
-from tests.support.recorded_runs import new_run_folder, this_process_supervises
 
 from engine.diagnosis import deadlines, device_watch
 from engine.messages.channel import Channel, Server
 from engine.messages.events import (
     Alarm,
-    AttemptStarted,
     Progress,
     RunEnded,
     TrainingStarted,
@@ -24,15 +21,13 @@ from engine.messages.events import (
 )
 from engine.runs.store import RunStore
 from engine.runs.store_reader import RunReader
-from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
-from engine.spec.spec_file import write_spec
 from engine.supervisor.buffered_store import BufferedStore
 from engine.supervisor.inbox import Inbox, MessageReceived, SnapshotReceived
 from engine.supervisor.queue_admission import QueueAdmission
 from engine.supervisor.supervisor import Supervisor
-from engine.system import paths, process
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
+from tests.support.recorded_runs import new_run_folder, this_process_supervises
 from tests.support.runs import spec
 
 pytestmark = pytest.mark.usefixtures("processes")

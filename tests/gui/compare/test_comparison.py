@@ -18,8 +18,8 @@ from gui.compare.differences import figure_rows
 from gui.plots.data.x_axis import XKind
 from gui.run_list.chosen_runs import MAX_COMPARED
 from gui.style.theme import DARK
-from tests.support.recorded_runs import record_epochs
 from tests.gui.compare.conftest import View, curves
+from tests.support.recorded_runs import record_epochs
 
 
 def test_each_run_has_one_curve_in_its_colour_in_every_plot(view: View) -> None:

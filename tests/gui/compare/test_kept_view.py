@@ -15,8 +15,8 @@ from gui.plots.data.x_axis import XKind
 from gui.plots.panel.run_plots import RunPlots
 from gui.run_list.chosen_runs import ChosenRuns
 from gui.style.theme import DARK
-from tests.support.recorded_runs import record_epochs
 from tests.gui.compare.conftest import View, begin_live, curves, in_sight, zoomed_in
+from tests.support.recorded_runs import record_epochs
 
 
 def test_taking_runs_out_and_in_leaves_the_view_as_it_is(

@@ -12,8 +12,8 @@ from engine.messages.events import EpochEnded
 from engine.runs.best_metrics import BestFigure
 from engine.spec.run_spec import RunSpec
 from gui.compare.differences import figure_rows, setting_rows
-from tests.support.recorded_runs import record_epochs
 from tests.gui.compare.conftest import View, cells, curves
+from tests.support.recorded_runs import record_epochs
 
 
 def test_only_settings_that_differ_are_listed_by_their_labels() -> None:

@@ -14,8 +14,8 @@ from engine.runs.run_index import RunIndex
 from engine.runs.run_notes import RunNotes, read_notes, write_notes
 from engine.system import paths
 from gui.run_list.notes_dialog import NotesDialog
-from tests.support.recorded_runs import record_epochs
 from tests.gui.run_list.run_lists import Room, room, select
+from tests.support.recorded_runs import record_epochs
 
 __all__ = ["room"]
 

@@ -16,8 +16,8 @@ from gui.run_list.chosen_runs import MAX_COMPARED, ChosenRuns
 from gui.run_list.filter_sort import SortOrder
 from gui.run_list.run_delegate import ROW_HEIGHT
 from gui.run_list.run_list_model import ID
-from tests.support.recorded_runs import record_epochs
 from tests.gui.run_list.run_lists import Room, room
+from tests.support.recorded_runs import record_epochs
 
 __all__ = ["room"]
 
