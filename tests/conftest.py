@@ -23,7 +23,7 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 MAY_START = ("git", "uname")
-"""Programs that take milliseconds: the spec of a run records the recipe's commit and the machine."""
+"""Programs that take milliseconds: a spec records the recipe's commit and the machine."""
 
 _is_refused = False
 _started: list[str] = []

@@ -47,7 +47,7 @@ def spec(**changes: Any) -> RunSpec:
 
 
 def write_run(*events: Event, **changes: Any) -> Path:
-    folder = new_run_folder(spec(**changes))
+    folder = new_run_folder(spec(**changes), recipe="digits")
     if events:
         with closing(RunStore(folder)) as store:
             for event in events:

@@ -43,10 +43,13 @@ RUNNING: tuple[Event, ...] = (
 """The events of a run that trains under this process."""
 
 
-def new_run_folder(spec: RunSpec = SPEC) -> Path:
-    """Create the folder of a new run with its spec and recipe, without a store."""
+def new_run_folder(spec: RunSpec = SPEC, recipe: str = "") -> Path:
+    """Create the folder of a new run with its spec, without a store.
+
+    `recipe`: the one to copy, where that of the spec does not exist.
+    """
     folder = paths.create_run_folder()
-    write_spec(folder, spec, catalog.recipe(spec.recipe))
+    write_spec(folder, spec, catalog.recipe(recipe or spec.recipe))
     return folder
 
 
