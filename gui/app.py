@@ -183,7 +183,7 @@ class AppController(QObject):
             self.run_list, self.run_list_panel, self.comparison, self.chosen,
             self.background, self.run_controller, self.form, window,
         )  # fmt: skip
-        self.window_status = WindowStatus(window, self.controls, [self.figure_row])
+        self.window_status = WindowStatus(window, self.controls.headline, [self.figure_row])
         tray = desktop_notify(icon("waveform", self.theme.current.accent), self)
         self.notices = DesktopNotices(window, tray, self)
 

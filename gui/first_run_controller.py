@@ -1,4 +1,4 @@
-"""Shows what to do while there is no run, and starts the first one."""
+"""Connects the welcome page: it offers an empty device and starts the first run there."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gui.run_view.welcome_page import WelcomePage, first_spec
 
 
 class FirstRunController(QObject):
-    """Between the page for the first start, the controller, and the devices there are."""
+    """Starts the first run when the button of the welcome page is clicked."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class FirstRunController(QObject):
         controller.failed.connect(page.fail)
 
     def show_snapshot(self, snapshot: Snapshot) -> None:
-        """Take the first empty GPU, or the CPU, as the one to try."""
+        """Offer the first empty GPU, or the CPU if there is none."""
         device = self._devices.first_empty()
         gpu = self.tr("GPU {label} ({name})")
         names = {each.id: gpu.format(label=each.label, name=each.name) for each in snapshot.devices}

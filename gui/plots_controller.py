@@ -1,4 +1,4 @@
-"""Connects the plots with the store of the watched run: its points, finer points, and exports."""
+"""Connects the plots with the store of the watched run: its points, zoom points and exports."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gui.plots.panel.run_plots import RunPlots
 
 
 class PlotsController(QObject):
-    """Everything between the plots and the store."""
+    """Feeds the plots of the watched run, and exports them."""
 
     message = Signal(str)
     """A sentence for the status bar."""
@@ -35,27 +35,27 @@ class PlotsController(QObject):
         self._compared = compared
         self._run_id: str | None = None
         self.keys = PlotKeys([plots, compared], self)
-        self.finer = ZoomReader(background, self)
+        self.zoom_reader = ZoomReader(background, self)
         self.export = PlotExport(background, parent=self)
         reader.points.connect(plots.add_points)
         reader.curve.connect(plots.set_points)
         reader.events.connect(self._show_events)
-        plots.zoom_points_wanted.connect(self.finer.request)
+        plots.zoom_points_wanted.connect(self.zoom_reader.request)
         plots.export_wanted.connect(self.export.export)
         compared.export_wanted.connect(self.export.export_runs)
-        self.finer.finer.connect(plots.set_zoom_points)
-        self.finer.trouble.connect(self.message)
+        self.zoom_reader.zoom_points.connect(plots.set_zoom_points)
+        self.zoom_reader.trouble.connect(self.message)
         self.export.message.connect(self.message)
 
     def watch(self, run_id: str | None) -> None:
-        """Begin anew, with the run `run_id`."""
+        """Clear the plots and show the run `run_id`."""
         self._run_id = run_id
         self._plots.clear()
-        self.finer.watch(run_id)
+        self.zoom_reader.watch(run_id)
         self.export.watch(run_id)
 
     def fit(self) -> None:
-        """Show everything in the plots that are seen: the run's, or those of the comparison."""
+        """Reset the zoom of the visible plots: those of the run, or those of the comparison."""
         (self._compared if self._compared.isVisible() else self._plots).fit()
 
     def _show_events(self, events: list[StoredEvent]) -> None:

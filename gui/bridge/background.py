@@ -1,4 +1,4 @@
-"""The one funnel through which work that may block leaves the GUI thread."""
+"""Runs all work that may block on other threads than the GUI thread."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from PySide6.QtCore import QObject, Signal
 
 T = TypeVar("T")
 
-MOST_AT_ONCE = 4
-"""A slow start of a run must hold up neither a Stop nor the list of runs."""
+MAX_THREADS = 4
+"""Several, so that the slow start of a run delays neither a Stop nor the list of runs."""
 
 
 class Background(QObject):
-    """Runs functions on a thread pool and hands their outcome back on the GUI thread."""
+    """Runs functions on a thread pool and reports their results on the GUI thread."""
 
     _finished = Signal(object)
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         # Not a QThreadPool: with QRunnable.create() PySide6 6.11 crashed in the garbage collector.
-        self._pool = ThreadPoolExecutor(MOST_AT_ONCE, thread_name_prefix="background")
-        self._over = False
-        self._finished.connect(self._hand_back)
+        self._pool = ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="background")
+        self._is_finished = False
+        self._finished.connect(self._deliver)
 
     def run(
         self,
@@ -32,8 +32,9 @@ class Background(QObject):
         success: Callable[[T], None],
         failure: Callable[[Exception], None],
     ) -> None:
-        """Call `work` on another thread; then, on this one, `success` with its result or `failure`
-        with what it raised. `failure` raises again what it does not know."""
+        """Call `work` on another thread; then call `success` with its result on the GUI thread, or
+        `failure` with its exception. `failure` must raise exceptions again that it does not expect.
+        """
 
         def outcome() -> Callable[[], None]:
             try:
@@ -46,10 +47,10 @@ class Background(QObject):
         self._pool.submit(lambda: self._finished.emit(outcome()))
 
     def finish(self) -> None:
-        """Wait until no work is in flight (seconds at the most); no outcome is handed back."""
-        self._over = True
+        """Wait until the running work has ended (a few seconds at most); drop all results."""
+        self._is_finished = True
         self._pool.shutdown(cancel_futures=True)
 
-    def _hand_back(self, outcome: Callable[[], None]) -> None:
-        if not self._over:
+    def _deliver(self, outcome: Callable[[], None]) -> None:
+        if not self._is_finished:
             outcome()

@@ -1,4 +1,4 @@
-"""Joins the snapshots of the devices with the active runs: who uses which GPU's memory."""
+"""Joins device snapshots with the workers of active runs: who uses the memory of each GPU."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from gui.bridge.background import Background
 
 
 class MemoryOwners(QObject):
-    """Says for every snapshot who uses the memory; the runs' stores are read in the background."""
+    """Reports the memory users of every snapshot; reads the workers from the stores in the
+    background."""
 
     uses = Signal(object)
-    """dict[str, MemoryUse], by UUID: one entry per GPU that answers."""
+    """dict[str, MemoryUse] by UUID: one entry for each GPU that answers."""
 
     def __init__(self, background: Background, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -27,19 +28,19 @@ class MemoryOwners(QObject):
         self._reading = False
 
     def show_runs(self, runs: list[RunInfo]) -> None:
-        """Take the list of all runs; their workers count from the next snapshot on."""
+        """Read the workers of the active `runs`; the next snapshot uses them."""
         if all(info.state.is_over for info in runs):
             self._workers = []
         elif not self._reading:
             self._reading = True
             read = partial(self._run_workers.read, runs)
-            self._background.run(read, self._workers_are, self._failed)
+            self._background.run(read, self._set_workers, self._failed)
 
     def show_snapshot(self, snapshot: Snapshot) -> None:
-        """Take the devices as they are now: answered by `uses`."""
+        """Emit `uses` for `snapshot`."""
         self.uses.emit(memory_uses(snapshot.devices, self._workers))
 
-    def _workers_are(self, workers: list[Worker]) -> None:
+    def _set_workers(self, workers: list[Worker]) -> None:
         self._reading = False
         self._workers = workers
 

@@ -1,4 +1,4 @@
-"""The one object of the window that talks to the engine."""
+"""Starts runs and sends them commands; the window calls the engine only here."""
 
 from __future__ import annotations
 
@@ -26,40 +26,40 @@ _log = logging.getLogger(__name__)
 
 
 class ResumeRequest(NamedTuple):
-    """How a run that is over should go on."""
+    """A request to continue a run that is over."""
 
     run_id: str
     checkpoint: Path | None = None
-    """None: from its newest."""
+    """None: the newest one."""
 
     spec: RunSpec | None = None
-    """Its settings from then on; None: as before."""
+    """The settings of the next attempt; None: unchanged."""
 
     as_new: bool = False
-    """Whether a new run goes on, and this one stays as it is."""
+    """Whether a new run continues from the checkpoint, and this run stays as it is."""
 
 
 class RunController(QObject):
-    """Starts runs and asks things of the watched one; nothing here blocks the window."""
+    """Starts runs, sends commands to the watched run and lists all runs, all in the background."""
 
     started = Signal(str)
-    """Id of a run that now has a supervisor: newly started or resumed."""
+    """Id of a run that has been started or resumed."""
 
     problems = Signal(list)
     """list[engine.spec.validation.Problem]: why a run could not be started."""
 
     resume_refused = Signal(str, str)
-    """Id of a run, and the sentences why it cannot go on."""
+    """Id of a run, and sentences why it cannot be resumed."""
 
     checkpoint_unusable = Signal(object, str, object)
-    """The ResumeRequest that met a damaged checkpoint, the name of that, and the Path of the intact
-    one before it."""
+    """The ResumeRequest that failed, the name of the damaged checkpoint, and the Path of the newest
+    intact one before it."""
 
     checkpoints_listed = Signal(object, list)
     """RunInfo and list[CheckpointInfo], oldest first: the answer to `list_checkpoints`."""
 
     failed = Signal(str)
-    """A sentence about something asked for that did not happen."""
+    """A sentence: what could not be done, and why."""
 
     first_found = Signal(object)
     """Id of the run that the window should show when it opens, or None: the answer to
@@ -69,7 +69,8 @@ class RunController(QObject):
     """list[RunInfo], newest first: the answer to `refresh_runs`."""
 
     unreadable_listed = Signal(list)
-    """list[UnreadableRun], newest first: those that were met and are not in `runs_listed`."""
+    """list[UnreadableRun], newest first: the runs that are not in `runs_listed` because of
+    damage."""
 
     def __init__(self, background: Background, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -78,28 +79,29 @@ class RunController(QObject):
         self._listing = self._list_again = False
         self._starting = False
         self._run_id: str | None = None
-        self._stop_asked = False
+        self._stop_requested = False
 
     def watch(self, run_id: str | None) -> None:
-        """Make `run_id` the run that the commands below go to."""
+        """Send the following commands to `run_id`."""
         self._run_id = run_id
-        self._stop_asked = False
+        self._stop_requested = False
 
     def show_status(self, info: RunInfo) -> None:
-        """Take the newest state of the watched run; decides what the next Stop means."""
+        """Set the newest state of the watched run: it decides whether the next Stop is an immediate
+        one."""
         if info.id == self._run_id:
-            self._stop_asked = info.state is RunState.STOPPING or (
-                self._stop_asked and not info.state.is_over
+            self._stop_requested = info.state is RunState.STOPPING or (
+                self._stop_requested and not info.state.is_over
             )
 
     def start(self, spec: RunSpec) -> None:
-        """Start a run: answered by `started`, or by `problems`."""
+        """Start a run. Emits `started` or `problems`."""
         _log.info("starts a run: %s with %s on %s", spec.recipe, spec.strategy, spec.devices)
-        self._take_off(lambda: client.start(spec), self._fail)
+        self._start_once(lambda: client.start(spec), self._fail)
 
     def resume(self, request: ResumeRequest) -> None:
-        """Let a run that is over go on: answered by `started`, by `checkpoint_unusable`, or by
-        `resume_refused` (with settings of its own: by `problems`)."""
+        """Continue a run that is over. Emits `started`, `checkpoint_unusable` or `resume_refused`
+        (`problems` if the request has a spec)."""
 
         _log.info("run %s: resumes from %s", request.run_id, request.checkpoint or "its newest")
 
@@ -110,14 +112,14 @@ class RunController(QObject):
             client.resume(run_id, checkpoint, spec)
             return run_id
 
-        self._take_off(work, partial(self._resume_failed, request))
+        self._start_once(work, partial(self._resume_failed, request))
 
     def has_run(self, run_id: str) -> bool:
         """Whether the folder of the run is there."""
         return paths.is_run(run_id)
 
     def list_checkpoints(self, run_id: str) -> None:
-        """Look for the checkpoints of a run: answered by `checkpoints_listed`."""
+        """Read the checkpoints of a run. Emits `checkpoints_listed`."""
 
         def work() -> tuple[RunInfo, list[CheckpointInfo]]:
             return client.get_run(run_id), client.run_checkpoints(run_id)
@@ -125,58 +127,58 @@ class RunController(QObject):
         self._background.run(work, lambda both: self.checkpoints_listed.emit(*both), self._fail)
 
     def pause(self) -> None:
-        """Ask the watched run to hold at the next step."""
+        """Ask the watched run to pause after the current step."""
         self._send(Pause())
 
     def pause_and_free(self) -> None:
-        """Ask the watched run to hold, with its model off the GPUs meanwhile."""
+        """Ask the watched run to pause and to move its model off the GPUs until it is resumed."""
         self._send(Pause(free_devices=True))
 
     def resume_paused(self) -> None:
-        """Ask the watched run to go on after a pause."""
+        """Ask the watched run to resume after a pause."""
         self._send(Resume())
 
     def stop(self) -> None:
-        """Ask the watched run to save and leave; asked a second time, end it at once."""
-        self._send(Stop(now=self._stop_asked))
-        self._stop_asked = True
+        """Ask the watched run to save a checkpoint and end; the second time, end it at once."""
+        self._send(Stop(now=self._stop_requested))
+        self._stop_requested = True
 
     def save_checkpoint(self) -> None:
-        """Ask the watched run for a checkpoint now."""
+        """Ask the watched run to save a checkpoint now."""
         self._send(SaveCheckpoint())
 
     def empty_cache(self) -> None:
-        """Ask every worker of the watched run to give unused memory back."""
+        """Ask every worker of the watched run to free unused memory."""
         self._send(EmptyCache())
 
     def move(self, run_id: str, where: Where) -> None:
-        """Change the place of a queued run: answered by `runs_listed`."""
+        """Move a queued run in the queue. Emits `runs_listed`."""
         work = partial(device_queue.move, run_id, where)
         self._background.run(work, lambda _: self.refresh_runs(), self._fail)
 
     def find_first(self) -> None:
-        """Find the run to begin with, before all are listed: answered by `first_found`."""
+        """Find the run to show first, before all runs are listed. Emits `first_found`."""
         self._background.run(newest_active, self.first_found.emit, self._fail)
 
     def refresh_runs(self) -> None:
-        """Look at every run: answered by `runs_listed`. While a look is under way, one more
-        follows it."""
+        """Read all runs. Emits `runs_listed`. A call while runs are being read makes the window
+        read them once more."""
         if self._listing:
             self._list_again = True
         else:
             self._list(self._index.runs)
 
     def refresh_changed_runs(self) -> None:
-        """Look at the runs that may have changed: answered like `refresh_runs`. A second call
-        meanwhile changes nothing."""
+        """Read the runs that may have changed. Emits `runs_listed`. Does nothing while runs are
+        being read."""
         if not self._listing:
             self._list(self._index.refresh)
 
-    def _list(self, look: Callable[[], list[RunInfo]]) -> None:
+    def _list(self, read: Callable[[], list[RunInfo]]) -> None:
         self._listing = True
-        self._background.run(look, self._runs_are, self._runs_failed)
+        self._background.run(read, self._report_runs, self._runs_failed)
 
-    def _take_off(self, work: Callable[[], str], failure: Callable[[Exception], None]) -> None:
+    def _start_once(self, work: Callable[[], str], failure: Callable[[Exception], None]) -> None:
         if self._starting:
             return  # the second click of a double click
         self._starting = True
@@ -185,11 +187,11 @@ class RunController(QObject):
             self._starting = False
             failure(error)
 
-        self._background.run(work, self._took_off, failed)
+        self._background.run(work, self._has_started, failed)
 
-    def _took_off(self, run_id: str) -> None:
+    def _has_started(self, run_id: str) -> None:
         self._starting = False
-        self._stop_asked = False
+        self._stop_requested = False
         self.started.emit(run_id)
 
     def _resume_failed(self, request: ResumeRequest, error: Exception) -> None:
@@ -209,10 +211,10 @@ class RunController(QObject):
         self._background.run(work, lambda _: None, self._command_failed)
 
     def _command_failed(self, error: Exception) -> None:
-        self._stop_asked = False
+        self._stop_requested = False
         self._fail(error)
 
-    def _runs_are(self, infos: list[RunInfo]) -> None:
+    def _report_runs(self, infos: list[RunInfo]) -> None:
         self._listing = False
         self.runs_listed.emit(infos)
         self.unreadable_listed.emit(self._index.unreadable)

@@ -15,7 +15,7 @@ from gui.style.translation import translate
 
 
 def run_edits(run_id: str) -> dict[int, str]:
-    """Return the `edits` of a run."""
+    """Return the `edits` in the folder of a run."""
     return edits(paths.run_folder(run_id))
 
 

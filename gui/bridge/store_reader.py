@@ -1,4 +1,4 @@
-"""Tails one run's store and logs on a timer: the only bridge from the engine to the widgets."""
+"""Follows the store and the logs of the watched run on a timer, and emits what is new."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _log = logging.getLogger(__name__)
 
 LIVE_MS = 100
 OVER_MS = 1000
-"""A run that is over may be resumed from elsewhere, so it is still looked at, seldom."""
+"""A run that is over is read less often: another window or the command line may resume it."""
 
 ALIVE_EVERY = 1.0
-"""Seconds between two questions to the operating system whether the supervisor lives."""
+"""Seconds between two checks whether the supervisor process is alive."""
 
 _LOG_NAME = re.compile(r"rank(\d+)\.log")
 
@@ -40,14 +40,14 @@ class _Output(NamedTuple):
     rank: int
     lines: list[str]
     has_gaps: bool
-    """Some lines before these were passed over."""
+    """Whether lines before these were skipped."""
 
 
 class StoreReader(QObject):
-    """Follows the watched run, live, re-attached or over, by one code path."""
+    """Follows the watched run, whether it is active or over, by one code path."""
 
     status_changed = Signal(object)
-    """RunInfo, whenever something in it changed."""
+    """RunInfo, whenever it has changed."""
 
     events = Signal(object)
     """list[StoredEvent], oldest first."""
@@ -56,13 +56,13 @@ class StoreReader(QObject):
     """Series, and the StoredPoints to append."""
 
     curve = Signal(str, object)
-    """The same, to replace what there was."""
+    """Series, and the StoredPoints that replace all its earlier points."""
 
     log_lines = Signal(int, list)
     """Rank, and list[str]: new lines of its output."""
 
     lines_skipped = Signal()
-    """Not all that was printed is among `log_lines`; said before the lines that follow."""
+    """Lines were skipped before the next `log_lines`."""
 
     trouble = Signal(str)
     """A sentence: the run cannot be read."""
@@ -75,15 +75,15 @@ class StoreReader(QObject):
         self.watch(None)
 
     def watch(self, run_id: str | None) -> None:
-        """Follow `run_id` from its beginning, or nothing."""
+        """Follow `run_id` from its beginning; None: no run."""
         self._close()
         _log.info("follows run %s", run_id)
         self._run_id = run_id
         self._info: RunInfo | None = None
         self._status: RunStatus | None = None
-        self._looked = 0.0
+        self._info_read_at = 0.0
         self._tails: dict[int, LogTail] = {}
-        self._said = ""
+        self._last_trouble = ""
         if run_id is None:
             self._follower = None
             self._timer.stop()
@@ -93,7 +93,7 @@ class StoreReader(QObject):
             self.poll()
 
     def interval(self) -> int:
-        """Milliseconds from one look to the next."""
+        """Milliseconds from one `poll` to the next."""
         return self._timer.interval()
 
     def poll(self) -> None:
@@ -111,15 +111,15 @@ class StoreReader(QObject):
             self._close()
             _log.info("run %s: its store cannot be read: %s", self._run_id, error)
             text = self.tr("The store of run {run} cannot be read: {error}. See {folder}.")
-            self._say(text.format(run=self._run_id, error=error, folder=folder))
+            self._report_trouble(text.format(run=self._run_id, error=error, folder=folder))
         except NoSuchRun as error:
-            self._say(str(error))
+            self._report_trouble(str(error))
         else:
-            self._said = ""
-        self._tell(events, self._new_output(folder))
+            self._last_trouble = ""
+        self._emit_in_order(events, self._new_output(folder))
         if changed:
             self.status_changed.emit(self._info)
-        over = self._said or (self._info is not None and self._info.state.is_over)
+        over = self._last_trouble or (self._info is not None and self._info.state.is_over)
         interval = OVER_MS if over else LIVE_MS
         if self._run_id is not None and self._timer.interval() != interval:
             self._timer.start(interval)
@@ -127,41 +127,42 @@ class StoreReader(QObject):
     def _poll_store(self, run_id: str, follower: StoreFollower) -> bool:
         """Read status and curves; return whether something changed about the run."""
         follower.open()
-        changed = self._look(run_id, follower.status())
+        changed = self._refresh_info(run_id, follower.status())
         # The state `finished` is emitted only after every point of the run.
         is_over = self._info is not None and self._info.state.is_over
         for series, points, replaces in follower.new_curves(to_the_end=is_over):
             (self.curve if replaces else self.points).emit(series, points)
         return changed
 
-    def _tell(self, events: list[StoredEvent], output: list[_Output]) -> None:
-        """Tell both in their order, as far as it is known: lines have no times, but none of a file
-        is younger than the file. So what was printed before the window came stands behind all that
-        had happened when its rank last printed, and before what happened after that."""
-        told = 0
-        for printed in sorted(output, key=lambda each: each.time):
-            first = told
-            told = bisect_right(events, printed.time, lo=first, key=lambda each: each.time)
-            if told > first:
-                self.events.emit(events[first:told])
-            if printed.has_gaps:
+    def _emit_in_order(self, events: list[StoredEvent], output: list[_Output]) -> None:
+        """Emit events and output in their order, as far as it is known. Lines have no times, but no
+        line is newer than its file. So the lines of a rank come after the events that are older
+        than its file, and before the newer events."""
+        emitted = 0
+        for part in sorted(output, key=lambda each: each.time):
+            first = emitted
+            emitted = bisect_right(events, part.time, lo=first, key=lambda each: each.time)
+            if emitted > first:
+                self.events.emit(events[first:emitted])
+            if part.has_gaps:
                 self.lines_skipped.emit()
-            self.log_lines.emit(printed.rank, printed.lines)
-        if events[told:]:
-            self.events.emit(events[told:])
+            self.log_lines.emit(part.rank, part.lines)
+        if events[emitted:]:
+            self.events.emit(events[emitted:])
 
-    def _look(self, run_id: str, status: RunStatus) -> bool:
-        """Look at the run again if its status changed or it may have died; whether it changed."""
+    def _refresh_info(self, run_id: str, status: RunStatus) -> bool:
+        """Read the run again if its status changed or its supervisor may have died; return whether
+        the run changed."""
         now, before = time.monotonic(), self._info
-        if before is not None and now - self._looked < ALIVE_EVERY:
+        if before is not None and now - self._info_read_at < ALIVE_EVERY:
             if status == self._status:
                 return False
-            if _goes_on(before, status):
-                # Its spec is the same and need not be read ten times a second.
+            if _is_same_attempt(before, status):
+                # The spec has not changed and need not be read ten times a second.
                 self._status = status
                 self._info = before._replace(status=status)
                 return True
-        self._status, self._looked = status, now
+        self._status, self._info_read_at = status, now
         self._info = client.get_run(run_id)
         return self._info != before
 
@@ -179,15 +180,15 @@ class StoreReader(QObject):
                 written = path.stat().st_mtime
             except OSError as error:
                 text = self.tr("The log {path} cannot be read: {error}.")
-                self._say(text.format(path=path, error=error))
+                self._report_trouble(text.format(path=path, error=error))
                 continue
             if lines:
                 found.append(_Output(written, rank, lines, tail.has_gaps))
         return found
 
-    def _say(self, sentence: str) -> None:
-        if sentence != self._said:
-            self._said = sentence
+    def _report_trouble(self, sentence: str) -> None:
+        if sentence != self._last_trouble:
+            self._last_trouble = sentence
             self.trouble.emit(sentence)
 
     def _close(self) -> None:
@@ -195,7 +196,7 @@ class StoreReader(QObject):
             self._follower.close()
 
 
-def _goes_on(info: RunInfo, status: RunStatus) -> bool:
-    """Whether it is the same attempt, only further."""
+def _is_same_attempt(info: RunInfo, status: RunStatus) -> bool:
+    """Whether `status` is a later one of the same attempt, in the same state."""
     same = (status.attempt, status.state) == (info.status.attempt, info.state)
     return same and not info.state.is_over

@@ -1,4 +1,4 @@
-"""Runs the sampling helper and turns its lines into device snapshots."""
+"""Runs the telemetry helper and turns its lines into device snapshots."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from engine.telemetry.helper_client import (
 _log = logging.getLogger(__name__)
 
 STALE_AFTER = 3.0
-"""Seconds without a line after which the figures on the screen are no longer news."""
+"""Seconds without a line after which the figures on the screen count as old."""
 
 
 class TelemetryReader(QObject):
-    """Owns the helper process; it ends with the window, because its standard input does."""
+    """Owns the helper process, which ends with the window because its standard input is closed."""
 
     snapshot = Signal(object)
     """engine.telemetry.snapshot.Snapshot, about every second."""
 
     stale = Signal(float)
-    """Time of the last snapshot (seconds since the epoch): nothing has come since."""
+    """Time of the last snapshot (seconds since the epoch): the helper has been silent since."""
 
     def __init__(
         self,
@@ -45,9 +45,9 @@ class TelemetryReader(QObject):
         self._stale_after = stale_after
         self._restart_after = restart_after
         self._started = 0.0
-        self._heard = 0.0
-        self._heard_at = time.time()
-        self._said_stale = False
+        self._last_line_at = 0.0
+        self._snapshot_time = time.time()
+        self._is_stale = False
         self._watching = True
         self._watching_since = 0.0
         self._detail = ""
@@ -56,52 +56,52 @@ class TelemetryReader(QObject):
         self._process.setArguments(list(helper))
         self._process.setWorkingDirectory(str(ROOT))
         self._process.setProcessChannelMode(QProcess.ProcessChannelMode.ForwardedErrorChannel)
-        self._process.started.connect(self._ask)  # every helper anew: it knows nothing yet
+        self._process.started.connect(self._send_requests)  # each new helper needs the requests
         self._process.readyReadStandardOutput.connect(self._read)
         self._watchdog = QTimer(self)
         self._watchdog.setInterval(int(stale_after * 1000 / 4))
         self._watchdog.timeout.connect(self._check)
 
     def start(self) -> None:
-        """Start the helper and keep watch over it."""
+        """Start the helper, and restart it when it fails."""
         self._launch()
         self._watchdog.start()
 
     def set_watching(self, watching: bool) -> None:
-        """Say whether somebody looks: else the helper samples seldom."""
+        """Set whether the window is visible; while it is not, the helper samples less often."""
         if watching and not self._watching:
             self._watching_since = time.monotonic()
         self._watching = watching
-        self._ask()
+        self._send_requests()
 
     def set_detail(self, id: str) -> None:
-        """Ask for the costly figures (rates of PCIe and NVLink) of one GPU, by UUID; empty: of
-        none."""
+        """Request the figures that are costly to read (rates of PCIe and NVLink) of one GPU, by its
+        UUID; empty: of no GPU."""
         self._detail = id
-        self._ask()
+        self._send_requests()
 
     def stop(self) -> None:
-        """End the helper: close its input, then ask, then kill."""
+        """End the helper: close its input, then terminate it, then kill it."""
         self._watchdog.stop()
         self._process.closeWriteChannel()
         if self._process.state() is not QProcess.ProcessState.NotRunning:
             if not self._process.waitForFinished(1000):
                 self._process.terminate()
             if not self._process.waitForFinished(1000):
-                self._end()
+                self._kill()
 
-    def _ask(self) -> None:
-        """Write to the helper what is wanted."""
+    def _send_requests(self) -> None:
+        """Tell the helper whether the window is visible, and which GPU needs details."""
         if self._process.state() is QProcess.ProcessState.Running:
             requests = write_requests(watching=self._watching, detail=self._detail)
             self._process.write(requests)
 
     def _launch(self) -> None:
-        self._started = self._heard = time.monotonic()
+        self._started = self._last_line_at = time.monotonic()
         _log.info("starts the telemetry helper")
         self._process.start()
 
-    def _end(self) -> None:
+    def _kill(self) -> None:
         self._process.kill()
         self._process.waitForFinished(1000)
 
@@ -110,20 +110,20 @@ class TelemetryReader(QObject):
             snapshot = read_snapshot(self._process.readLine().data())
             if snapshot is None:
                 continue
-            self._heard = time.monotonic()
-            self._heard_at = snapshot.time
-            self._said_stale = False
+            self._last_line_at = time.monotonic()
+            self._snapshot_time = snapshot.time
+            self._is_stale = False
             self.snapshot.emit(snapshot)
 
     def _check(self) -> None:
         now = time.monotonic()
-        patience = self._stale_after if self._watching else self._stale_after + UNWATCHED_INTERVAL
-        if now - max(self._heard, self._watching_since) < patience:
+        limit = self._stale_after if self._watching else self._stale_after + UNWATCHED_INTERVAL
+        if now - max(self._last_line_at, self._watching_since) < limit:
             return
-        if not self._said_stale:
-            self._said_stale = True
-            _log.info("the telemetry helper is silent for %.1f s", now - self._heard)
-            self.stale.emit(self._heard_at)
+        if not self._is_stale:
+            self._is_stale = True
+            _log.info("the telemetry helper is silent for %.1f s", now - self._last_line_at)
+            self.stale.emit(self._snapshot_time)
         if now - self._started >= self._restart_after:
-            self._end()
+            self._kill()
             self._launch()

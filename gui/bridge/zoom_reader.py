@@ -1,4 +1,4 @@
-"""Fetches finer points of a part of a curve from the watched run's store, in the background."""
+"""Reads more points of a part of a curve from a run's store, in the background, after a zoom."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from engine.runs.store_reader import RunReader, StoredPoints
 from engine.system import paths
 from gui.bridge.background import Background
 
-MOST = 64_000
-"""Points read at once. The next coarser level has a sixteenth of them, which has to be enough for
-two a pixel in a window that shows half of them."""
+MAX_POINTS = 64_000
+"""Points read at once. The next coarser level of the pyramid has a sixteenth of them: enough for
+two points per pixel while the plot shows half of them."""
 
 
-class _Wish(NamedTuple):
+class _ZoomRequest(NamedTuple):
     run_id: str
     series: str
     first_step: float
@@ -25,10 +25,11 @@ class _Wish(NamedTuple):
 
 
 class ZoomReader(QObject):
-    """Answers `request` with `finer`; of the wishes for one series only the newest matters."""
+    """Answers `request` with `zoom_points`; of several requests for a series only the newest
+    counts."""
 
-    finer = Signal(str, object)
-    """Series, and its StoredPoints there; where nothing is rough, every point is among them."""
+    zoom_points = Signal(str, object)
+    """Series, and its StoredPoints in the part: all points, or blocks where they are too many."""
 
     trouble = Signal(str)
     """A sentence: the store cannot be read."""
@@ -39,49 +40,50 @@ class ZoomReader(QObject):
         self.watch(None)
 
     def watch(self, run_id: str | None) -> None:
-        """Read from the store of `run_id`; what was asked of another run is not answered."""
+        """Read from the store of `run_id`; drop the requests for another run."""
         self._run_id = run_id
-        self._reading: dict[str, _Wish] = {}
-        self._waiting: dict[str, _Wish] = {}
+        self._reading: dict[str, _ZoomRequest] = {}
+        self._waiting: dict[str, _ZoomRequest] = {}
 
     def request(self, series: str, first_step: float, last_step: float) -> None:
-        """Fetch the points between two steps."""
+        """Read the points between two steps."""
         if self._run_id is None:
             return
-        wish = _Wish(self._run_id, series, first_step, last_step)
+        request = _ZoomRequest(self._run_id, series, first_step, last_step)
         if series in self._reading:
-            self._waiting[series] = wish
+            self._waiting[series] = request
         else:
-            self._read(wish)
+            self._read(request)
 
-    def _read(self, wish: _Wish) -> None:
-        self._reading[wish.series] = wish
+    def _read(self, request: _ZoomRequest) -> None:
+        self._reading[request.series] = request
         self._background.run(
-            partial(_window, wish), partial(self._found, wish), partial(self._failed, wish)
+            partial(_window, request), partial(self._found, request), partial(self._failed, request)
         )
 
-    def _found(self, wish: _Wish, points: StoredPoints) -> None:
-        if self._go_on(wish) and len(points.step):
-            self.finer.emit(wish.series, points)
+    def _found(self, request: _ZoomRequest, points: StoredPoints) -> None:
+        if self._finish(request) and len(points.step):
+            self.zoom_points.emit(request.series, points)
 
-    def _failed(self, wish: _Wish, error: Exception) -> None:
+    def _failed(self, request: _ZoomRequest, error: Exception) -> None:
         if not isinstance(error, sqlite3.Error):
             raise error
-        if self._go_on(wish):
+        if self._finish(request):
             text = self.tr("Finer points of {series} in run {run} cannot be read: {error}.")
-            self.trouble.emit(text.format(series=wish.series, run=wish.run_id, error=error))
+            self.trouble.emit(text.format(series=request.series, run=request.run_id, error=error))
 
-    def _go_on(self, wish: _Wish) -> bool:
-        """Read what was wished for meanwhile; whether `wish` still matters."""
-        if self._reading.get(wish.series) is not wish:
+    def _finish(self, request: _ZoomRequest) -> bool:
+        """Start the next waiting request for the series; return whether `request` is still
+        valid."""
+        if self._reading.get(request.series) is not request:
             return False
-        del self._reading[wish.series]
-        newer = self._waiting.pop(wish.series, None)
+        del self._reading[request.series]
+        newer = self._waiting.pop(request.series, None)
         if newer is not None:
             self._read(newer)
         return True
 
 
-def _window(wish: _Wish) -> StoredPoints:
-    with RunReader(paths.run_folder(wish.run_id)) as reader:
-        return reader.window(wish.series, wish.first_step, wish.last_step, MOST)
+def _window(request: _ZoomRequest) -> StoredPoints:
+    with RunReader(paths.run_folder(request.run_id)) as reader:
+        return reader.window(request.series, request.first_step, request.last_step, MAX_POINTS)

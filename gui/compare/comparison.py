@@ -163,7 +163,7 @@ class Comparison(QWidget):
         if run_id not in self._zoom_readers:
             reader = self._zoom_readers[run_id] = ZoomReader(self._background, self)
             reader.watch(run_id)
-            reader.finer.connect(partial(self.plots.set_zoom_points, run_id))
+            reader.zoom_points.connect(partial(self.plots.set_zoom_points, run_id))
             reader.trouble.connect(partial(self._report, run_id))
         self._zoom_readers[run_id].request(series, first, last)
 

@@ -23,7 +23,7 @@ from gui.style.device_labels import name_devices
 from gui.style.theme import theme_of
 from gui.style.translation import translate
 
-MOST_ROWS = 10_000
+MAX_ROWS = 10_000
 """Of a run that has more, the newest are shown: the store and the log files have them all."""
 
 COLUMNS = 6
@@ -54,13 +54,13 @@ class EventModel(QAbstractTableModel):
 
     def append(self, events: list[StoredEvent]) -> None:
         """Add `events` at the end; the oldest rows make way."""
-        events = events[-MOST_ROWS:]
+        events = events[-MAX_ROWS:]
         if not events:
             return
         self._make_room(len(events))
         first = len(self._rows)
         self.beginInsertRows(QModelIndex(), first, first + len(events) - 1)
-        self._rows.extend(self._spoken(_row(stored)) for stored in events)
+        self._rows.extend(self._with_device_names(_row(stored)) for stored in events)
         self.endInsertRows()
 
     def set_device_names(self, labels: Mapping[str, str]) -> None:
@@ -68,7 +68,7 @@ class EventModel(QAbstractTableModel):
         if labels == self._labels:
             return
         self._labels = dict(labels)
-        rows = [self._spoken(row) for row in self._rows]
+        rows = [self._with_device_names(row) for row in self._rows]
         if rows != self._rows:
             self._rows = rows
             self.dataChanged.emit(self.index(0, 0), self.index(len(rows) - 1, COLUMNS - 1))
@@ -125,20 +125,20 @@ class EventModel(QAbstractTableModel):
         """Whose that row is; -1: the supervisor's."""
         return self._rows[row].rank
 
-    def _spoken(self, row: _Row) -> _Row:
+    def _with_device_names(self, row: _Row) -> _Row:
         text = name_devices(row.cells[-1], self._labels)
         return row if text == row.cells[-1] else _searchable(row, (*row.cells[:-1], text))
 
     def _make_room(self, count: int) -> None:
         """Forget the oldest rows, so that `count` more are MOST_ROWS at the most."""
-        excess = len(self._rows) + count - MOST_ROWS
+        excess = len(self._rows) + count - MAX_ROWS
         if excess > 0:
             self.beginRemoveRows(QModelIndex(), 0, excess - 1)
             del self._rows[:excess]
             self.endRemoveRows()
 
 
-class WantedEvents(QSortFilterProxyModel):
+class EventFilter(QSortFilterProxyModel):
     """The rows of the rank looked for; those without the text looked for may be hidden, too."""
 
     def __init__(self, events: EventModel, parent: QObject) -> None:
@@ -203,17 +203,17 @@ def captions() -> tuple[str, ...]:
 
 
 def _row(stored: StoredEvent) -> _Row:
-    said = event_text(stored.event)
-    rank = str(said.rank) if said.rank >= 0 else ""
+    described = event_text(stored.event)
+    rank = str(described.rank) if described.rank >= 0 else ""
     cells = (
         units.time_of_day(stored.time, milliseconds=True),
         event_name(stored.event),
         _step(stored.event),
         rank,
-        said.level.value,
-        said.text,
+        described.level.value,
+        described.text,
     )
-    return _searchable(_Row(stored.time, (), said.rank, said.level, ""), cells)
+    return _searchable(_Row(stored.time, (), described.rank, described.level, ""), cells)
 
 
 def _searchable(row: _Row, cells: tuple[str, ...]) -> _Row:

@@ -9,7 +9,7 @@ from PySide6.QtGui import QAction, QGuiApplication, QKeySequence, QShowEvent
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidget
 
 from engine.runs.store_reader import StoredEvent
-from gui.log.event_model import COLUMNS, LEVEL, EventModel, WantedEvents, captions
+from gui.log.event_model import COLUMNS, LEVEL, EventFilter, EventModel, captions
 from gui.log.event_text import Level
 
 _WIDTHS = (100, 140, 76, 50, 60)
@@ -26,7 +26,7 @@ class EventTable(QTableView):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._events = EventModel()
-        self._shown = WantedEvents(self._events, self)
+        self._shown = EventFilter(self._events, self)
         self.setModel(self._shown)
         self.selectionModel().currentChanged.connect(self.count)
         self.setAccessibleName(self.tr("Events"))

@@ -35,7 +35,7 @@ class LogController(QObject):
         self._typing = QTimer(self)
         self._typing.setSingleShot(True)
         self._typing.setInterval(TYPING_MS)
-        self._typing.timeout.connect(self._look_for)
+        self._typing.timeout.connect(self._search)
         bar.filter.textEdited.connect(lambda: self._typing.start())
         bar.filter.textChanged.connect(self._text_changed)
         bar.only_matches.toggled.connect(log.set_hiding)
@@ -50,7 +50,7 @@ class LogController(QObject):
 
     def clear(self) -> None:
         """Another run is shown."""
-        self._log.forget()
+        self._log.clear_lines()
         self._events.clear()
         self._bar.forget()
 
@@ -80,7 +80,7 @@ class LogController(QObject):
 
     def go_to_first_error(self) -> None:
         """Go to the first error; when what is looked for hides it, look for everything."""
-        self._look_for()
+        self._search()
         view = self._in_sight()
         if view.go_to_first_error():
             return
@@ -98,9 +98,9 @@ class LogController(QObject):
 
     def _text_changed(self) -> None:
         if not self._typing.isActive():  # Qt says before that somebody typed
-            self._look_for()
+            self._search()
 
-    def _look_for(self) -> None:
+    def _search(self) -> None:
         """Look for what the bar says now."""
         self._typing.stop()
         self._log.set_filter(self._bar.filter.text())
@@ -118,7 +118,7 @@ class LogController(QObject):
             self._bar.show_matches(place, count)
 
     def _find(self, *, backwards: bool) -> None:
-        self._look_for()
+        self._search()
         view = self._in_sight()
         if not view.find_again(backwards=backwards):
             wanted, where = self._bar.filter.text(), view.accessibleName()

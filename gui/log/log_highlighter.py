@@ -14,7 +14,7 @@ class LogHighlighter(QSyntaxHighlighter):
 
     def __init__(self, document: QTextDocument, theme: Theme) -> None:
         super().__init__(document)
-        self._wanted = ""
+        self._search_text = ""
         self._set_colours(theme)
 
     def set_theme(self, theme: Theme) -> None:
@@ -22,10 +22,10 @@ class LogHighlighter(QSyntaxHighlighter):
         self._set_colours(theme)
         self.rehighlight()
 
-    def set_wanted(self, text: str) -> None:
+    def set_search_text(self, text: str) -> None:
         """Mark every place where `text` (case-folded) stands, in the lines that come from now on;
         empty: none."""
-        self._wanted = text
+        self._search_text = text
 
     def highlightBlock(self, text: str) -> None:
         """Called by Qt for one line."""
@@ -33,7 +33,7 @@ class LogHighlighter(QSyntaxHighlighter):
             forms = (self._quiet, self._levels.get(match[2], self._quiet), self._quiet)
             for group, form in enumerate(forms, 1):
                 self.setFormat(match.start(group), match.end(group) - match.start(group), form)
-        if self._wanted:
+        if self._search_text:
             self._mark(text.casefold())
 
     def _set_colours(self, theme: Theme) -> None:
@@ -47,10 +47,10 @@ class LogHighlighter(QSyntaxHighlighter):
         self._found.setBackground(QColor(theme.accent_bg))
 
     def _mark(self, text: str) -> None:
-        place = text.find(self._wanted)
+        place = text.find(self._search_text)
         while place >= 0:
-            self.setFormat(place, len(self._wanted), self._found)
-            place = text.find(self._wanted, place + len(self._wanted))
+            self.setFormat(place, len(self._search_text), self._found)
+            place = text.find(self._search_text, place + len(self._search_text))
 
 
 def _ink(colour: str) -> QTextCharFormat:

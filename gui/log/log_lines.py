@@ -42,9 +42,12 @@ def output_line(rank: int, text: str) -> Line:
 
 def event_line(stored: StoredEvent) -> Line:
     """An event in words."""
-    said = event_text(stored.event)
+    described = event_text(stored.event)
     line = _line(
-        units.time_of_day(stored.time, milliseconds=True), said.level, said.rank, said.text
+        units.time_of_day(stored.time, milliseconds=True),
+        described.level,
+        described.rank,
+        described.text,
     )
     return line._replace(is_event=True)
 

@@ -12,11 +12,11 @@ from PySide6.QtWidgets import QPlainTextEdit, QWidget
 from engine.runs.store_reader import StoredEvent
 from gui.log.log_highlighter import LogHighlighter
 from gui.log.log_lines import Line, event_line, is_error, output_line
-from gui.log.missing_glyphs import Signs
+from gui.log.missing_glyphs import MissingGlyphs
 from gui.style.device_labels import name_devices
 from gui.style.theme import Theme, monospace_font
 
-MOST_LINES = 10_000
+MAX_LINES = 10_000
 COUNT_MS = 300
 """From new lines to the new number of matches."""
 
@@ -30,18 +30,18 @@ class LogView(QPlainTextEdit):
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._lines: deque[Line] = deque(maxlen=MOST_LINES)
+        self._lines: deque[Line] = deque(maxlen=MAX_LINES)
         self.is_whole = True
         """Every line that was printed is here, shown or hidden."""
 
         self._labels: Mapping[str, str] = {}
-        self._wanted = ""
+        self._search_text = ""
         self._rank: int | None = None
         self._hides = True
         self.setAccessibleName(self.tr("Log"))
         self.setReadOnly(True)
-        self._signs = Signs(QRawFont.fromFont(monospace_font()))
-        self.setMaximumBlockCount(MOST_LINES)
+        self._missing_glyphs = MissingGlyphs(QRawFont.fromFont(monospace_font()))
+        self.setMaximumBlockCount(MAX_LINES)
         self.setFont(monospace_font())
         self.setPlaceholderText(self.tr("What the workers print appears here."))
         self._highlighter = LogHighlighter(self.document(), theme)
@@ -57,23 +57,23 @@ class LogView(QPlainTextEdit):
 
     def append_output(self, rank: int, lines: list[str]) -> None:
         """Add lines that worker `rank` printed; when it did is not known."""
-        self._append([output_line(rank, self._signs.drawable(line)) for line in lines])
+        self._append([output_line(rank, self._missing_glyphs.drawable(line)) for line in lines])
 
     def append_events(self, events: list[StoredEvent]) -> None:
         """Add events, oldest first."""
-        self._append([self._spoken(event_line(stored)) for stored in events])
+        self._append([self._with_device_names(event_line(stored)) for stored in events])
 
     def set_device_names(self, labels: Mapping[str, str]) -> None:
         """What to call each device, by its id, in what the engine says."""
         if labels == self._labels:
             return
         self._labels = dict(labels)
-        lines = [self._spoken(line) for line in self._lines]
+        lines = [self._with_device_names(line) for line in self._lines]
         if lines != list(self._lines):
-            self._lines = deque(lines, maxlen=MOST_LINES)
-            self._show_again()
+            self._lines = deque(lines, maxlen=MAX_LINES)
+            self._show_all()
 
-    def forget(self) -> None:
+    def clear_lines(self) -> None:
         """Drop every line: another run is shown."""
         self.is_whole = True
         self._lines.clear()
@@ -86,25 +86,25 @@ class LogView(QPlainTextEdit):
 
     def set_filter(self, text: str) -> None:
         """Look for `text`, in whatever case: show only lines with it, or all and mark it."""
-        if text.casefold() == self._wanted:
+        if text.casefold() == self._search_text:
             return
-        self._wanted = text.casefold()
-        self._highlighter.set_wanted(self._wanted)
-        self._show_again()
+        self._search_text = text.casefold()
+        self._highlighter.set_search_text(self._search_text)
+        self._show_all()
 
     def set_hiding(self, hides: bool) -> None:
         """Whether lines without the text looked for are hidden."""
         self._hides = hides
-        self._show_again()
+        self._show_all()
 
     def set_rank(self, rank: int | None) -> None:
         """Show only what this rank says (-1: the supervisor); None: everybody."""
         self._rank = rank
-        self._show_again()
+        self._show_all()
 
     def find_again(self, *, backwards: bool = False) -> bool:
         """Go to the next line that has the text looked for, round the end; False if none has."""
-        if not self._wanted:
+        if not self._search_text:
             return False
         block = self.textCursor().block()
         for _ in range(self.blockCount()):
@@ -112,7 +112,7 @@ class LogView(QPlainTextEdit):
             if not block.isValid():
                 document = self.document()
                 block = document.lastBlock() if backwards else document.firstBlock()
-            if self._wanted in block.text().casefold():
+            if self._search_text in block.text().casefold():
                 self._go_to(block)
                 self.count()
                 return True
@@ -121,10 +121,10 @@ class LogView(QPlainTextEdit):
     def count(self) -> None:
         """Say in `matches` how many lines that are shown have the text looked for."""
         self._recount.stop()
-        if not self._wanted:
+        if not self._search_text:
             self.matches.emit(0, 0)
             return
-        found = [self._wanted in line for line in self.toPlainText().casefold().split("\n")]
+        found = [self._search_text in line for line in self.toPlainText().casefold().split("\n")]
         here = self.textCursor().blockNumber()
         is_on_one = self.textCursor().hasSelection() and found[here]
         self.matches.emit(sum(found[: here + 1]) if is_on_one else 0, sum(found))
@@ -152,13 +152,13 @@ class LogView(QPlainTextEdit):
         super().showEvent(event)
         self.count()
 
-    def _spoken(self, line: Line) -> Line:
+    def _with_device_names(self, line: Line) -> Line:
         return line._replace(text=name_devices(line.text, self._labels)) if line.is_event else line
 
     def _append(self, lines: list[Line]) -> None:
-        self.is_whole = self.is_whole and len(self._lines) + len(lines) <= MOST_LINES
+        self.is_whole = self.is_whole and len(self._lines) + len(lines) <= MAX_LINES
         self._lines.extend(lines)
-        shown = [line.text for line in lines[-MOST_LINES:] if self._passes(line)]
+        shown = [line.text for line in lines[-MAX_LINES:] if self._passes(line)]
         if not shown:
             return
         follow, before = self._is_at_end(), self.blockCount()
@@ -176,10 +176,10 @@ class LogView(QPlainTextEdit):
             self.verticalScrollBar().setValue(top.firstLineNumber() + still_there)
 
     def _count_soon(self) -> None:
-        if self._wanted and not self._recount.isActive():
+        if self._search_text and not self._recount.isActive():
             self._recount.start()
 
-    def _show_again(self) -> None:
+    def _show_all(self) -> None:
         self.setPlainText("\n".join(line.text for line in self._lines if self._passes(line)))
         self._go_to_end()
         self.count()
@@ -201,4 +201,4 @@ class LogView(QPlainTextEdit):
     def _passes(self, line: Line) -> bool:
         if self._rank is not None and line.rank != self._rank:
             return False
-        return not self._hides or self._wanted in line.text.casefold()
+        return not self._hides or self._search_text in line.text.casefold()

@@ -14,7 +14,7 @@ _PLAIN = "\u2000"
 """Before it stand the letters of most alphabets, after it the pictures."""
 
 
-class Signs:
+class MissingGlyphs:
     """Knows what `font` can draw."""
 
     def __init__(self, font: QRawFont) -> None:

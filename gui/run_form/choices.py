@@ -86,7 +86,8 @@ class StrategyChoice(Combo):
         """List those that can train `recipe` on `devices`, then the others, disabled. The choice
         stays, unless it takes another strategy to train this recipe."""
         reasons = {
-            strategy.name: _why_not(strategy, recipe, devices) for strategy in catalog.strategies()
+            strategy.name: _reasons_against(strategy, recipe, devices)
+            for strategy in catalog.strategies()
         }
         usable = [strategy for strategy in catalog.strategies() if not reasons[strategy.name]]
         others = [strategy for strategy in catalog.strategies() if reasons[strategy.name]]
@@ -96,10 +97,10 @@ class StrategyChoice(Combo):
             self._fill(usable, others)
         for strategy in catalog.strategies():
             row = self.findData(strategy.name)
-            self.set_entry(row, reason=reasons[strategy.name], tip=self._described(strategy))
+            self.set_entry(row, reason=reasons[strategy.name], tip=self._description(strategy))
         if _cannot_train(self.strategy(), recipe):
             self._choose_another(recipe, usable)
-        self.setToolTip(wrapped(self._described(self.strategy())))
+        self.setToolTip(wrapped(self._description(self.strategy())))
 
     def names(self) -> list[str]:
         """Full names of the strategies, in their order."""
@@ -123,7 +124,7 @@ class StrategyChoice(Combo):
             return text
         return metrics.elidedText(strategy.title, Qt.TextElideMode.ElideMiddle, room)
 
-    def _described(self, strategy: Strategy) -> str:
+    def _description(self, strategy: Strategy) -> str:
         needs = self.tr("Needs {devices}.").format(devices=strategy.needs)
         return f"{_full_title(strategy)}\n{strategy.summary}\n{needs}"
 
@@ -165,7 +166,7 @@ def _cannot_train(strategy: Strategy, recipe: RecipeInfo) -> str:
     return "" if recipe.problem else strategy.recipe_problem(recipe)
 
 
-def _why_not(strategy: Strategy, recipe: RecipeInfo, devices: Sequence[str]) -> str:
+def _reasons_against(strategy: Strategy, recipe: RecipeInfo, devices: Sequence[str]) -> str:
     """Why `strategy` cannot train `recipe` on `devices`, in sentences; empty when it can."""
     unfit = _cannot_train(strategy, recipe)
     reasons = ([unfit] if unfit else []) + (strategy.problems(devices) if devices else [])

@@ -39,10 +39,10 @@ class DeviceChoice(QWidget):
         super().__init__(parent)
         self._chips: dict[str, DeviceChip] = {}
         self._known: frozenset[str] = frozenset()
-        self._whole: tuple[str, ...] = ()
+        self._whole_gpus: tuple[str, ...] = ()
         self._snapshot = Snapshot(time=0.0, devices=())
         self._uses: Mapping[str, MemoryUse] = {}
-        self._touched = False
+        self._is_user_choice = False
         self._overlap = ""
         self._suggestion = ""
         self.cpu = DeviceChip("cpu", self.tr("CPU"))
@@ -86,7 +86,7 @@ class DeviceChoice(QWidget):
 
     def set_devices(self, devices: tuple[str, ...]) -> None:
         """Choose `devices`; a GPU that is not on this machine is listed by its UUID."""
-        self._touched = True
+        self._is_user_choice = True
         cpus = [device for device in devices if is_logical_cpu(device)]
         self.cpu.setChecked(bool(cpus))
         self._workers.setValue(len(cpus) or 1)
@@ -116,29 +116,29 @@ class DeviceChoice(QWidget):
         self.cpu.model = next((each.name for each in snapshot.devices if each.kind == "cpu"), "")
         self.cpu.number = None if gpus else 0
         answering = [gpu for gpu in gpus if gpu.lost is None]
-        self._whole = tuple(gpu.id for gpu in answering if not gpu.slices)
+        self._whole_gpus = tuple(gpu.id for gpu in answering if not gpu.slices)
         known = frozenset(
-            [*self._whole, *(slice.uuid for gpu in answering for slice in gpu.slices)]
+            [*self._whole_gpus, *(slice.uuid for gpu in answering for slice in gpu.slices)]
         )
         several = len(gpus) > 1
         self.suggest_button.setVisible(several)
         self.links_button.setVisible(several)
         if known == self._known:
-            self._warn()
+            self._show_warnings()
             return
         self._known = known
-        if self._whole and not self._touched:
-            self._touched = True
+        if self._whole_gpus and not self._is_user_choice:
+            self._is_user_choice = True
             self.cpu.setChecked(False)
-            self.box((self._empty() or self._whole)[0]).setChecked(True)
-        self._tell()
+            self.box((self._empty() or self._whole_gpus)[0]).setChecked(True)
+        self._report_change()
 
     def show_uses(self, uses: Mapping[str, MemoryUse]) -> None:
         """Say beside each GPU who works there, by UUID."""
         self._uses = uses
         for id, each in self._chips.items():
             each.show_use(uses.get(id))
-        self._warn()
+        self._show_warnings()
 
     def suggest(self) -> None:
         """Tick the GPUs that nobody uses and that are linked best: as many as are ticked, or all
@@ -147,20 +147,20 @@ class DeviceChoice(QWidget):
         empty = self._empty()
         chosen = best_set(self._snapshot.links, empty, ticked or len(empty))
         if not chosen:
-            self._say_of_suggestion(self.tr("Every GPU is in use: none can be suggested."))
+            self._set_suggestion_note(self.tr("Every GPU is in use: none can be suggested."))
             return
-        self._touched = True
+        self._is_user_choice = True
         self.cpu.setChecked(False)
         text = self.tr("Only {count} of {all} wanted are empty.")
         few = text.format(count=len(chosen), all=ticked) if len(chosen) < ticked else ""
-        self._say_of_suggestion(few)
+        self._set_suggestion_note(few)
         self._tick(chosen)
 
     def first_empty(self) -> str:
         """The first whole GPU that nobody uses, else the CPU, as a spec names it."""
         return (*self._empty(), "cpu:0")[0]
 
-    def spoken(self, device: str) -> str:
+    def display_name(self, device: str) -> str:
         """What people call `device`: `GPU 0`, `cpu:0`."""
         return self._chips[device].name if device in self._chips else device
 
@@ -168,7 +168,7 @@ class DeviceChoice(QWidget):
         """Say which runs use the chosen devices; empty when none does."""
         if text != self._overlap:
             self._overlap = text
-            self._warn()
+            self._show_warnings()
 
     def set_problem(self, text: str) -> None:
         """Show what is wrong with the choice, in words; empty when nothing is."""
@@ -196,12 +196,12 @@ class DeviceChoice(QWidget):
 
     def _empty(self) -> list[str]:
         """The whole GPUs that nobody uses, as far as can be known."""
-        return [id for id in self._whole if id not in self._uses or self._uses[id].is_empty]
+        return [id for id in self._whole_gpus if id not in self._uses or self._uses[id].is_empty]
 
     def _tick(self, devices: tuple[str, ...]) -> None:
         for id, each in self._chips.items():
             each.setChecked(id in devices)
-        self._tell()
+        self._report_change()
 
     def _chip(self, id: str) -> DeviceChip:
         if id not in self._chips:
@@ -218,30 +218,30 @@ class DeviceChoice(QWidget):
         self._chips[id] = made
 
     def _gpu_clicked(self) -> None:
-        self._touched = True
+        self._is_user_choice = True
         self.cpu.setChecked(False)
-        self._say_of_suggestion("")
-        self._tell()
+        self._set_suggestion_note("")
+        self._report_change()
 
     def _cpu_clicked(self) -> None:
-        self._touched = True
-        self._say_of_suggestion("")
+        self._is_user_choice = True
+        self._set_suggestion_note("")
         self._tick(())
 
     def _workers_changed(self) -> None:
         if self.cpu.isChecked():
-            self._touched = True
-            self._tell()
+            self._is_user_choice = True
+            self._report_change()
 
-    def _tell(self) -> None:
-        self._warn()
+    def _report_change(self) -> None:
+        self._show_warnings()
         self.changed.emit()
 
-    def _say_of_suggestion(self, text: str) -> None:
+    def _set_suggestion_note(self, text: str) -> None:
         self._suggestion = text
-        self._warn()
+        self._show_warnings()
 
-    def _warn(self) -> None:
+    def _show_warnings(self) -> None:
         """Say what speaks against the ticked cards; the run may be started all the same."""
         chosen = [each for each in self._chips.values() if each.isChecked()]
         found = [warning for each in chosen if (warning := each.warning())]
@@ -253,7 +253,7 @@ class DeviceChoice(QWidget):
         warning = "⚠ " + " ".join(found) if found else ""
         self._warning = "\n".join(filter(None, (warning, self._overlap)))
         shown = [self.cpu] if self.cpu.isChecked() else chosen
-        self._line.say(shown, self._suggestion, self._overlap, self._warning)
+        self._line.show_note(shown, self._suggestion, self._overlap, self._warning)
 
     def _show_links(self) -> None:
         dialog = LinksDialog(self._snapshot, self)

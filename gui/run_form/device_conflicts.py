@@ -10,10 +10,10 @@ from engine.spec.run_spec import RunSpec
 from gui.style.translation import translate
 
 
-def overlap(spec: RunSpec, runs: Iterable[RunInfo], spoken: Callable[[str], str]) -> str:
+def overlap(spec: RunSpec, runs: Iterable[RunInfo], display_name: Callable[[str], str]) -> str:
     """What is to be said beside the devices of `spec`; empty when no active run uses them.
 
-    `spoken` turns a device of a spec into what people call it.
+    `display_name` turns a device of a spec into what people call it.
     """
     alone = set(wanted_alone(spec))
     ahead: dict[str, list[str]] = {}
@@ -23,7 +23,7 @@ def overlap(spec: RunSpec, runs: Iterable[RunInfo], spoken: Callable[[str], str]
             continue
         for device in spec.devices:
             if device in info.spec.devices:
-                (ahead if device in alone else shared).setdefault(spoken(device), []).append(
+                (ahead if device in alone else shared).setdefault(display_name(device), []).append(
                     info.id
                 )
     lines = [_behind(device, ids) for device, ids in ahead.items()]

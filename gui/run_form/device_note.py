@@ -16,7 +16,7 @@ class DeviceNote(ElidedLabel):
         super().__init__()
         self.setObjectName("note")
 
-    def say(
+    def show_note(
         self, chosen: Sequence[DeviceChip], suggestion: str, overlap: str, warning: str
     ) -> None:
         """`suggestion`: why that is not what was asked for. `overlap`: what the run and others do

@@ -14,7 +14,9 @@ COLUMN_GAP = 10
 """Logical pixels between a name and its field."""
 
 
-def values(fields: Mapping[str, Field], prefix: str, found: list[Problem]) -> dict[str, Setting]:
+def entered_values(
+    fields: Mapping[str, Field], prefix: str, found: list[Problem]
+) -> dict[str, Setting]:
     """What stands in `fields`; where that is no value, a problem is added to `found` instead."""
     entered = {}
     for name, field in fields.items():

@@ -44,7 +44,7 @@ class FormHeading(QWidget):
                 )
             )
         )
-        self.as_new.toggled.connect(self._go_on_as_new)
+        self.as_new.toggled.connect(self._set_as_new)
         self._mode: FormMode = NewRun()
         top = QHBoxLayout()
         top.setSpacing(2)
@@ -75,7 +75,7 @@ class FormHeading(QWidget):
         self.presets.set_spec(spec)
         self.copy_button.setEnabled(spec is not None)
 
-    def _go_on_as_new(self, as_new: bool) -> None:
+    def _set_as_new(self, as_new: bool) -> None:
         if isinstance(self._mode, Continuation) and self._mode.as_new != as_new:
             self.mode_changed.emit(self._mode._replace(as_new=as_new))
 

@@ -146,7 +146,7 @@ class PresetMenu(QPushButton):
         return box.exec() == QMessageBox.StandardButton.Yes
 
 
-def suited(
+def adapted(
     spec: RunSpec,
     chosen: tuple[str, ...],
     gpus: Collection[str],

@@ -28,12 +28,12 @@ from gui.run_form.device_conflicts import overlap
 from gui.run_form.form_layout import align, side_by_side, stack
 from gui.run_form.form_mode import Continuation, FormMode, NewRun
 from gui.run_form.heading import FormHeading
-from gui.run_form.preset_menu import left_out, suited
-from gui.run_form.spec_entry import entered, refuse
+from gui.run_form.preset_menu import adapted, left_out
+from gui.run_form.spec_entry import apply_refusals, entered_spec
 from gui.widgets.entry_fields import Field, FieldNote
 from gui.widgets.fitting_scroll import FittingScroll
 
-_ON_TOP = ("batch_size", "epochs", "learning_rate")
+_MAIN_FIELDS = ("batch_size", "epochs", "learning_rate")
 """The fields of a spec that every run is about; a recipe brings defaults for them."""
 
 _LEAST_HEIGHT = 120
@@ -57,15 +57,17 @@ class RunForm(QFrame):
         self.setObjectName("card")
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
         self.recipe = RecipeChoice()
-        self._recipe_below = FieldNote()
+        self._recipe_note = FieldNote()
         self.strategy = StrategyChoice()
-        self._strategy_below = FieldNote()
+        self._strategy_note = FieldNote()
         self.devices = DeviceChoice()
-        self.advanced = AdvancedFields(info for name, info in FIELDS.items() if name not in _ON_TOP)
-        self._on_top = {name: Field(FIELDS[name]) for name in _ON_TOP}
-        self._below = FieldNote()
+        self.advanced = AdvancedFields(
+            info for name, info in FIELDS.items() if name not in _MAIN_FIELDS
+        )
+        self._main_fields = {name: Field(FIELDS[name]) for name in _MAIN_FIELDS}
+        self._note_label = FieldNote()
         self._mode: FormMode = NewRun()
-        self._is_asked = False
+        self._is_requested = False
         self.heading = FormHeading()
         self.heading.show_mode(self._mode)
         self.start_button = QPushButton(self._mode.start_text)
@@ -81,14 +83,14 @@ class RunForm(QFrame):
         self.recipe.chosen.connect(self._recipe_chosen)
         self.strategy.currentIndexChanged.connect(self._check)
         self.devices.changed.connect(self._check)
-        for field in self._on_top.values():
+        for field in self._main_fields.values():
             field.changed.connect(self._check)
         self.advanced.changed.connect(self._check)
         self.start_button.clicked.connect(self.start)
         self.advanced_button.toggled.connect(self._show_advanced)
         self.presets.loaded.connect(self.load_preset)
         self.presets.done.connect(self.message)
-        self.presets.failed.connect(lambda sentence: self._below.set_note(f"⚠ {sentence}"))
+        self.presets.failed.connect(lambda sentence: self._note_label.set_note(f"⚠ {sentence}"))
         self.copy_button.clicked.connect(self.copy_command)
         self.heading.mode_changed.connect(self._set_mode)
         self._recipe_chosen()
@@ -100,22 +102,22 @@ class RunForm(QFrame):
     @property
     def recipe_problem(self) -> str:
         """What is wrong with the recipe, or empty."""
-        return self._recipe_below.problem
+        return self._recipe_note.problem
 
     @property
     def strategy_note(self) -> str:
         """The line below the strategy: what is wrong with it."""
-        return self._strategy_below.text()
+        return self._strategy_note.text()
 
     @property
     def problem(self) -> str:
         """What is wrong with the run as a whole, or empty."""
-        return self._below.problem
+        return self._note_label.problem
 
     @property
     def note(self) -> str:
         """The line above the buttons: what is wrong with the run, or what a preset had to say."""
-        return self._below.text()
+        return self._note_label.text()
 
     def field(self, name: str) -> Field:
         """The entry field of `name` in the spec, or of `settings.<name>` of the recipe."""
@@ -137,12 +139,12 @@ class RunForm(QFrame):
         self._set_mode(NewRun())  # what another run held is no value of this one
         self._fill(info.spec)
         self._set_mode(Continuation(info, checkpoint))
-        self._on_top["epochs"].setFocus()
+        self._main_fields["epochs"].setFocus()
 
     def run_started(self, run_id: str) -> None:
         """Take note that a run has begun or goes on: what was filled in for it is done."""
         mode = self._mode
-        if isinstance(mode, Continuation) and mode.has_begun_as(run_id, asked=self._is_asked):
+        if isinstance(mode, Continuation) and mode.has_begun_as(run_id, asked=self._is_requested):
             self._set_mode(NewRun())
 
     def _fill(self, spec: RunSpec) -> None:
@@ -158,12 +160,12 @@ class RunForm(QFrame):
     def load_preset(self, spec: RunSpec) -> None:
         """Fill the form with `spec` as far as it suits this machine; say what does not."""
         devices = self.devices
-        spec, note = suited(spec, devices.devices(), devices.known_gpus, self.strategy.names())
+        spec, note = adapted(spec, devices.devices(), devices.known_gpus, self.strategy.names())
         self.load(spec)
         unknown = [name for name in spec.settings if name not in self.advanced.settings]
         if not self.recipe_problem:  # of a recipe that has gone nobody knows the settings
             note = f"{note} {left_out(unknown)}".strip()
-        self._below.set_note(note)
+        self._note_label.set_note(note)
 
     def copy_command(self) -> None:
         """Put the command line that does the same on the clipboard."""
@@ -188,7 +190,7 @@ class RunForm(QFrame):
             texts.setdefault(problem.field, []).append(problem.text)
         for name, place in self._places().items():
             place.set_problem("\n".join(texts.pop(name, [])))
-        self._below.set_problem("\n".join(text for group in texts.values() for text in group))
+        self._note_label.set_problem("\n".join(text for group in texts.values() for text in group))
         wrong = self.advanced.open_problems()
         if wrong and not self.advanced_button.isChecked():
             self.advanced_button.setChecked(True)
@@ -200,13 +202,13 @@ class RunForm(QFrame):
         if self._spec is None:
             return
         if isinstance(self._mode, Continuation):
-            self._is_asked = True
+            self._is_requested = True
             self.continue_requested.emit(self._mode.request(self._spec))
         else:
             self.start_requested.emit(self._spec)
 
     def _set_mode(self, mode: FormMode) -> None:
-        self._mode, self._is_asked = mode, False
+        self._mode, self._is_requested = mode, False
         self.heading.show_mode(mode)
         self.start_button.setText(mode.start_text)
         self.recipe.setEnabled(not isinstance(mode, Continuation))
@@ -214,14 +216,14 @@ class RunForm(QFrame):
 
     def _fields(self) -> Mapping[str, Field]:
         """Every field of the spec, in its order."""
-        return {name: self._on_top.get(name) or self.advanced.fields[name] for name in FIELDS}
+        return {name: self._main_fields.get(name) or self.advanced.fields[name] for name in FIELDS}
 
     def _places(self) -> Mapping[str, Field | FieldNote | DeviceChoice]:
         """Where the problems of each field of a spec are shown."""
         settings = {f"settings.{name}": field for name, field in self.advanced.settings.items()}
         return {
-            "recipe": self._recipe_below,
-            "strategy": self._strategy_below,
+            "recipe": self._recipe_note,
+            "strategy": self._strategy_note,
             "devices": self.devices,
             **self._fields(),
             **settings,
@@ -230,7 +232,7 @@ class RunForm(QFrame):
     def _recipe_chosen(self) -> None:
         recipe = self.recipe.recipe()
         self.recipe.setToolTip(recipe.doc or recipe.path)
-        for name, field in self._on_top.items():
+        for name, field in self._main_fields.items():
             field.set_value(getattr(recipe, name))
         self.advanced.show_settings(recipe.fields)
         self._check()
@@ -241,14 +243,14 @@ class RunForm(QFrame):
         self.strategy.offer(recipe, devices)
         strategy, fields = self.strategy.strategy(), self._fields()
         given = (fields, self.advanced.settings, recipe, strategy, devices, self._mode.name)
-        refuse(fields, strategy, self._mode, entered(*given)[0])
-        spec, found = entered(*given)
+        apply_refusals(fields, strategy, self._mode, entered_spec(*given)[0])
+        spec, found = entered_spec(*given)
         found += problems(spec, recipe, strategy, self.devices.known_gpus)
         wrong = {problem.field for problem in found}  # where no value stands, nothing is changed
         found += [each for each in self._mode.problems(spec) if each.field not in wrong]
         replicas = strategy.replicas(spec.slots) if devices else 0
         arithmetic = batch_arithmetic(spec.batch_size, replicas, spec.accumulation)
-        self._on_top["batch_size"].set_note(arithmetic)
+        self._main_fields["batch_size"].set_note(arithmetic)
         self._spec = None if found else spec
         self._show_overlap()
         self.start_button.setEnabled(not found)
@@ -258,7 +260,9 @@ class RunForm(QFrame):
 
     def _show_overlap(self) -> None:
         devices = self.devices
-        devices.set_overlap(overlap(self._spec, self._active, devices.spoken) if self._spec else "")
+        devices.set_overlap(
+            overlap(self._spec, self._active, devices.display_name) if self._spec else ""
+        )
 
     def _lay_out(self) -> None:
         rows = form_rows()
@@ -266,8 +270,8 @@ class RunForm(QFrame):
         recipe.setBuddy(self.recipe)
         strategy.setBuddy(self.strategy)
         align([recipe, strategy, self.devices.label])
-        rows.addRow(recipe, stack(self.recipe, self._recipe_below))
-        rows.addRow(strategy, stack(self.strategy, self._strategy_below))
+        rows.addRow(recipe, stack(self.recipe, self._recipe_note))
+        rows.addRow(strategy, stack(self.strategy, self._strategy_note))
         rows.addRow(self.devices)
         buttons = QHBoxLayout()
         buttons.addWidget(self.start_button, 1)
@@ -277,8 +281,8 @@ class RunForm(QFrame):
         inside.setContentsMargins(0, 0, 0, 0)
         inside.setSpacing(4)
         inside.addLayout(rows)
-        inside.addLayout(side_by_side(self._on_top.values()))
-        inside.addWidget(self._below)
+        inside.addLayout(side_by_side(self._main_fields.values()))
+        inside.addWidget(self._note_label)
         inside.addWidget(self.advanced)
         self._scroll = FittingScroll(content)
         layout = QVBoxLayout(self)

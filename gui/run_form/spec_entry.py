@@ -10,12 +10,12 @@ from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import FIELDS, RunSpec
 from engine.spec.strategy import Strategy
 from engine.spec.validation import Problem
-from gui.run_form.form_layout import values
+from gui.run_form.form_layout import entered_values
 from gui.run_form.form_mode import FormMode
 from gui.widgets.entry_fields import Field
 
 
-def entered(
+def entered_spec(
     fields: Mapping[str, Field],
     settings: Mapping[str, Field],
     recipe: RecipeInfo,
@@ -25,7 +25,7 @@ def entered(
 ) -> tuple[RunSpec, list[Problem]]:
     """The spec, where a field that holds no value has its default; and those fields' problems."""
     found: list[Problem] = []
-    own = values(settings, "settings.", found)
+    own = entered_values(settings, "settings.", found)
     spec = RunSpec(
         recipe=recipe.reference,
         strategy=strategy.name,
@@ -36,12 +36,14 @@ def entered(
             for info in recipe.fields
             if own.get(info.name, info.default) != info.default
         },
-        **values(fields, "", found),  # type: ignore[arg-type]  # each to its own type
+        **entered_values(fields, "", found),  # type: ignore[arg-type]  # each to its own type
     )
     return spec, found
 
 
-def refuse(fields: Mapping[str, Field], strategy: Strategy, mode: FormMode, spec: RunSpec) -> None:
+def apply_refusals(
+    fields: Mapping[str, Field], strategy: Strategy, mode: FormMode, spec: RunSpec
+) -> None:
     """Let the fields of `spec`, which is what is entered, take no value that `mode` or `strategy`
     would refuse. What a strategy refuses may depend on the fields before."""
     for name, field in fields.items():

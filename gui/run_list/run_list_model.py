@@ -15,7 +15,7 @@ from PySide6.QtCore import (
 from engine.runs.run_info import RunInfo, UnreadableRun
 from engine.spec.metric_direction import primary_metric
 from engine.system import units
-from gui.bridge.liveness import HEARD, Silence
+from gui.bridge.liveness import NO_SILENCE, Silence
 from gui.run_view.progress_text import silence_text
 from gui.style import formatting
 from gui.style.state_style import state_colour, state_sentence, state_text
@@ -47,7 +47,7 @@ class RunListModel(QAbstractListModel):
         self._runs: Sequence[ListedRun] = ()
         self._rows: dict[str, int] = {}
         self._silent: str | None = None
-        self._silence = HEARD
+        self._silence = NO_SILENCE
 
     def runs(self) -> Sequence[ListedRun]:
         """The runs, from the first row to the last."""
@@ -95,7 +95,7 @@ class RunListModel(QAbstractListModel):
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
         """Return the data of a row for `role`; see the roles above."""
         run = self._runs[index.row()]
-        silence = self._silence if run.id == self._silent else HEARD
+        silence = self._silence if run.id == self._silent else NO_SILENCE
         match role:
             case Qt.ItemDataRole.DisplayRole:
                 return title(run)
@@ -127,7 +127,7 @@ def title(run: ListedRun) -> str:
     return run.title if isinstance(run, RunInfo) else f"#{run.id}"
 
 
-def detail(run: ListedRun, silence: Silence = HEARD) -> str:
+def detail(run: ListedRun, silence: Silence = NO_SILENCE) -> str:
     """Return the second line of a run: its state, how long it has been silent, its primary metric,
     and when it ended."""
     if not isinstance(run, RunInfo):

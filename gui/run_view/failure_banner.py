@@ -1,4 +1,4 @@
-"""The banner that says why a run failed, or what is wrong with it now, until it is dismissed."""
+"""The banner that says why a run failed, or which troubles an active run has."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from engine.messages.events import AttemptStarted, Failure, RunEnded
 from engine.runs.run_info import RunInfo
 from engine.runs.run_state import RunState
 from engine.runs.store_reader import StoredEvent
-from gui.bridge.log_tail import as_shown
+from gui.bridge.log_tail import terminal_text
 from gui.style.device_labels import name_devices
 from gui.style.state_style import state_sentence
 from gui.style.theme import monospace_font
 from gui.style.translation import translate
 
 _MOST_LINES = 7
-"""Lines of the log in sight; the others are scrolled to."""
+"""Visible lines of the log; one scrolls to the others."""
 
 
 class FailureBanner(QFrame):
-    """The failure sentence, whose failure it was, and the last lines of that rank's log."""
+    """Shows the failure, the failed rank, and the last lines of its log, until it is dismissed."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -66,14 +66,14 @@ class FailureBanner(QFrame):
         self.clear()
 
     def set_device_names(self, labels: Mapping[str, str]) -> None:
-        """What to call each device, by its id."""
+        """Set the display name of each device, by its id."""
         if labels != self._labels:
             self._labels = dict(labels)
             for label in (self.sentence, self.facts):
                 label.setText(self.with_device_names(label.text()))
 
     def clear(self) -> None:
-        """Another run is shown, or this one goes on: nothing has failed."""
+        """Hide the banner: another run is shown, or the run continues."""
         self._failure: Failure | None = None
         self._shown_reason = ""
         self.hide()
@@ -90,7 +90,7 @@ class FailureBanner(QFrame):
                     pass
 
     def show_info(self, info: RunInfo) -> None:
-        """Appear, once, when the run has failed or was interrupted, or needs looking after."""
+        """Show the banner once for each failure, interruption or list of troubles."""
         if info.state not in (RunState.FAILED, RunState.INTERRUPTED):
             self._show_troubles(info)
             return
@@ -99,14 +99,14 @@ class FailureBanner(QFrame):
             return
         self._shown_reason = sentence
         failure = self._failure if info.state is RunState.FAILED else None
-        said = self.tr("⚠ Run {run} was interrupted: {why}")
+        text = self.tr("⚠ Run {run} was interrupted: {why}")
         if info.state is RunState.FAILED:
-            said = self.tr("⚠ Run {run} failed: {why}")
-        self.sentence.setText(self.with_device_names(said.format(run=info.id, why=sentence)))
+            text = self.tr("⚠ Run {run} failed: {why}")
+        self.sentence.setText(self.with_device_names(text.format(run=info.id, why=sentence)))
         facts = failure_facts(failure) if failure else ""
         self.facts.setText(self.with_device_names(facts))
         self.facts.setVisible(bool(facts))
-        tail = as_shown(failure.log_tail).rstrip() if failure else ""
+        tail = terminal_text(failure.log_tail).rstrip() if failure else ""
         self.log.setPlainText(tail)
         self.log.setVisible(bool(tail))
         self._fit_log()
@@ -115,11 +115,11 @@ class FailureBanner(QFrame):
         self.show()
 
     def with_device_names(self, text: str) -> str:
-        """`text` of the engine with the devices as people call them."""
+        """Return `text` with display names in place of device ids."""
         return name_devices(text, self._labels)
 
     def _fit_log(self) -> None:
-        """As tall as its lines, with room for the bar below the long ones."""
+        """Make the log as high as its lines, with space for a horizontal scroll bar."""
         lines = min(self.log.blockCount(), _MOST_LINES)
         bar = self.log.horizontalScrollBar().sizeHint().height()
         margin = 2 * int(self.log.document().documentMargin())
@@ -130,8 +130,8 @@ class FailureBanner(QFrame):
         if sentences == self._shown_reason:
             return
         self._shown_reason = sentences
-        said = self.tr("⚠ Run {run}: {sentences}").format(run=info.id, sentences=sentences)
-        self.sentence.setText(said)
+        text = self.tr("⚠ Run {run}: {sentences}").format(run=info.id, sentences=sentences)
+        self.sentence.setText(text)
         self.facts.hide()
         self.log.hide()
         self.stop.show()
@@ -139,7 +139,7 @@ class FailureBanner(QFrame):
 
 
 def failure_facts(failure: Failure) -> str:
-    """Rank, device, signal or exit code, and where: `rank 1 · cpu:1 · SIGKILL`."""
+    """Rank, device, signal or exit code, and place: `rank 1 · cpu:1 · SIGKILL`."""
     parts = []
     if failure.rank >= 0:
         parts.append(translate("Failure", "rank {rank}").format(rank=failure.rank))

@@ -1,4 +1,4 @@
-"""The left of the bar at the top: which run this is, what it does now, and how far it is."""
+"""The left of the toolbar: the title, state and progress of the watched run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QSizePolicy, QV
 from engine.runs.run_info import RunInfo
 from engine.runs.run_state import RunState, RunStatus
 from engine.system import units
-from gui.bridge.liveness import HEARD, Silence
+from gui.bridge.liveness import NO_SILENCE, Silence
 from gui.run_view.progress_text import progress_text, silence_text, time_left
 from gui.style.state_style import dot, ring, state_colour, state_text
 from gui.style.theme import Theme
@@ -21,17 +21,17 @@ from gui.widgets.entry_fields import wrapped
 
 _DOT = 12
 _LEAST_PROGRESS = 210
-"""Logical pixels of the progress bar, and of the words above it where they are shorter."""
+"""Minimum width of the progress bar and the text above it, in logical pixels."""
 
 
 class RunHeadline(QWidget):
-    """A dot, the title and the state on the left; epoch, step and the progress on the right."""
+    """A dot, the title and the state on the left; epoch, step and a progress bar on the right."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
         self._info: RunInfo | None = None
-        self._silence = HEARD
+        self._silence = NO_SILENCE
         self._dot = QLabel()
         self._title = ElidedLabel()
         self._title.setObjectName("ttl")
@@ -67,11 +67,11 @@ class RunHeadline(QWidget):
         return self._words.text()
 
     def show_info(self, info: RunInfo | None) -> None:
-        """Show the run as it is now, or that there is none."""
+        """Show the newest state of the run; None: there is no run."""
         self._info = info
         status = info.status if info else RunStatus()
         total = status.total_steps
-        # So wide from the beginning, so that nothing moves while the figures grow.
+        # The width of the longest text, so that nothing moves while the figures grow.
         widest = progress_text(replace(status, step=total, epoch=status.epochs))
         width = self._words.fontMetrics().horizontalAdvance(widest)
         self._words.setMinimumWidth(max(_LEAST_PROGRESS, width))
@@ -83,19 +83,19 @@ class RunHeadline(QWidget):
         self._show_state()
 
     def show_silence(self, silence: Silence) -> None:
-        """Grey what may be true no longer, and say how old it is."""
+        """Grey the figures that are old, and show how old they are."""
         self._silence = silence
         for widget in (self._words, self.progress):
             widget.setEnabled(not silence.seconds)
         self._show_state()
 
     def set_theme(self, theme: Theme) -> None:
-        """Draw the dot for `theme`."""
+        """Draw the dot in the colours of `theme`."""
         self._theme = theme
         self._show_state()
 
     def _show_state(self) -> None:
-        """The line that changes with the clock also when the run says nothing."""
+        """Update the line with the time; the clock calls this, also while the run is silent."""
         info, silence = self._info, self._silence
         if info is None:
             self._dot.clear()
@@ -114,11 +114,11 @@ class RunHeadline(QWidget):
         parts = [silence_text(silence)] if silent else self._times(info)
         colourful = f'<span style="color:{colour}">{escape(words)}</span>'
         self._state.setText(" · ".join([colourful, *map(escape, parts)]))
-        self._state.setToolTip(wrapped(self._explained(" · ".join([words, *parts]))))
+        self._state.setToolTip(wrapped(self._explanation(" · ".join([words, *parts]))))
         self._dot.setAccessibleName(parts[0] if silent else words)
 
     def _times(self, info: RunInfo) -> list[str]:
-        """How long it has taken, and how long it will."""
+        """Return the elapsed time and the time left."""
         status, parts = info.status, []
         if status.started and info.state is not RunState.QUEUED:
             end = status.updated if info.state.is_over else time.time()
@@ -127,22 +127,22 @@ class RunHeadline(QWidget):
             parts.append(left)
         return parts
 
-    def _explained(self, line: str) -> str:
-        """The line again, because it may be cut off, and what it means."""
+    def _explanation(self, line: str) -> str:
+        """Return the line, because it may be cut off on display, and what it means."""
         match self._silence:
             case Silence(seconds=0.0):
                 meaning = self.tr(
-                    "What it has taken, pauses included; then the time left, without pauses."
+                    "The time since the start, with pauses; then the time left, without pauses."
                 )
             case Silence(workers_only=True):
                 meaning = self.tr(
-                    "Its supervisor is well, but the workers have finished no step since then: a "
+                    "The supervisor works, but the workers have finished no step since then: a "
                     "long step or checkpoint, or a worker that hangs. The figures are old."
                 )
             case _:
                 meaning = self.tr(
-                    "Its supervisor has given no sign: it hangs, it was halted, or the machine was "
-                    "asleep. What is shown may no longer be true. Stop works as always."
+                    "The supervisor is silent: it hangs, it was halted, or the machine was asleep. "
+                    "The figures may be old. Stop works as always."
                 )
         return f"{line}\n{meaning}"
 

@@ -1,4 +1,4 @@
-"""How far a run is, in words: for the bar at the top and for the title of the window."""
+"""The progress of a run in words, for the toolbar and the window title."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ APPLICATION = "Traindeck"
 
 
 def progress_text(status: RunStatus) -> str:
-    """`Epoch 2 / 5 · step 120 / 600`; empty before the data has been counted."""
+    """`Epoch 2 / 5 · step 120 / 600`; empty until the number of steps is known."""
     if not status.total_steps:
         return ""
     text = translate("Progress", "Epoch {epoch} / {epochs} · step {step:,} / {steps:,}")
@@ -26,7 +26,7 @@ def progress_text(status: RunStatus) -> str:
 
 
 def time_left(info: RunInfo) -> str:
-    """`ETA 00:12:41`; while paused how long it takes from there; empty where nothing is known."""
+    """`ETA 00:12:41`, in a pause `00:12:41 to go`; empty if it is unknown."""
     seconds = info.status.seconds_left
     if seconds <= 0:
         return ""
@@ -38,7 +38,7 @@ def time_left(info: RunInfo) -> str:
 
 
 def silence_text(silence: Silence) -> str:
-    """`⚠ no word for 12 s`, of the workers alone `⚠ no step for 12 s`: what is shown is so old."""
+    """`⚠ no word for 12 s`; if only the workers are silent, `⚠ no step for 12 s`."""
     seconds = silence.seconds
     age = units.steady_duration(seconds) if seconds >= 60 else f"{seconds:.0f} s"
     text = translate("Progress", "⚠ no word for {age}")
@@ -48,14 +48,14 @@ def silence_text(silence: Silence) -> str:
 
 
 def percent(status: RunStatus) -> int | None:
-    """How much of its steps a run has done, 0 to 100; only the last step makes it 100."""
+    """The finished part of the steps in percent, rounded down; None if it is unknown."""
     if not status.total_steps:
         return None
     return min(100, 100 * status.step // status.total_steps)
 
 
 def window_title(info: RunInfo | None, silence: Silence) -> str:
-    """`43 % · digits · Traindeck`, as far as there is something to say."""
+    """`43 % · digits · Traindeck`; without a run just the name of the application."""
     if info is None:
         return APPLICATION
     parts = [info.spec.name or info.title, APPLICATION]

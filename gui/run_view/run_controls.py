@@ -1,4 +1,4 @@
-"""The bar at the top: which run this is, how far it is, and what can be asked of it now."""
+"""The toolbar: the watched run, its progress, and buttons for its commands."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from engine.runs.run_state import RunState
 from engine.spec import catalog
 from engine.spec.device_names import all_on_cpu
 from engine.spec.run_spec import RunSpec
-from gui.bridge.liveness import Silence
 from gui.run_view.headline import RunHeadline
 from gui.style.theme import Theme, icon
 from gui.style.translation import translate
@@ -29,40 +28,40 @@ from gui.widgets.entry_fields import wrapped
 from gui.widgets.steady_button import MoreButton, SteadyButton
 
 
-class Offer(NamedTuple):
-    """What can be asked of a run in one state."""
+class AvailableCommands(NamedTuple):
+    """The commands that a run accepts in one state."""
 
     pause: bool = False
-    go_on: bool = False
-    """Resume, after a pause."""
+    resume: bool = False
+    """After a pause."""
 
     stop: bool = False
     stop_now: bool = False
-    """It is stopping already: a second click ends it at once."""
+    """The run is stopping: a second click ends it at once."""
 
-    ask: bool = False
-    """Checkpoint and Empty cache."""
+    while_training: bool = False
+    """Save a checkpoint, and empty the cache."""
 
 
-_OFFERS = {
-    RunState.QUEUED: Offer(stop=True),
-    RunState.STARTING: Offer(stop=True),
-    RunState.RUNNING: Offer(pause=True, stop=True, ask=True),
-    RunState.PAUSED: Offer(go_on=True, stop=True, ask=True),
-    RunState.STOPPING: Offer(stop=True, stop_now=True),
+_AVAILABLE = {
+    RunState.QUEUED: AvailableCommands(stop=True),
+    RunState.STARTING: AvailableCommands(stop=True),
+    RunState.RUNNING: AvailableCommands(pause=True, stop=True, while_training=True),
+    RunState.PAUSED: AvailableCommands(resume=True, stop=True, while_training=True),
+    RunState.STOPPING: AvailableCommands(stop=True, stop_now=True),
 }
-_NOTHING = Offer()
+_NOTHING = AvailableCommands()
 
 
 class RunControls(QFrame):
-    """Shows the watched run and offers what its state allows."""
+    """Shows the watched run, and enables the commands that its state allows."""
 
     pause_clicked = Signal()
     pause_and_free_clicked = Signal()
     resume_paused_clicked = Signal()
     stop_clicked = Signal()
     resume_clicked = Signal(str)
-    """Id of a run that is over and should go on from its newest checkpoint."""
+    """Id of a run that is over and should be resumed from its newest checkpoint."""
 
     checkpoint_clicked = Signal()
     empty_cache_clicked = Signal()
@@ -73,11 +72,10 @@ class RunControls(QFrame):
         self.setObjectName("bar")
         self._theme = theme
         self._info: RunInfo | None = None
-        self._headline = RunHeadline(theme)
-        self.progress = self._headline.progress
-        go_on, pause = self.tr("Resume"), self.tr("Pause")
+        self.headline = RunHeadline(theme)
+        resume, pause = self.tr("Resume"), self.tr("Pause")
         self.pause = SteadyButton(
-            (pause, go_on), self.tr("Hold after the current step; the processes stay")
+            (pause, resume), self.tr("Hold after the current step; the processes stay")
         )
         self.pause_and_free = QAction(self.tr("Pause and free the GPUs"), self)
         self._free_tip = self.tr(
@@ -86,9 +84,9 @@ class RunControls(QFrame):
         )
         self.pause_more = MoreButton(self.tr("More ways to pause"))
         self.pause_more.menu().addAction(self.pause_and_free)
-        self.resume = SteadyButton((go_on, pause), self.tr("Go on from the newest checkpoint"))
+        self.resume = SteadyButton((resume, pause), self.tr("Go on from the newest checkpoint"))
         self.resume_more = MoreButton(self.tr("More ways to resume"))
-        self._pauses_or_resumes = QStackedWidget()
+        self._pause_resume_stack = QStackedWidget()
         self.stop = SteadyButton(
             (self.tr("Stop"), self.tr("Stop now")),
             self.tr("Save a checkpoint and end the run (Ctrl+.)"),
@@ -104,7 +102,7 @@ class RunControls(QFrame):
         self._theme_button.setAccessibleName(self.tr("Theme"))
         self._theme_button.setIconSize(QSize(18, 18))
         self._lay_out()
-        self.pause.clicked.connect(self._pause_or_go_on)
+        self.pause.clicked.connect(self._pause_or_resume)
         self.pause_and_free.triggered.connect(self.pause_and_free_clicked)
         self.stop.clicked.connect(self.stop_clicked)
         self.checkpoint.clicked.connect(self.checkpoint_clicked)
@@ -114,48 +112,29 @@ class RunControls(QFrame):
         self.set_theme(theme)
 
     def show_info(self, info: RunInfo | None) -> None:
-        """Show the run as it is now, or that there is none."""
+        """Show the newest state of the run; None: there is no run."""
         self._info = info
-        self._headline.show_info(info)
+        self.headline.show_info(info)
         focused = QApplication.focusWidget()
-        offer = _OFFERS.get(info.state, _NOTHING) if info else _NOTHING
-        self.pause.setText(self.tr("Resume") if offer.go_on else self.tr("Pause"))
-        self.pause.setIcon(icon("play-fill" if offer.go_on else "pause", self._theme))
-        self.pause.setEnabled(offer.pause or offer.go_on)
+        available = _AVAILABLE.get(info.state, _NOTHING) if info else _NOTHING
+        self.pause.setText(self.tr("Resume") if available.resume else self.tr("Pause"))
+        self.pause.setIcon(icon("play-fill" if available.resume else "pause", self._theme))
+        self.pause.setEnabled(available.pause or available.resume)
         reason = _why_not_free(info.spec) if info else ""
-        self.pause_and_free.setEnabled(offer.pause and not reason)
+        self.pause_and_free.setEnabled(available.pause and not reason)
         self.pause_and_free.setToolTip(wrapped(reason or self._free_tip))
-        self.pause_more.setEnabled(offer.pause)
-        self.stop.setText(self.tr("Stop now") if offer.stop_now else self.tr("Stop"))
-        self.stop.setEnabled(offer.stop)
-        self.checkpoint.setEnabled(offer.ask)
-        self.empty_cache.setEnabled(offer.ask)
+        self.pause_more.setEnabled(available.pause)
+        self.stop.setText(self.tr("Stop now") if available.stop_now else self.tr("Stop"))
+        self.stop.setEnabled(available.stop)
+        self.checkpoint.setEnabled(available.while_training)
+        self.empty_cache.setEnabled(available.while_training)
         goes_on = bool(info and info.state.is_over and info.status.checkpoint)
-        self._pauses_or_resumes.setCurrentIndex(int(goes_on))
+        self._pause_resume_stack.setCurrentIndex(int(goes_on))
         self.resume.setEnabled(bool(info and info.state.can_resume))
         self._keep_focus(focused)
 
-    def show_silence(self, silence: Silence) -> None:
-        """Grey what may be true no longer, and say how old it is."""
-        self._headline.show_silence(silence)
-
-    @property
-    def title(self) -> str:
-        """The run's title on display."""
-        return self._headline.title
-
-    @property
-    def state_text(self) -> str:
-        """The line with state, time and time left."""
-        return self._headline.state_text
-
-    @property
-    def progress_text(self) -> str:
-        """Epoch and step."""
-        return self._headline.progress_text
-
     def set_theme(self, theme: Theme) -> None:
-        """Draw the icons and the dot for `theme`."""
+        """Draw the icons and the dot in the colours of `theme`."""
         self._theme = theme
         for button, name in (
             (self.stop, "stop"),
@@ -167,12 +146,12 @@ class RunControls(QFrame):
         for more in (self.pause_more, self.resume_more):
             more.setIcon(icon("caret-down", theme))
         self._theme_button.setIcon(icon("sun" if theme.name == "dark" else "moon", theme))
-        self._headline.set_theme(theme)
+        self.headline.set_theme(theme)
         self.show_info(self._info)
 
     def _keep_focus(self, focused: QWidget | None) -> None:
-        """Who works by keys stays in the bar when the button under them has nothing to do any more,
-        and does not fall on the next one that comes along."""
+        """If the button with the keyboard focus was disabled, move the focus to another button of
+        the toolbar: Qt would move it to an arbitrary widget."""
         if focused is None or not self.isAncestorOf(focused):
             return
         if focused.isEnabled() and focused.isVisible():
@@ -182,7 +161,7 @@ class RunControls(QFrame):
                 button.setFocus()
                 return
 
-    def _pause_or_go_on(self) -> None:
+    def _pause_or_resume(self) -> None:
         if self._info is not None and self._info.state is RunState.PAUSED:
             self.resume_paused_clicked.emit()
         else:
@@ -200,15 +179,15 @@ class RunControls(QFrame):
             pair.setSpacing(2)
             pair.addWidget(button)
             pair.addWidget(more)
-            self._pauses_or_resumes.addWidget(page)
+            self._pause_resume_stack.addWidget(page)
         fixed = QSizePolicy.Policy.Fixed
-        self._pauses_or_resumes.setSizePolicy(fixed, fixed)
+        self._pause_resume_stack.setSizePolicy(fixed, fixed)
         layout = QHBoxLayout(self)
         layout.setContentsMargins(14, 6, 10, 6)
         layout.setSpacing(8)
-        layout.addWidget(self._headline, 1)
+        layout.addWidget(self.headline, 1)
         layout.addSpacing(8)
-        layout.addWidget(self._pauses_or_resumes)
+        layout.addWidget(self._pause_resume_stack)
         for button in (self.stop, self.checkpoint, self.empty_cache):
             layout.addWidget(button)
         layout.addWidget(self._theme_button)

@@ -1,4 +1,4 @@
-"""What the figure cards say about a run, worked out from its curves, events and status."""
+"""Computes the texts of the figure cards from the curves, events and status of a run."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _SHARES = {
     "rank/0/data_share": QT_TRANSLATE_NOOP("Plots", "data"),
     "rank/0/communication_share": QT_TRANSLATE_NOOP("Plots", "comm."),
 }
-"""What a step should spend little time on; the rest is computing."""
+"""Parts of a step besides computing: waiting for data, and communication."""
 
 MOST_LOSSES = 40_000
-"""Losses that are kept for the trend."""
+"""Losses kept for the trend."""
 
 _UNKNOWN = "–"
 
@@ -34,12 +34,12 @@ Array = npt.NDArray[np.float64]
 
 
 class RunFigures(QObject):
-    """Feeds the cards: `figure(key, value, note, tone)` for each key of the figure row."""
+    """Emits `figure(key, value, note, tone)` for each card of the figure row."""
 
     figure = Signal(str, str, str, str)
 
     metric_named = Signal(str)
-    """Caption of the card `metric`: which metric it shows."""
+    """Caption of the card `metric`: the name of its metric."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -47,7 +47,7 @@ class RunFigures(QObject):
         self.clear()
 
     def clear(self) -> None:
-        """Forget the run: another one is shown."""
+        """Forget the run, because another run is shown."""
         self._steps_per_epoch = 0
         self._loss: list[tuple[Array, Array]] = []
         self._epochs: dict[int, EpochEnded] = {}
@@ -59,13 +59,13 @@ class RunFigures(QObject):
             self.figure.emit(key, _UNKNOWN, "", "")
 
     def set_device_names(self, labels: dict[str, str]) -> None:
-        """What to call each device."""
+        """Set the display name of each device, by its id."""
         if labels != self._labels:
             self._labels = labels
             self._show_memory()
 
     def show_info(self, info: RunInfo) -> None:
-        """Take the newest status of the run."""
+        """Show the newest status of the run."""
         status = info.status
         self._steps_per_epoch = status.steps_per_epoch
         loss = status.metrics.get(TRAIN_LOSS)
@@ -89,7 +89,7 @@ class RunFigures(QObject):
             self.figure.emit("step_time", step_time, spent or self.tr("per step"), "")
 
     def add_events(self, events: list[StoredEvent]) -> None:
-        """Take the results of epochs; a rewound run has lost the later ones."""
+        """Add the results of epochs; a rewound run loses those after the step it went back to."""
         for stored in events:
             match stored.event:
                 case TrainingStarted(steps_per_epoch=steps_per_epoch):
@@ -104,7 +104,7 @@ class RunFigures(QObject):
         self._show_best()
 
     def set_points(self, series: str, points: StoredPoints) -> None:
-        """Take a whole curve, in place of what there was of it."""
+        """Replace all points of a curve."""
         if series == TRAIN_LOSS:
             self._loss = []
         if _is_memory(series):
@@ -112,7 +112,7 @@ class RunFigures(QObject):
         self.add_points(series, points)
 
     def add_points(self, series: str, points: StoredPoints) -> None:
-        """Take new points of a curve."""
+        """Add new points of a curve."""
         values, statistics = points.value, points.statistics
         if series == TRAIN_LOSS:
             self._loss.append((points.step, values if statistics is None else statistics.mean))
@@ -124,7 +124,7 @@ class RunFigures(QObject):
             self._shares[series] = float(values[-1])
 
     def _show_memory(self) -> None:
-        """The device that has had most memory in use."""
+        """Show the highest memory use, and the device that had it."""
         if self._memory:
             top = max(self._memory, key=lambda name: self._memory[name])
             device = top.split("/")[1]
@@ -132,13 +132,13 @@ class RunFigures(QObject):
             self.figure.emit("memory", units.byte_size(self._memory[top]), note, "")
 
     def _drop_old_loss(self) -> None:
-        """Keep the last two epochs: the trend needs no more."""
+        """Keep the losses of the last two epochs, which is all the trend needs."""
         newest = self._loss[-1][0][-1] if len(self._loss[-1][0]) else 0
         oldest = newest - 2 * self._steps_per_epoch
         while len(self._loss) > 1 and self._steps_per_epoch and self._loss[0][0][-1] <= oldest:
             self._loss.pop(0)
         if sum(len(steps) for steps, _ in self._loss) > MOST_LOSSES:
-            # An epoch may have millions of steps; some of them, evenly spread, tell the trend too.
+            # An epoch may have millions of steps: an evenly spaced selection is enough.
             steps = np.concatenate([steps for steps, _ in self._loss])
             values = np.concatenate([values for _, values in self._loss])
             wanted = np.linspace(steps[0], steps[-1], MOST_LOSSES // 2)
@@ -146,7 +146,7 @@ class RunFigures(QObject):
             self._loss = [(steps[spread], values[spread])]
 
     def _trend(self) -> tuple[str, str]:
-        """How the mean training loss changed from the epoch before to the last one."""
+        """Return the change of the mean training loss between the last two epochs, and its tone."""
         size = self._steps_per_epoch
         if not size or not self._loss:
             return "", ""

@@ -1,4 +1,4 @@
-"""What stands in the centre before there is any run: three steps, and one that can be tried now."""
+"""The page in the centre before the first run: three steps, and a button for a first run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CARD_WIDTH = 520
 
 
 class WelcomePage(QWidget):
-    """Explains the window, and starts the first run if asked to."""
+    """Explains the window, and offers to start a first run."""
 
     try_clicked = Signal()
 
@@ -53,7 +53,7 @@ class WelcomePage(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addStretch(2)
-        middle = QHBoxLayout()  # an alignment would forget that lines wrap
+        middle = QHBoxLayout()  # with an alignment Qt would ignore that lines wrap
         middle.addStretch(1)
         middle.addWidget(card)
         middle.addStretch(1)
@@ -66,24 +66,24 @@ class WelcomePage(QWidget):
 
     @property
     def note(self) -> str:
-        """What the button does, or why it did not."""
+        """The line below the button: what it does, or why it failed."""
         return self._note.text()
 
-    def set_device(self, device: str, spoken: str) -> None:
-        """The device that the button takes: as a spec names it, and as people call it."""
+    def set_device(self, device: str, display_name: str) -> None:
+        """Set the device for the first run: its id in a spec, and its display name."""
         self.device = device
-        self._spoken = spoken
+        self._display_name = display_name
         self._describe()
 
     def wait(self, waiting: bool) -> None:
-        """Whether the run is being started right now."""
+        """Show whether the run is being started."""
         self.button.setEnabled(not waiting)
         self.button.setText(
             self.tr("Starting…") if waiting else self.tr("Try it: digits on this machine")
         )
 
     def fail(self, sentence: str) -> None:
-        """Say why the run did not start."""
+        """Show why the run did not start."""
         self.wait(False)
         self._failure = sentence
         self._describe()
@@ -99,9 +99,9 @@ class WelcomePage(QWidget):
             "Trains a small network on handwritten digits, on {device}. Nothing is downloaded."
         )
         failure = f"⚠ {self._failure}" if self._failure else ""
-        self._note.setText(failure or text.format(device=self._spoken))
+        self._note.setText(failure or text.format(device=self._display_name))
         self._note.setObjectName("problem" if failure else "mut")
-        self._note.style().polish(self._note)  # the style sheet goes by the name
+        self._note.style().polish(self._note)  # apply the style of the new object name
 
     def _steps(self) -> QGridLayout:
         steps = (
@@ -144,7 +144,7 @@ class WelcomePage(QWidget):
 
 
 def first_spec(device: str) -> RunSpec:
-    """The run that the button starts: the digits, as their recipe wants them, on one device."""
+    """Return the spec of the first run: the digits, with the defaults of their recipe."""
     recipe = read_recipe(RECIPE)
     return RunSpec(
         recipe=recipe.reference,

@@ -36,10 +36,10 @@ class DesktopNotices(QObject):
         """Take the newest list of runs."""
         for info in infos:
             if info.state.is_over and info.id in self._active:
-                self._tell(info)
+                self._announce(info)
         self._active = {info.id for info in infos if not info.state.is_over}
 
-    def _tell(self, info: RunInfo) -> None:
+    def _announce(self, info: RunInfo) -> None:
         sentences = {
             RunState.FINISHED: self.tr("{run} finished"),
             RunState.STOPPED: self.tr("{run} stopped"),

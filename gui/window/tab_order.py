@@ -20,12 +20,12 @@ class TabOrder(QObject):
             area.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # who takes the keys is inside
         app = QApplication.instance()
         assert isinstance(app, QApplication)
-        app.focusChanged.connect(self._look_after)
+        app.focusChanged.connect(self._set_order)
 
-    def _look_after(self, _before: QWidget | None, now: QWidget | None) -> None:
+    def _set_order(self, _before: QWidget | None, now: QWidget | None) -> None:
         if now is None or now.window() is not self._window:
             return
-        stops = [stop for pane in self._panes for stop in _laid_out(pane) if _is_stop(stop)]
+        stops = [stop for pane in self._panes for stop in _in_layout_order(pane) if _is_stop(stop)]
         for stop, following in pairwise(stops):
             QWidget.setTabOrder(stop, following)
 
@@ -34,7 +34,7 @@ def _is_stop(widget: QWidget) -> bool:
     return bool(widget.focusPolicy() & Qt.FocusPolicy.TabFocus) and widget.focusProxy() is None
 
 
-def _laid_out(widget: QWidget) -> Iterator[QWidget]:
+def _in_layout_order(widget: QWidget) -> Iterator[QWidget]:
     """The widget, and all that is in it in the order of its layout; last what is in none."""
     yield widget
     layout = widget.layout()
@@ -42,7 +42,7 @@ def _laid_out(widget: QWidget) -> Iterator[QWidget]:
     rest = [child for child in widget.children() if isinstance(child, QWidget)]
     for child in dict.fromkeys((*placed, *rest)):
         if not child.isWindow():
-            yield from _laid_out(child)
+            yield from _in_layout_order(child)
 
 
 def _placed(layout: QLayout) -> Iterator[QWidget]:

@@ -14,7 +14,7 @@ from engine.runs.run_state import RunState
 DESKTOP_FILE = "traindeck"
 """Name of the desktop entry, by which a dock finds the window."""
 
-Tell = Callable[[float | None], None]
+ShowProgress = Callable[[float | None], None]
 """Takes a part from 0 to 1; None: there is nothing to show."""
 
 _GOES_ON = frozenset({RunState.RUNNING, RunState.PAUSED, RunState.STOPPING})
@@ -28,10 +28,10 @@ _SLIDER_STEPS = 200
 class Taskbar:
     """Tells what has changed, and nothing twice."""
 
-    def __init__(self, tell: Tell | None) -> None:
-        """`tell` is the desktop's way, or None where it has none."""
-        self._tell = tell
-        self._told: float | None = None
+    def __init__(self, show_progress: ShowProgress | None) -> None:
+        """`show_progress` is the desktop's way, or None where it has none."""
+        self._show_progress = show_progress
+        self._shown: float | None = None
 
     def show_info(self, info: RunInfo | None) -> None:
         """Show the progress of the run on display, while it goes on."""
@@ -39,21 +39,21 @@ class Taskbar:
         if info is not None and info.state in _GOES_ON and info.status.total_steps:
             done = min(1.0, info.status.step / info.status.total_steps)
             part = round(done * _SLIDER_STEPS) / _SLIDER_STEPS
-        if self._tell is not None and part != self._told:
-            self._tell(part)
-        self._told = part
+        if self._show_progress is not None and part != self._shown:
+            self._show_progress(part)
+        self._shown = part
 
 
-def desktop_tell(parent: QObject) -> Tell | None:
+def desktop_progress(parent: QObject) -> ShowProgress | None:
     """The way of this desktop, if it has a session bus and a screen."""
     bus = QDBusConnection.sessionBus()
     if QGuiApplication.platformName() not in ("xcb", "wayland") or not bus.isConnected():
         return None
 
-    def tell(part: float | None) -> None:
+    def show_progress(part: float | None) -> None:
         message = QDBusMessage.createSignal(f"/{DESKTOP_FILE}", _INTERFACE, "Update")
         shown = {"progress": part or 0.0, "progress-visible": part is not None}
         message.setArguments([f"application://{DESKTOP_FILE}.desktop", shown])
         bus.send(message)
 
-    return tell
+    return show_progress

@@ -33,9 +33,9 @@ from engine.supervisor.inbox import MOST_UNREAD, Inbox, MessageReceived
 from engine.system.process import created
 from engine.worker import event_sender
 from engine.worker.event_sender import EventSender
-from gui.bridge.log_tail import LONGEST_LINE, MOST_BYTES, LogTail
+from gui.bridge.log_tail import MAX_BYTES, MAX_LINE, LogTail
 from gui.bridge.store_reader import StoreReader
-from gui.log.event_model import MOST_ROWS, EventModel
+from gui.log.event_model import MAX_ROWS, EventModel
 from gui.log.log_view import MOST_LINES, LogView
 from gui.run_view.run_figures import MOST_LOSSES, RunFigures
 from gui.style.theme import ThemeController
@@ -71,7 +71,7 @@ def test_a_burst_of_output_is_shown_as_far_as_a_log_is_kept(
     while piece := tail.read():
         lines += piece
     assert time.thread_time() - begun < 1.0
-    assert sum(map(len, lines)) < 2 * MOST_BYTES
+    assert sum(map(len, lines)) < 2 * MAX_BYTES
     assert "bytes passed over: see" in lines[0]
     assert lines[-1].startswith("burst   99")
     log.append_output(0, lines)
@@ -82,11 +82,11 @@ def test_a_burst_of_output_is_shown_as_far_as_a_log_is_kept(
     shown: list[str] = []
     while "after that" not in shown:
         shown += tail.read()
-    assert max(map(len, shown)) < LONGEST_LINE + 200
+    assert max(map(len, shown)) < MAX_LINE + 200
     assert shown[-1] == "after that"
     log.append_output(0, shown)
     assert log.blockCount() <= MOST_LINES
-    assert len(log.toPlainText()) < 4 * MOST_BYTES
+    assert len(log.toPlainText()) < 4 * MAX_BYTES
 
 
 def test_a_line_that_grows_without_end_is_shown_once(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_line_that_grows_without_end_is_shown_once(tmp_path: Path) -> None:
     shown = []
     for _ in range(20):
         with path.open("a") as file:
-            file.write("a" * (LONGEST_LINE // 3))
+            file.write("a" * (MAX_LINE // 3))
         shown += tail.read()
     with path.open("a") as file:
         file.write("end of it\nanother\n")
@@ -139,11 +139,11 @@ def test_half_a_million_points_are_all_kept_and_the_window_holds_a_part(
 
 def test_the_table_of_events_forgets_the_oldest(qapp: QApplication) -> None:
     model = EventModel()
-    for first in range(0, 2 * MOST_ROWS, 5000):
+    for first in range(0, 2 * MAX_ROWS, 5000):
         model.append(
             [StoredEvent(n, 1.0, EpochEnded(n, n, {})) for n in range(first, first + 5000)]
         )
-    assert model.rowCount() == MOST_ROWS
+    assert model.rowCount() == MAX_ROWS
 
 
 def test_what_a_worker_keeps_for_a_supervisor_that_does_not_read_is_limited(

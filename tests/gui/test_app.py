@@ -101,7 +101,7 @@ def test_an_empty_home_opens_a_window_that_says_what_to_do(
     open_app: Callable[[], AppController],
 ) -> None:
     app = open_app()
-    assert "Start run" in app.controls.state_text
+    assert "Start run" in app.controls.headline.state_text
     assert app.form.start_button.isEnabled()
 
 
@@ -113,9 +113,9 @@ def test_it_opens_with_the_newest_active_run_else_the_newest(
     over.begin()
     over.add(RunEnded("finished", ""))
     device_queue.enter(Ticket("1", os.getpid(), created(os.getpid()), (), ()))
-    assert open_app().controls.title.endswith("#1")
+    assert open_app().controls.headline.title.endswith("#1")
     active.add(RunEnded("stopped", ""))
-    assert open_app().controls.title.endswith("#2")
+    assert open_app().controls.headline.title.endswith("#2")
 
 
 def test_a_click_in_the_list_shows_the_other_run_and_nothing_of_the_first(
@@ -128,10 +128,10 @@ def test_a_click_in_the_list_shows_the_other_run_and_nothing_of_the_first(
     second.begin()
     second.write_log(0, "from the second\n")
     app = open_app()
-    assert app.controls.title.endswith("#2")
+    assert app.controls.headline.title.endswith("#2")
     row = app.run_list.visualRect(app.run_list.model().index(1, 0)).center()
     QTest.mouseClick(app.run_list.viewport(), Qt.MouseButton.LeftButton, pos=row)
-    assert app.controls.title.endswith("#1")
+    assert app.controls.headline.title.endswith("#1")
     assert app.banner.isVisible()
     assert "from the first" in app.log.toPlainText()
     assert "from the second" not in app.log.toPlainText()

@@ -23,7 +23,7 @@ from PySide6.QtWidgets import QApplication
 from engine.messages.heartbeat import BEAT_SECONDS, Heartbeat
 from engine.system import paths
 from gui.app import AppController
-from gui.bridge.background import MOST_AT_ONCE
+from gui.bridge.background import MAX_THREADS
 from gui.style.theme import ThemeController
 from gui.window.application import application
 from tools.screenshots.fake_telemetry import PlayedTelemetry
@@ -146,14 +146,14 @@ def _settle(app: AppController) -> None:
 def _drain(app: AppController) -> None:
     """Until everything is done that the background was asked for: when all its threads meet."""
     met: list[bool] = []
-    meeting = threading.Barrier(MOST_AT_ONCE)
+    meeting = threading.Barrier(MAX_THREADS)
 
     def missed(error: Exception) -> None:
         raise error
 
-    for _ in range(MOST_AT_ONCE):
+    for _ in range(MAX_THREADS):
         app.background.run(partial(meeting.wait, LONGEST_WAIT), lambda _: met.append(True), missed)
-    _wait(lambda: len(met) == MOST_AT_ONCE)
+    _wait(lambda: len(met) == MAX_THREADS)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gui.bridge.log_tail import MOST_BYTES, LogTail, as_shown
+from gui.bridge.log_tail import MAX_BYTES, LogTail, terminal_text
 
 
 def test_a_long_log_begins_near_its_end_with_a_whole_line(tmp_path: Path) -> None:
@@ -14,8 +14,8 @@ def test_a_long_log_begins_near_its_end_with_a_whole_line(tmp_path: Path) -> Non
     said, *lines = tail.read()
     assert lines[-1] == "line 99999"
     assert all(line.startswith("line ") for line in lines)
-    assert sum(len(line) + 1 for line in lines) <= MOST_BYTES
-    missing = path.stat().st_size - MOST_BYTES
+    assert sum(len(line) + 1 for line in lines) <= MAX_BYTES
+    missing = path.stat().st_size - MAX_BYTES
     assert said == f"[{missing:,} bytes passed over: see {path}]"
     assert tail.has_gaps
 
@@ -65,4 +65,4 @@ def test_colours_and_signs_that_are_none_are_left_out(tmp_path: Path) -> None:
 
 
 def test_the_end_of_a_log_in_a_failure_is_shown_likewise() -> None:
-    assert as_shown("1 %\r99 %\n\x1b[31mValueError\x1b[0m: é\n") == "99 %\nValueError: é\n"
+    assert terminal_text("1 %\r99 %\n\x1b[31mValueError\x1b[0m: é\n") == "99 %\nValueError: é\n"

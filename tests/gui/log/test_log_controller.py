@@ -183,7 +183,7 @@ def test_an_error_that_may_stand_before_what_is_shown_is_not_denied(
     room.controller.add_output(0, ["fine"])
     assert "log files" in answer()
     room.controller.clear()
-    monkeypatch.setattr(log_view, "MOST_LINES", 5)
+    monkeypatch.setattr(log_view, "MAX_LINES", 5)
     room.controller.add_output(0, ["fine"] * 5)
     assert "log files" not in answer()
     room.controller.add_output(0, ["fine"])
@@ -227,7 +227,7 @@ def test_which_lines_speak_of_an_error(line: str, is_one: bool) -> None:
 
 
 def test_the_table_of_a_chatty_run_is_bounded(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_model, "MOST_ROWS", 5)
+    monkeypatch.setattr(event_model, "MAX_ROWS", 5)
     for _ in range(4):
         room.events.append([SAVED, STARTED])
     room.events.append([FAILED])

@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 from engine.messages.events import CheckpointSaved, Notice
 from engine.runs.store_reader import StoredEvent
 from gui.log.log_highlighter import LogHighlighter
-from gui.log.log_view import MOST_LINES, LogView
+from gui.log.log_view import MAX_LINES, LogView
 from gui.style.theme import ThemeController
 
 
@@ -80,9 +80,9 @@ def test_another_filter_lays_out_each_line_once(
 
 
 def test_a_chatty_worker_does_not_fill_the_memory(log: LogView) -> None:
-    log.append_output(0, [f"line {number}" for number in range(MOST_LINES + 500)])
+    log.append_output(0, [f"line {number}" for number in range(MAX_LINES + 500)])
     log.append_output(0, ["the last"])
-    assert log.blockCount() == MOST_LINES
+    assert log.blockCount() == MAX_LINES
     assert log.toPlainText().endswith("the last")
     log.set_filter("line 0")
     assert log.toPlainText() == ""
@@ -90,7 +90,7 @@ def test_a_chatty_worker_does_not_fill_the_memory(log: LogView) -> None:
 
 def test_another_run_begins_with_an_empty_log(log: LogView) -> None:
     log.append_output(0, ["old"])
-    log.forget()
+    log.clear_lines()
     log.set_filter("")
     assert log.toPlainText() == ""
 
@@ -125,11 +125,11 @@ def test_what_is_in_sight_stays_while_a_full_log_forgets_what_is_above(
 ) -> None:
     log.resize(300, 200)
     log.show()
-    log.append_output(0, [f"line {number} {words}" for number in range(MOST_LINES)])
+    log.append_output(0, [f"line {number} {words}" for number in range(MAX_LINES)])
     bar = log.verticalScrollBar()
     bar.setValue(bar.maximum() // 2)
     top = log.cursorForPosition(QPoint(5, 5)).block().text()
     log.append_output(0, [f"more {words}"] * 500)
     assert log.cursorForPosition(QPoint(5, 5)).block().text() == top
-    log.append_output(0, [f"more {words}"] * (MOST_LINES - 1000))
+    log.append_output(0, [f"more {words}"] * (MAX_LINES - 1000))
     assert bar.value() == 0, "it is forgotten, and so is all that came before"

@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.messages.events import CheckpointSaved, EpochEnded, Queued, RunEnded
 from engine.runs.run_index import RunIndex
-from gui.bridge.liveness import HEARD, Silence
+from gui.bridge.liveness import NO_SILENCE, Silence
 from gui.run_list.run_list_model import COLOUR, DETAIL, detail
 from gui.run_list.run_list_view import RunListView
 from gui.style.theme import DARK, ThemeController
@@ -95,7 +95,7 @@ def test_the_watched_run_is_grey_while_nothing_is_heard_of_it(
     assert "no word" in model.index(1, 0).data(Qt.ItemDataRole.AccessibleTextRole)
     assert drawn == [1]
     history.watch("2")
-    history.show_silence(HEARD)
+    history.show_silence(NO_SILENCE)
     assert looks() == [well, well]
     assert set(drawn) == {0, 1}
 

@@ -79,4 +79,4 @@ def test_a_run_started_elsewhere_ends_the_first_start(
     record().begin()
     app.run_controller.refresh_runs()
     qtbot.waitUntil(lambda: not app.welcome_page.isVisible())
-    assert app.controls.title.endswith("#1")
+    assert app.controls.headline.title.endswith("#1")

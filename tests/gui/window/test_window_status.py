@@ -12,12 +12,12 @@ from pytestqt.qtbot import QtBot
 from engine.client import RunInfo
 from engine.messages.heartbeat import Heartbeat
 from engine.runs.run_state import RunState, RunStatus
-from gui.bridge.liveness import HEARD, Liveness, Silence
+from gui.bridge.liveness import NO_SILENCE, Liveness, Silence
 from gui.run_view.progress_text import time_left, window_title
 from gui.run_view.run_controls import RunControls
 from gui.style.theme import ThemeController
 from gui.window.desktop_notices import DesktopNotices
-from gui.window.taskbar import Taskbar, desktop_tell
+from gui.window.taskbar import Taskbar, desktop_progress
 from gui.window.window_status import WindowStatus
 from tests.gui.conftest import SPEC
 
@@ -58,7 +58,7 @@ def test_a_supervisor_without_a_word_is_silent_and_heard_again(
     assert not said[-1].workers_only
     Heartbeat(tmp_path).beat()
     liveness.check()
-    assert said[-1] == HEARD
+    assert said[-1] == NO_SILENCE
 
 
 def test_a_long_step_is_no_silence(qapp: QApplication, tmp_path: Path) -> None:
@@ -79,17 +79,17 @@ def test_workers_that_finish_no_step_are_missed_though_the_supervisor_is_well(
     qtbot.addWidget(window)
     controls = RunControls(ThemeController(qapp).current)
     qtbot.addWidget(controls)
-    attention = WindowStatus(window, controls, [figure])
+    attention = WindowStatus(window, controls.headline, [figure])
     stuck = info(tmp_path, updated=time.time() - age, step_seconds=0.1)
     controls.show_info(stuck)
     attention.show_info(stuck)
-    assert ("no step for 5 s" in controls.state_text) is is_old
-    assert ("ETA" in controls.state_text) is not is_old
+    assert ("no step for 5 s" in controls.headline.state_text) is is_old
+    assert ("ETA" in controls.headline.state_text) is not is_old
     assert figure.isEnabled() is not is_old
     further = info(tmp_path, updated=time.time(), step=14, step_seconds=0.1)
     controls.show_info(further)
     attention.show_info(further)
-    assert "ETA" in controls.state_text
+    assert "ETA" in controls.headline.state_text
     assert figure.isEnabled()
 
 
@@ -118,7 +118,7 @@ def test_the_taskbar_hears_of_progress_once(tmp_path: Path) -> None:
 
 
 def test_a_desktop_that_shows_no_progress_is_left_alone(qapp: QApplication, tmp_path: Path) -> None:
-    assert desktop_tell(qapp) is None
+    assert desktop_progress(qapp) is None
     Taskbar(None).show_info(info(tmp_path))
 
 
@@ -139,29 +139,29 @@ def test_silence_greys_the_figures_and_says_how_old_they_are(
     qtbot.addWidget(window)
     controls, figure = RunControls(ThemeController(qapp).current), QLabel("0.5")
     qtbot.addWidget(controls)
-    attention = WindowStatus(window, controls, [figure])
+    attention = WindowStatus(window, controls.headline, [figure])
     old = info(tmp_path, updated=time.time() - 12)
     controls.show_info(old)
     attention.show_info(old)
-    assert "no word for 12 s" in controls.state_text
-    assert "ETA" not in controls.state_text
+    assert "no word for 12 s" in controls.headline.state_text
+    assert "ETA" not in controls.headline.state_text
     assert not figure.isEnabled()
-    assert not controls.progress.isEnabled()
+    assert not controls.headline.progress.isEnabled()
     assert controls.stop.isEnabled()
     assert window.windowTitle().startswith("no word · ")
     Heartbeat(tmp_path).beat()
     attention.liveness.check()
-    assert "ETA 00:01:05" in controls.state_text
+    assert "ETA 00:01:05" in controls.headline.state_text
     assert figure.isEnabled()
     assert window.windowTitle() == "43 % · digits · single · #7 · Traindeck"
 
 
 def test_the_title_says_what_there_is_to_say(tmp_path: Path) -> None:
-    assert window_title(None, HEARD) == "Traindeck"
+    assert window_title(None, NO_SILENCE) == "Traindeck"
     failed = info(tmp_path, RunState.FAILED)
-    assert window_title(failed, HEARD).startswith("failed · ")
+    assert window_title(failed, NO_SILENCE).startswith("failed · ")
     nearly = info(tmp_path, step=29)
-    assert window_title(nearly, HEARD).startswith("96 % · ")
+    assert window_title(nearly, NO_SILENCE).startswith("96 % · ")
 
 
 def test_the_time_left_stands_still_in_a_pause(tmp_path: Path) -> None:
