@@ -21,7 +21,7 @@ from engine.runs.device_queue import Ticket
 from engine.system.process import created
 from gui.app import NO_DISPLAY, AppController, run
 from gui.bridge.liveness import Silence
-from gui.bridge.log_tail import MOST_BYTES
+from gui.bridge.log_tail import MAX_BYTES
 from gui.bridge.telemetry_reader import TelemetryReader
 from gui.run_list.run_list_model import DETAIL
 from gui.window.application import has_display
@@ -169,7 +169,7 @@ def test_a_long_log_says_that_its_beginning_is_elsewhere(
 ) -> None:
     run = record()
     run.begin()
-    words = f"line {'x' * 100}\n" * (MOST_BYTES // 100)
+    words = f"line {'x' * 100}\n" * (MAX_BYTES // 100)
     run.write_log(0, f"Traceback (most recent call last):\n{words}")
     app = open_app()
     assert "bytes passed over: see" in app.log.toPlainText()
