@@ -22,23 +22,23 @@ from engine.telemetry.helper_client import ROOT, abandon
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What the driver said last to one question."""
+    """The last answer of the driver to one question."""
 
     who: str
     """`system`, a GPU by its index in NVML (`gpu0`), or a MIG slice of it (`gpu0.mig1`)."""
 
     function: str
-    """Its name in NVML, and what is asked for besides the device: `nvmlDeviceGetClockInfo:1`."""
+    """Its name in NVML, and its arguments besides the device: `nvmlDeviceGetClockInfo:1`."""
 
     code: int
     """NVML's return code; 0: success."""
 
     values: tuple[int | str, ...] = ()
-    """What the function filled in, in the order of its structure; -1 where it is not known."""
+    """The fields of the result, in the order of its structure; -1 if a field is not known."""
 
 
 class Recording(msgspec.Struct, frozen=True):
-    """A machine as its driver describes it. Of processes it holds numbers only, no names."""
+    """A machine as its driver describes it. Processes have numbers only, no names."""
 
     recorded: float
     """Seconds since the epoch."""
@@ -47,7 +47,7 @@ class Recording(msgspec.Struct, frozen=True):
 
 
 class RecordingDriver:
-    """Answers like pynvml, by asking it, and remembers the last answer to every question."""
+    """Answers like pynvml, which it asks, and keeps the last answer to every question."""
 
     def __init__(self, driver: Any = pynvml) -> None:
         self._driver = driver
@@ -87,7 +87,7 @@ class RecordingDriver:
         return ask_and_remember
 
     def _question(self, function: str, arguments: tuple[Any, ...]) -> tuple[str, str]:
-        """Who is asked, and what."""
+        """Return the device that is asked, and the question."""
         match function, arguments:
             case "nvmlDeviceGetHandleByIndex", (index,):
                 return f"gpu{index}", function
@@ -165,7 +165,7 @@ def _address(handle: Any) -> int | None:
 
 
 def _plain(result: Any) -> tuple[int | str, ...]:
-    """What pynvml made of an answer, as numbers and text again."""
+    """Return an answer of pynvml as plain numbers and text."""
     match result:
         case None | pynvml.c_nvmlDevice_t():
             return ()

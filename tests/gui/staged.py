@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 from engine.messages.heartbeat import Heartbeat
 from gui.app import AppController
 from gui.style.theme import ThemeController
-from tools.screenshots.fake_telemetry import PlayedTelemetry
+from tools.screenshots.fake_telemetry import FakeTelemetry
 from tools.screenshots.pictures import State
 from tools.screenshots.window_states import STATES
 
@@ -28,7 +28,7 @@ SIZE = (1280, 800)
 def staged(state: State, qt_app: QApplication) -> Iterator[AppController]:
     """The window as a picture of `state` has it, at the smallest size that it is made for."""
     stage = STATES[state]()
-    app = AppController(ThemeController(qt_app), PlayedTelemetry(stage.machine, stage.past))
+    app = AppController(ThemeController(qt_app), FakeTelemetry(stage.machine, stage.seconds_before))
     try:
         listed: list[object] = []
         app.run_controller.runs_listed.connect(listed.append)
@@ -40,7 +40,7 @@ def staged(state: State, qt_app: QApplication) -> Iterator[AppController]:
             app.open(stage.run_id)
         _wait(lambda: bool(listed))
         if stage.live is not None:
-            stage.live.go_on()
+            stage.live.append_rest()
             app.reader.poll()
         stage.subject(app)
         for _ in range(2):

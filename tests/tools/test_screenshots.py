@@ -19,7 +19,7 @@ from tests.support.runs import events
 from tools.screenshots import fake_machine, pictures
 from tools.screenshots.png_palette import with_palette
 from tools.screenshots.recording import FOLDER, SUFFIX, load, record, save
-from tools.screenshots.replayed_run import play
+from tools.screenshots.replayed_run import replay
 from tools.screenshots.window_states import STATES
 
 ROOT = Path(__file__).parent.parent.parent
@@ -68,7 +68,7 @@ def test_a_pattern_that_fits_no_picture_is_refused(tmp_path: Path) -> None:
 
 def test_a_recording_is_played_as_a_run_that_is_over() -> None:
     recording = load("killed")
-    info = client.get_run(play(recording, ago=100.0).id)
+    info = client.get_run(replay(recording, ago=100.0).id)
     assert info.state is RunState.FAILED
     assert fake_machine.uuid(1) in info.reason
     assert "cpu:" not in info.reason
@@ -84,9 +84,9 @@ def test_a_recording_is_played_as_a_run_that_is_over() -> None:
 
 
 def test_a_part_of_a_recording_is_played_as_a_run_that_goes_on() -> None:
-    played = play(load("wide"), share=0.5)
+    played = replay(load("wide"), progress=0.5)
     before = len(events(client.get_run(played.id)))
-    played.go_on()
+    played.append_rest()
     info = client.get_run(played.id)
     assert info.state is RunState.RUNNING
     assert info.status.supervisor_pid == os.getpid()
@@ -94,12 +94,12 @@ def test_a_part_of_a_recording_is_played_as_a_run_that_goes_on() -> None:
     assert info.status.seconds_left > 0
     assert info.status.worker_pids == played.pids
     assert 0 < before < len(events(info))
-    played.step_on()
+    played.append_step()
     assert client.get_run(played.id).status.step == info.status.step + 1
 
 
 def test_a_recording_comes_back_from_its_file_and_knows_no_place(tmp_path: Path) -> None:
-    played = play(load("narrow"))
+    played = replay(load("narrow"))
     again = record(paths.run_folder(played.id))
     file = tmp_path / f"again{SUFFIX}"
     save(again, file)

@@ -1,1 +1,1 @@
-"""Pictures of the window for the documentation: recorded runs are replayed, devices are made up."""
+"""Draws pictures of the window for the documentation, with replayed runs and made-up devices."""

@@ -1,4 +1,4 @@
-"""Draws pictures of the window at the scale that Qt was told.
+"""Draws pictures of the window at one scale, which Qt reads from the environment.
 
 `python -m tools.screenshots DIR NAME...`: a NAME is such as `running-dark-1280x800`, with the
 pixels of the picture.
@@ -26,32 +26,32 @@ from gui.app import AppController
 from gui.bridge.background import MAX_THREADS
 from gui.style.theme import ThemeController
 from gui.window.application import application
-from tools.screenshots.fake_telemetry import PlayedTelemetry
+from tools.screenshots.fake_telemetry import FakeTelemetry
 from tools.screenshots.pictures import PICTURES, Picture
 from tools.screenshots.png_palette import with_palette
-from tools.screenshots.window_states import STATES, Stage
+from tools.screenshots.window_states import STATES, Scene
 
 LONGEST_WAIT = 60.0
 """Seconds until the window must have read everything."""
 
 _SMALL_FILE = 0
-"""Of a PNG it is not the quality that Qt means by this number."""
+"""For a PNG, Qt takes this `quality` as the effort of the compression."""
 
-QUIET = 3
-"""So many looks in a row must find nothing to paint: a plot that is painted may move others."""
+QUIET_CHECKS = 3
+"""So many checks in a row must find nothing to paint: painting a plot may move others."""
 
 
 def main(folder: Path, pictures: Iterable[Picture]) -> None:
-    """Draw `pictures` as PNG in `folder`; those of one state stand together."""
+    """Draw `pictures` as PNG in `folder`; pictures of one state must follow each other."""
     qt_app = application(["traindeck"])
     theme = ThemeController(qt_app)
     for state, of_state in groupby(pictures, lambda picture: picture.state):
         with tempfile.TemporaryDirectory(prefix="traindeck-") as home:
             os.environ[paths.HOME_VARIABLE] = home
-            stage = STATES[state]()
-            with _heartbeat(stage):
-                app = AppController(theme, PlayedTelemetry(stage.machine, stage.past))
-                _draw(folder, of_state, stage, app, qt_app, theme)
+            scene = STATES[state]()
+            with _heartbeat(scene):
+                app = AppController(theme, FakeTelemetry(scene.machine, scene.seconds_before))
+                _draw(folder, of_state, scene, app, qt_app, theme)
                 app.window.close()
                 app.shut_down()
             app.window.deleteLater()
@@ -59,8 +59,8 @@ def main(folder: Path, pictures: Iterable[Picture]) -> None:
 
 
 @contextmanager
-def _heartbeat(stage: Stage) -> Iterator[None]:
-    """The run that goes on gives its sign every second, however long the drawing takes."""
+def _heartbeat(scene: Scene) -> Iterator[None]:
+    """Write the heartbeat of the active run every second, however long the drawing takes."""
     over = threading.Event()
 
     def beat(heart: Heartbeat) -> None:
@@ -68,8 +68,8 @@ def _heartbeat(stage: Stage) -> Iterator[None]:
         while not over.wait(BEAT_SECONDS / 2):
             heart.beat()
 
-    if stage.live is not None:
-        heart = Heartbeat(stage.live.folder)
+    if scene.live is not None:
+        heart = Heartbeat(scene.live.folder)
         threading.Thread(target=beat, args=(heart,), daemon=True, name="heartbeat").start()
     yield
     over.set()
@@ -78,46 +78,46 @@ def _heartbeat(stage: Stage) -> Iterator[None]:
 def _draw(
     folder: Path,
     pictures: Iterable[Picture],
-    stage: Stage,
+    scene: Scene,
     app: AppController,
     qt_app: QApplication,
     theme: ThemeController,
 ) -> None:
     app.window.show()
-    if stage.run_id is not None:
-        app.open(stage.run_id)
-    _wait_for_workers(app, stage)
-    if stage.live is not None:
-        stage.live.go_on()
+    if scene.run_id is not None:
+        app.open(scene.run_id)
+    _wait_for_workers(app, scene)
+    if scene.live is not None:
+        scene.live.append_rest()
         app.reader.poll()
-    subject = stage.subject(app)
+    subject = scene.subject(app)
     for picture in pictures:
         theme.set_choice(picture.theme)
         width, height = picture.logical_size
         subject.resize(width, height)
-        _settle(app)
-        if stage.live is not None:
-            stage.live.step_on()
+        _wait_until_painted(app)
+        if scene.live is not None:
+            scene.live.append_step()
             app.reader.poll()
             qt_app.processEvents()
         image = with_palette(subject.grab().toImage())
-        image.setDevicePixelRatio(1)  # the file says nothing of scales
+        image.setDevicePixelRatio(1)  # the file has no scale
         file = folder / f"{picture.name}.png"
         if not image.save(str(file), quality=_SMALL_FILE):
             raise OSError(f"The picture {file} could not be written.")
         print(file, flush=True)
 
 
-def _wait_for_workers(app: AppController, stage: Stage) -> None:
-    """Until the window knows which memory is that of the run that goes on."""
+def _wait_for_workers(app: AppController, scene: Scene) -> None:
+    """Wait until the window knows how much memory the active run uses."""
     found: list[bool] = []
 
-    def take(uses: dict[str, object]) -> None:
+    def note(uses: dict[str, object]) -> None:
         found.append(any(getattr(use, "ours", ()) for use in uses.values()))
 
-    app.memory_owners.uses.connect(take)
-    _wait(lambda: bool(found) and (stage.live is None or found[-1]))
-    app.memory_owners.uses.disconnect(take)
+    app.memory_owners.uses.connect(note)
+    _wait(lambda: bool(found) and (scene.live is None or found[-1]))
+    app.memory_owners.uses.disconnect(note)
 
 
 def _wait(condition: Callable[[], bool]) -> None:
@@ -128,23 +128,25 @@ def _wait(condition: Callable[[], bool]) -> None:
         QCoreApplication.processEvents(QEventLoop.ProcessEventsFlag.WaitForMoreEvents)
 
 
-def _settle(app: AppController) -> None:
-    """Until no plot has to be painted and nothing that was asked for in the background is missing:
-    in daily life a timer paints one plot at a time."""
-    _drain(app)
+def _wait_until_painted(app: AppController) -> None:
+    """Wait until all plots are painted and no work is left in the background.
+
+    In the application a timer paints one plot at a time.
+    """
+    _wait_for_background(app)
     deadline, quiet = time.monotonic() + LONGEST_WAIT, 0
-    while quiet < QUIET:
+    while quiet < QUIET_CHECKS:
         if time.monotonic() > deadline:
             sys.exit("The plots were not painted in time.")
         QCoreApplication.processEvents()
         painted = [app.plots.tick(), app.comparison.plots.tick()]
         quiet = 0 if any(painted) else quiet + 1
         if quiet == 1:
-            _drain(app)
+            _wait_for_background(app)
 
 
-def _drain(app: AppController) -> None:
-    """Until everything is done that the background was asked for: when all its threads meet."""
+def _wait_for_background(app: AppController) -> None:
+    """Wait until no work is left in the background: until all its threads meet at a barrier."""
     met: list[bool] = []
     meeting = threading.Barrier(MAX_THREADS)
 

@@ -18,10 +18,10 @@ from engine.telemetry.snapshot import (
 
 GIB = 2**30
 TENSORS = 41 * GIB
-"""What a worker of ours has allocated on its GPU."""
+"""Bytes that the tensors of a worker use on its GPU."""
 
 POOL = 58 * GIB
-"""The same with the cache of its framework."""
+"""Bytes that its framework has reserved: the tensors and the cache."""
 
 _WARM_UP = 9.0
 """Seconds from the start of a worker until its memory is full."""
@@ -31,12 +31,12 @@ _VALIDATION = 11
 
 
 def uuid(number: int) -> str:
-    """The UUID of GPU `number`."""
+    """Return the UUID of GPU `number`."""
     return f"GPU-{number:08x}-5c1e-4a7b-9d20-3f6b8e41c7a5"
 
 
 BUSY, HOT, LOST, MIG, OTHERS, ASLEEP, SILENT, IDLE = map(uuid, range(8))
-"""What each of eight GPUs is, in the order of the rows: BUSY and HOT train a run of ours."""
+"""The eight GPUs by state, in the order of the rows; BUSY and HOT train a run of ours."""
 
 _NOT_SUPPORTED = dict.fromkeys(
     ("utilisation", "temperature", "power", "fan", "memory_used", "processes"), "not supported"
@@ -44,7 +44,7 @@ _NOT_SUPPORTED = dict.fromkeys(
 
 
 def gpu(number: int, used: float | None = 0.4, **known: Any) -> DeviceSnapshot:
-    """GPU `number`, with `used` GiB of its memory in use and some figures of a calm card."""
+    """Return GPU `number` with `used` GiB of memory in use, and the other values of an idle GPU."""
     total = 80 * GIB
     figures: dict[str, Any] = {
         "name": "NVIDIA H100 80GB HBM3",
@@ -80,7 +80,7 @@ def gpu(number: int, used: float | None = 0.4, **known: Any) -> DeviceSnapshot:
 
 
 def cpu(**known: Any) -> DeviceSnapshot:
-    """The processor of the machine."""
+    """Return the CPU of the machine."""
     return DeviceSnapshot(
         id="cpu",
         kind="cpu",
@@ -98,13 +98,13 @@ def process(
     name: str = "python",
     user: str = "guest",
 ) -> GpuProcess:
-    """A process with `memory` GiB on its GPU."""
+    """Return a process that uses `memory` GiB of its GPU."""
     size = None if memory is None else int(memory * GIB)
     return GpuProcess(pid, name, user, size, started)
 
 
 def workstation(time: float, since: float = math.inf, pids: Sequence[int] = ()) -> Snapshot:
-    """Four GPUs at `time`; those that `pids` lists a worker for are busy from `since` on."""
+    """Return four GPUs at `time`; those with a worker in `pids` are busy from `since` on."""
     devices = [
         _worked(number, pids[number], time, since)
         if number < len(pids) and time >= since
@@ -116,7 +116,7 @@ def workstation(time: float, since: float = math.inf, pids: Sequence[int] = ()) 
 
 
 def _worked(number: int, pid: int, time: float, since: float) -> DeviceSnapshot:
-    """GPU `number` with the worker `pid`, which began at `since`."""
+    """Return GPU `number` with the worker `pid`, which began at `since`."""
     warm = min(1.0, (time - since) / _WARM_UP)
     validates = int(time - since) % _VALIDATION == number // 2 and warm == 1
     load = warm * (96 - 4.5 * number + 3 * _noise(number, time)) - (37 if validates else 0)
@@ -133,7 +133,7 @@ def _worked(number: int, pid: int, time: float, since: float) -> DeviceSnapshot:
 
 
 def _noise(number: int, time: float) -> float:
-    """From -1 to 1, the same in the same second."""
+    """Return noise from -1 to 1 that depends on the second only."""
     return random.Random(f"{number}/{int(time)}").uniform(-1, 1)
 
 
@@ -178,7 +178,7 @@ def eight_gpus(
 
 
 def _links(count: int) -> tuple[Link, ...]:
-    """NVLink within each four GPUs, worse between them."""
+    """Return the links: NVLink within each group of four GPUs, slower ones between the groups."""
     found = []
     for first in range(count):
         for second in range(first + 1, count):

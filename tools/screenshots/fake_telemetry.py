@@ -1,4 +1,4 @@
-"""Snapshots of a made-up machine in place of those of this one."""
+"""Telemetry of a made-up machine, in place of this machine's."""
 
 from __future__ import annotations
 
@@ -12,42 +12,42 @@ from gui.bridge.telemetry_reader import TelemetryReader
 from gui.devices.row_layouts import SHOWN_SECONDS
 
 Machine = Callable[[float], Snapshot]
-"""What a machine does at a time (seconds since the epoch)."""
+"""Returns the snapshot of a machine at a time (seconds since the epoch)."""
 
 
-class PlayedTelemetry(TelemetryReader):
-    """Tells what a made-up machine does, every second; no helper is started."""
+class FakeTelemetry(TelemetryReader):
+    """Emits a snapshot of a made-up machine every second; starts no helper."""
 
     def __init__(
-        self, machine: Machine, past: float = SHOWN_SECONDS, parent: QObject | None = None
+        self, machine: Machine, seconds_before: float = SHOWN_SECONDS, parent: QObject | None = None
     ) -> None:
-        """`past`: for how many seconds it has been looked at when the window opens."""
+        """`seconds_before`: length of the history when the window opens."""
         super().__init__(parent=parent)
-        self._past = past
+        self._seconds_before = seconds_before
         self._machine = machine
-        self._told = 0.0
+        self._next_second = 0.0
         self._clock = QTimer(self)
         self._clock.setInterval(1000)
-        self._clock.timeout.connect(self._tell)
+        self._clock.timeout.connect(self._emit_due)
 
     def start(self) -> None:
-        """Tell what has been, and go on from there."""
-        self._told = time.time() - self._past
-        self._tell()
+        """Emit the history, then a snapshot every second."""
+        self._next_second = time.time() - self._seconds_before
+        self._emit_due()
         self._clock.start()
 
     def stop(self) -> None:
-        """Tell no more."""
+        """Emit no more snapshots."""
         self._clock.stop()
 
     def set_watching(self, watching: bool) -> None:
-        """It does not matter who looks."""
+        """The rate is always the same."""
 
     def set_detail(self, id: str) -> None:
-        """Everything is told anyway."""
+        """Every snapshot has all details."""
 
-    def _tell(self) -> None:
-        """Tell every second that has passed: drawing may have taken several."""
-        while self._told <= time.time():
-            self.snapshot.emit(self._machine(self._told))
-            self._told += 1.0
+    def _emit_due(self) -> None:
+        """Emit the snapshot of every second that has passed: drawing may take several seconds."""
+        while self._next_second <= time.time():
+            self.snapshot.emit(self._machine(self._next_second))
+            self._next_second += 1.0

@@ -15,19 +15,18 @@ from engine.cli.output import Exit, Refused
 from engine.system import paths
 
 State = Literal["running", "finished", "failed", "compare", "first-start", "gpus", "gpu"]
-Dress = Literal["dark", "light"]
+ThemeName = Literal["dark", "light"]
 
 SCALES = {(1280, 800): 1.0, (1920, 1080): 1.0, (1920, 1200): 1.5, (3840, 2160): 2.0}
-"""Pixels, and how many of them a logical pixel has each way: a screen of 3840 x 2160 is used at
-200 %, so that its window has the room of 1920 x 1080 and twice the sharpness; the laptop's of
-1920 x 1200 at 150 %, with the room of 1280 x 800."""
+"""Size in pixels, and the scale. At 200 % a screen of 3840 x 2160 has the logical size 1920 x 1080;
+at 150 % the 1920 x 1200 of a laptop have the logical size 1280 x 800."""
 
 
 class Picture(NamedTuple):
     """One picture."""
 
     state: State
-    theme: Dress
+    theme: ThemeName
     size: tuple[int, int]
     """Pixels."""
 
@@ -39,7 +38,7 @@ class Picture(NamedTuple):
 
     @property
     def scale(self) -> float:
-        """Pixels of a logical pixel."""
+        """Pixels per logical pixel."""
         return SCALES[self.size]
 
     @property
@@ -50,17 +49,17 @@ class Picture(NamedTuple):
 
 PICTURES = [
     Picture(state, theme, size)
-    for state, theme, size in product(get_args(State), get_args(Dress), SCALES)
-    if state != "gpu" or size == (1280, 800)  # a dialog: it is no larger on a larger screen
+    for state, theme, size in product(get_args(State), get_args(ThemeName), SCALES)
+    if state != "gpu" or size == (1280, 800)  # a dialog has one size on every screen
 ]
-"""Every picture there is; those of one state stand together."""
+"""All pictures; those of one state follow each other."""
 
 
 def save_pictures(folder: Path, pattern: str = "*") -> int:
     """Save the pictures whose names match `pattern` as PNG in `folder`, and return the exit code.
 
-    It has a data folder of its own: no run, no setting and no device of this machine is touched or
-    shown. Raises Refused, OSError.
+    The window gets a temporary data folder and made-up devices, so that no run, setting or device
+    of this machine is touched or shown. Raises Refused, OSError.
     """
     wanted = [picture for picture in PICTURES if fnmatchcase(picture.name, pattern)]
     if not wanted:
@@ -78,7 +77,7 @@ def save_pictures(folder: Path, pattern: str = "*") -> int:
 
 
 def _draw(folder: Path, names: list[str], scale: float, home: Path) -> None:
-    """Qt learns its scale once, when it starts: so a process for each."""
+    """Draw the pictures of one scale in a new process, because Qt reads its scale once."""
     environment = os.environ | {
         paths.HOME_VARIABLE: str(home),
         "QT_QPA_PLATFORM": "offscreen",
@@ -86,7 +85,7 @@ def _draw(folder: Path, names: list[str], scale: float, home: Path) -> None:
     }
     command = [sys.executable, "-m", "tools.screenshots", str(folder), *names]
     root = Path(__file__).parents[2]
-    # What Qt has to say about its offscreen platform is of interest only if that fails.
+    # Qt prints remarks about its offscreen platform; they matter only if the process fails.
     result = subprocess.run(
         command, cwd=root, env=environment, stderr=subprocess.PIPE, text=True, check=False
     )

@@ -1,4 +1,4 @@
-"""Pictures with 256 colours: a third of the size, and the eye sees no difference."""
+"""Reduces a picture to 256 colours: a third of the size, without a visible difference."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from PySide6.QtGui import QImage
 
 _COLOURS = 256
 _EXACT = 64
-"""The most frequent colours, surfaces and text among them, stay as they are."""
+"""So many of the most frequent colours, such as those of surfaces and text, stay exact."""
 
 _ROUNDS = 4
 _AT_ONCE = 4096
-"""Colours compared with the palette at once."""
+"""Colours that are compared with the palette at once."""
 
 _Colours = npt.NDArray[np.float64]
 
 
 def with_palette(image: QImage) -> QImage:
-    """A copy of `image`, without dither; transparency is lost."""
+    """Return a copy of `image` with 256 colours, without dithering and without transparency."""
     plain = image.convertToFormat(QImage.Format.Format_RGB32)
     width, height = plain.width(), plain.height()
     pixels = np.frombuffer(plain.constBits(), np.uint32).reshape(height, -1)[:, :width]
@@ -26,24 +26,27 @@ def with_palette(image: QImage) -> QImage:
     values = np.stack([(colours >> shift) & 255 for shift in (16, 8, 0)], axis=1).astype(float)
     palette = _palette(values, counts)
     chosen = _nearest(values, palette).astype(np.uint8)
-    indices = np.zeros((height, -(-width // 4) * 4), np.uint8)  # Qt wants lines of whole words
+    indices = np.zeros((height, -(-width // 4) * 4), np.uint8)  # lines of whole 32-bit words
     indices[:, :width] = chosen[places].reshape(height, width)
     result = QImage(
         indices.tobytes(), width, height, indices.shape[1], QImage.Format.Format_Indexed8
     )
     packed = (np.rint(palette).astype(np.uint32) << np.array([16, 8, 0], np.uint32)).sum(axis=1)
     result.setColorTable([0xFF000000 | int(each) for each in packed])
-    return result.copy()  # with pixels of its own
+    return result.copy()  # the copy owns its pixels
 
 
 def _palette(colours: _Colours, counts: npt.NDArray[np.intp]) -> _Colours:
-    """The most frequent colours as they are; the others are gathered around their means."""
+    """Return the palette: the most frequent colours, and the means of the others (k-means).
+
+    `colours` is (n, 3), `counts` is (n,); the palette is (at most 256, 3).
+    """
     order = np.argsort(counts, kind="stable")[::-1]
     if len(order) <= _COLOURS:
         return colours
     exact = colours[order[:_EXACT]]
     rest, weights = colours[order[_EXACT:]], np.sqrt(counts[order[_EXACT:]].astype(float))
-    # Spread over all that there are, from dark to light.
+    # The first means are spread over all colours, from dark to light.
     spread = np.argsort(rest.sum(axis=1), kind="stable")
     means = rest[spread[np.linspace(0, len(rest) - 1, _COLOURS - _EXACT).astype(int)]]
     for _ in range(_ROUNDS):

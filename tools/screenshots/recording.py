@@ -1,5 +1,7 @@
-"""Runs that really took place, as they lie in `tools/screenshots/runs`: `python -m
-tools.screenshots.recording RUN_FOLDER FILE` makes such a file from the folder of a run."""
+"""Recordings of real runs, as files in `tools/screenshots/runs`.
+
+`python -m tools.screenshots.recording RUN_FOLDER FILE` records the run in a folder.
+"""
 
 from __future__ import annotations
 
@@ -19,50 +21,50 @@ from engine.spec.spec_file import read_spec
 
 FOLDER = Path(__file__).parent / "runs"
 RECIPE = FOLDER / "shifted_digits.py"
-"""What the recorded runs trained."""
+"""The recipe of the recorded runs."""
 
 SUFFIX = ".msgpack.xz"
 START = 6.0
-"""Seconds before the first step with which a recording begins: importing takes longer."""
+"""A recording begins so many seconds before the first step; the imports took longer."""
 
 _BATCH = 0.5
-"""Seconds within which the points of a series are told at once: their times are evened out."""
+"""Points of a series within so many seconds become one Metrics event."""
 
 _PLACES = 5
-"""Significant digits of a value."""
+"""Significant digits of a recorded value."""
 
 
 class Moment(msgspec.Struct, frozen=True, array_like=True):
-    """Something that happened `after` seconds; of Metrics, begin and end are counted likewise."""
+    """An event, `after` seconds from the start; so count begin and end of Metrics too."""
 
     after: float
     event: Event
 
 
 class Recording(msgspec.Struct, frozen=True):
-    """A run without anything that tells where it took place."""
+    """A run, without names of folders of the machine it ran on."""
 
     spec: RunSpec
     moments: list[Moment]
-    """In their order; metrics are among them."""
+    """In order of time, with the metrics."""
 
     logs: dict[int, list[str]]
-    """What each rank printed."""
+    """The lines that each rank printed."""
 
 
 def load(name: str) -> Recording:
-    """The recording `name` of `tools/screenshots/runs`. Raises OSError or msgspec.DecodeError."""
+    """Return the recording `name`. Raises OSError or msgspec.DecodeError."""
     packed = (FOLDER / f"{name}{SUFFIX}").read_bytes()
     return msgspec.msgpack.decode(lzma.decompress(packed), type=Recording)
 
 
 def save(recording: Recording, file: Path) -> None:
-    """Write `recording`, packed. Raises OSError."""
+    """Write `recording` to `file`, compressed. Raises OSError."""
     file.write_bytes(lzma.compress(msgspec.msgpack.encode(recording), preset=9))
 
 
 def record(folder: Path) -> Recording:
-    """The run in `folder` as it is now. Raises UnreadableSpec, sqlite3.Error or OSError."""
+    """Return a recording of the run in `folder`. Raises UnreadableSpec, sqlite3.Error, OSError."""
     spec = read_spec(folder)
     with RunReader(folder) as reader:
         stored = reader.events_after(0)
@@ -80,7 +82,7 @@ def record(folder: Path) -> Recording:
     engine = Path(__file__).parents[2]
     folders = (folder, Path(spec.recipe).parent, sysconfig.get_path("purelib"), engine, Path.home())
     places = tuple(f"{each}/" for each in folders)
-    return msgspec.convert(_without(everything, places), Recording)
+    return msgspec.convert(_redacted(everything, places), Recording)
 
 
 def _curve(reader: RunReader, series: str, begin: float) -> list[Moment]:
@@ -97,17 +99,17 @@ def _curve(reader: RunReader, series: str, begin: float) -> list[Moment]:
     return found
 
 
-def _without(value: Any, places: tuple[str, ...]) -> Any:
-    """`value` with the names of these folders taken out of every text in it."""
+def _redacted(value: Any, places: tuple[str, ...]) -> Any:
+    """Return `value` without the names of these folders in any text."""
     match value:
         case str():
             for place in places:
                 value = value.replace(place, "")
             return value
         case dict():
-            return {key: _without(each, places) for key, each in value.items()}
+            return {key: _redacted(each, places) for key, each in value.items()}
         case list() | tuple():
-            return [_without(each, places) for each in value]
+            return [_redacted(each, places) for each in value]
         case _:
             return value
 

@@ -1,4 +1,4 @@
-"""Makes a run in the data folder out of a recording: one that is over, or one that goes on."""
+"""Turns a recording into a run in the data folder, either over or still active."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from tools.screenshots import fake_machine
 from tools.screenshots.recording import RECIPE, Moment, Recording
 
 FIRST_PID = 7001
-"""The number of rank 0's process."""
+"""Pid of rank 0."""
 
 _HELD_BACK = 5
-"""Events of a run that goes on that happen when the window is open."""
+"""Number of events of an active run that are stored once the window is open."""
 
 _BEFORE_THE_END = 0.01
-"""Seconds that the last line of a log is older than the end of its run."""
+"""Seconds between the last line of a log and the end of the run."""
 
 
 class ReplayedRun(NamedTuple):
@@ -49,23 +49,23 @@ class ReplayedRun(NamedTuple):
     id: str
     folder: Path
     since: float
-    """When its workers began (seconds since the epoch)."""
+    """Start of its workers (seconds since the epoch)."""
 
     pids: tuple[int, ...]
-    """Of its workers, by rank."""
+    """Pids of its workers, by rank."""
 
     rest: tuple[tuple[float, Event], ...] = ()
-    """What is still to happen if it goes on, and when."""
+    """The events that `append_rest` stores, with their times; none for a run that is over."""
 
-    def go_on(self) -> None:
-        """Let the rest happen: a window that is open now shows it after what was printed before."""
+    def append_rest(self) -> None:
+        """Store the remaining events, while a window shows the run."""
         store = RunStore(self.folder)
         for when, event in self.rest:
             store.append(event, when)
         store.close()
 
-    def step_on(self) -> None:
-        """One more step is done: a run that does none is shown as one that hangs."""
+    def append_step(self) -> None:
+        """Store the progress of one more step; without any, the window would report a hang."""
         store = RunStore(self.folder)
         status = store.status
         left = max(0.0, status.seconds_left - status.step_seconds)
@@ -75,25 +75,25 @@ class ReplayedRun(NamedTuple):
 
 
 class BusyMachine(Protocol):
-    """A made-up machine on which our workers are at work."""
+    """A made-up machine on which our workers compute."""
 
     def __call__(self, time: float, since: float, pids: Sequence[int]) -> Snapshot:
-        """What it does at `time`; the workers `pids` began at `since`."""
+        """Return the snapshot at `time`; the workers `pids` began at `since`."""
 
 
-def play(
+def replay(
     recording: Recording,
     *,
     busy: BusyMachine = fake_machine.workstation,
-    share: float = 1.0,
+    progress: float = 1.0,
     ago: float = 0.0,
 ) -> ReplayedRun:
-    """Put the run into the data folder, as it was after `share` of its time, `ago` seconds ago.
+    """Put the run into the data folder, as it was at `progress` (0 to 1), `ago` seconds ago.
 
-    With a share below 1 it goes on, and this process is its supervisor. It has the GPUs of `busy`.
-    Raises OSError.
+    With a progress below 1 the run is active, and this process is its supervisor. It uses the GPUs
+    of the machine `busy`. Raises OSError.
     """
-    moments = [each for each in recording.moments if each.after <= _length(recording) * share]
+    moments = [each for each in recording.moments if each.after <= _length(recording) * progress]
     begin = time.time() - ago - moments[-1].after
     count = len(recording.spec.devices)
     gpus = tuple(map(fake_machine.uuid, range(count)))
@@ -101,26 +101,26 @@ def play(
     spec = msgspec.structs.replace(recording.spec, recipe=str(RECIPE), devices=gpus)
     folder = paths.create_run_folder()
     write_spec(folder, spec, catalog.recipe(spec.recipe))
-    told = [(begin + each.after, _here(each.event, begin, gpus)) for each in moments]
-    told += _devices(moments, busy, begin, gpus, pids)
-    told.sort(key=lambda each: each[0])
-    ends = isinstance(told[-1][1], RunEnded)
-    told.insert(len(told) - ends, (told[-1][0], _progress(moments, spec.batch_size)))
+    events = [(begin + each.after, _localised(each.event, begin, gpus)) for each in moments]
+    events += _devices(moments, busy, begin, gpus, pids)
+    events.sort(key=lambda each: each[0])
+    ends = isinstance(events[-1][1], RunEnded)
+    events.insert(len(events) - ends, (events[-1][0], _progress(moments, spec.batch_size)))
     rest: list[tuple[float, Event]] = []
-    if share < 1:
-        rest = [each for each in told if not isinstance(each[1], Metrics)][-_HELD_BACK:]
+    if progress < 1:
+        rest = [each for each in events if not isinstance(each[1], Metrics)][-_HELD_BACK:]
     store = RunStore(folder)
-    for each in told:
+    for each in events:
         if each not in rest:
             store.append(each[1], each[0])
     store.close()
     for rank, lines in recording.logs.items():
-        said = lines[: math.ceil(len(lines) * share)]
-        text = "".join(f"{line}\n" for line in said)
+        printed = lines[: math.ceil(len(lines) * progress)]
+        text = "".join(f"{line}\n" for line in printed)
         log = folder / "logs" / f"rank{rank}.log"
         log.write_text(text, encoding="utf-8")
         if ends:
-            os.utime(log, (told[-1][0] - _BEFORE_THE_END,) * 2)
+            os.utime(log, (events[-1][0] - _BEFORE_THE_END,) * 2)
     return ReplayedRun(folder.name, folder, begin, pids, tuple(rest))
 
 
@@ -128,8 +128,8 @@ def _length(recording: Recording) -> float:
     return recording.moments[-1].after
 
 
-def _here(event: Event, begin: float, gpus: Sequence[str]) -> Event:
-    """`event` as it would have been on this machine."""
+def _localised(event: Event, begin: float, gpus: Sequence[str]) -> Event:
+    """Return `event` with the pids, devices and times of the replayed run."""
     change = msgspec.structs.replace
     match event:
         case AttemptStarted():
@@ -142,14 +142,14 @@ def _here(event: Event, begin: float, gpus: Sequence[str]) -> Event:
             named = change(failure, device=new, message=failure.message.replace(old, new))
             return change(event, failure=named, reason=event.reason.replace(old, new))
         case Metrics():
-            points = [made for each in event.points for made in _figures(each)]
+            points = [made for each in event.points for made in _worker_memory(each)]
             return Metrics(begin + event.begin, begin + event.end, points)
         case _:
             return event
 
 
-def _figures(points: Points) -> Iterator[Points]:
-    """The points of a series as they are; but of memory, those of a worker on a GPU."""
+def _worker_memory(points: Points) -> Iterator[Points]:
+    """Yield the points of a series; replace resident memory by that of a worker on a GPU."""
     room, _, name = points.series.rpartition("/")
     if name == "memory_resident":
         for each, size in (
@@ -168,7 +168,7 @@ def _devices(
     gpus: Sequence[str],
     pids: Sequence[int],
 ) -> Iterator[tuple[float, Event]]:
-    """What the GPUs would have done, every second."""
+    """Yield the metrics of the GPUs for every second."""
     places = [
         (each.after, each.event.points[0].steps[-1])
         for each in moments
@@ -183,7 +183,7 @@ def _devices(
 
 
 def _progress(moments: Sequence[Moment], batch_size: int) -> Progress:
-    """Where the run stands after the last of `moments`."""
+    """Return the progress of the run after the last of `moments`."""
     [started] = [each.event for each in moments if isinstance(each.event, TrainingStarted)]
     newest = {
         points.series: points

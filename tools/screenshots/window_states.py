@@ -1,4 +1,4 @@
-"""The states of the window that are worth a picture: the runs, the machine, and what is opened."""
+"""Sets up the states of the window for the pictures: runs, machine, and what is open."""
 
 from __future__ import annotations
 
@@ -15,55 +15,55 @@ from tools.screenshots import fake_machine
 from tools.screenshots.fake_telemetry import Machine
 from tools.screenshots.pictures import State
 from tools.screenshots.recording import load
-from tools.screenshots.replayed_run import BusyMachine, ReplayedRun, play
+from tools.screenshots.replayed_run import BusyMachine, ReplayedRun, replay
 
 _HOUR = 3600.0
 _COMPARED = ("single", "narrow", "dropout", "one-cycle")
 
 
 def _window(app: AppController) -> QWidget:
-    app.plots.toolbar.log_y.setChecked(True)  # else a loss looks like nothing but its beginning
+    app.plots.toolbar.log_y.setChecked(True)  # a linear axis shows little but the start
     return app.window
 
 
-class Stage(NamedTuple):
-    """What there is to see."""
+class Scene(NamedTuple):
+    """What a picture shows."""
 
     machine: Machine
     run_id: str | None = None
-    """The run that is opened; None: there is none."""
+    """The run that is open, if any."""
 
     live: ReplayedRun | None = None
-    """The run that goes on."""
+    """The active run, if any."""
 
-    past: float = SHOWN_SECONDS
-    """For how many seconds the machine has been looked at."""
+    seconds_before: float = SHOWN_SECONDS
+    """Length of the telemetry history."""
 
     subject: Callable[[AppController], QWidget] = _window
-    """Opens what should be open, and returns what the picture is of."""
+    """Prepares the window, and returns the widget of the picture."""
 
 
-def running() -> Stage:
+def running() -> Scene:
     """Four workers in the middle of a run."""
-    _play_older("wide", "killed")
+    _replay_older("wide", "killed")
     return _in_the_middle("live", fake_machine.workstation, 0.99)
 
 
-def finished() -> Stage:
-    """A run that went through all its epochs."""
-    _play_older("killed")
-    return Stage(fake_machine.workstation, play(load("wide"), ago=140.0).id)
+def finished() -> Scene:
+    """A run that has finished all its epochs."""
+    _replay_older("killed")
+    return Scene(fake_machine.workstation, replay(load("wide"), ago=140.0).id)
 
 
-def failed() -> Stage:
-    """A run one of whose workers was killed."""
-    _play_older("wide")
-    return Stage(fake_machine.workstation, play(load("killed"), ago=75.0).id)
+def failed() -> Scene:
+    """A run with a worker that was killed."""
+    _replay_older("wide")
+    return Scene(fake_machine.workstation, replay(load("killed"), ago=75.0).id)
 
 
-def compare() -> Stage:
-    """Runs over each other, one of them pinned."""
-    played = [*_play_older(), play(load("wide"), ago=300.0)]
+def compare() -> Scene:
+    """Several runs in one plot, one of them pinned."""
+    played = [*_replay_older(), replay(load("wide"), ago=300.0)]
     ids = [each.id for each in played]
 
     def open_comparison(app: AppController) -> QWidget:
@@ -73,37 +73,37 @@ def compare() -> Stage:
         app.comparison.plots.toolbar.log_y.setChecked(True)
         return app.window
 
-    return Stage(fake_machine.workstation, ids[-1], subject=open_comparison)
+    return Scene(fake_machine.workstation, ids[-1], subject=open_comparison)
 
 
-def first_start() -> Stage:
-    """No run yet."""
-    return Stage(fake_machine.workstation)
+def first_start() -> Scene:
+    """The window before the first run."""
+    return Scene(fake_machine.workstation)
 
 
-def gpus() -> Stage:
-    """Eight GPUs, one of each kind, and a choice that other people are in the way of."""
+def gpus() -> Scene:
+    """Eight GPUs in different states; a chosen one is used by other people."""
 
     def choose_a_busy_one(app: AppController) -> QWidget:
         app.form.devices.box(fake_machine.OTHERS).click()
         return _window(app)
 
-    _play_older()
-    stage = _in_the_middle("wide", fake_machine.eight_gpus, 0.6)
-    return stage._replace(subject=choose_a_busy_one)
+    _replay_older()
+    scene = _in_the_middle("wide", fake_machine.eight_gpus, 0.6)
+    return scene._replace(subject=choose_a_busy_one)
 
 
-def gpu() -> Stage:
+def gpu() -> Scene:
     """The details of a GPU that is too hot."""
 
     def open_detail(app: AppController) -> QWidget:
         app.devices.open_detail(fake_machine.HOT)
         return app.devices.detail
 
-    return gpus()._replace(subject=open_detail, past=TEN_MINUTES)
+    return gpus()._replace(subject=open_detail, seconds_before=TEN_MINUTES)
 
 
-STATES: dict[State, Callable[[], Stage]] = {
+STATES: dict[State, Callable[[], Scene]] = {
     "running": running,
     "finished": finished,
     "failed": failed,
@@ -112,19 +112,19 @@ STATES: dict[State, Callable[[], Stage]] = {
     "gpus": gpus,
     "gpu": gpu,
 }
-"""What sets each up in an empty data folder, by its name."""
+"""By name; each function fills an empty data folder."""
 
 
-def _play_older(*names: str) -> list[ReplayedRun]:
-    """Runs of some hours ago, the oldest first."""
+def _replay_older(*names: str) -> list[ReplayedRun]:
+    """Replay runs that ended some hours ago, the oldest first."""
     all_names = (*_COMPARED, *names)
     return [
-        play(load(name), ago=(len(all_names) - place) * 0.7 * _HOUR)
+        replay(load(name), ago=(len(all_names) - place) * 0.7 * _HOUR)
         for place, name in enumerate(all_names)
     ]
 
 
-def _in_the_middle(name: str, busy: BusyMachine, share: float) -> Stage:
-    """A run that goes on, after `share` of its recording."""
-    live = play(load(name), busy=busy, share=share)
-    return Stage(partial(busy, since=live.since, pids=live.pids), live.id, live)
+def _in_the_middle(name: str, busy: BusyMachine, progress: float) -> Scene:
+    """An active run, at `progress` of its recording."""
+    live = replay(load(name), busy=busy, progress=progress)
+    return Scene(partial(busy, since=live.since, pids=live.pids), live.id, live)

@@ -17,7 +17,7 @@ from gui.style.theme import ThemeController
 from tests.gui.conftest import wait_for_runs
 from tests.support import device_states
 from tests.support.device_states import cpu, gpu
-from tools.screenshots.fake_telemetry import PlayedTelemetry
+from tools.screenshots.fake_telemetry import FakeTelemetry
 
 Open = Callable[..., AppController]
 
@@ -32,7 +32,7 @@ def open_with(qapp: QApplication, qtbot: QtBot, record: Callable[..., Any]) -> I
             run = record()
             run.begin()
             run.add(RunEnded("finished", ""))
-        telemetry = PlayedTelemetry(lambda time: Snapshot(time=time, devices=devices), past=3.0)
+        telemetry = FakeTelemetry(lambda time: Snapshot(time=time, devices=devices), past=3.0)
         app = AppController(ThemeController(qapp), telemetry)
         apps.append(app)
         app.window.show()
