@@ -28,13 +28,10 @@ class TorchStrategy(Strategy):
     can_free_devices = True
 
     @abstractmethod
-    def wrap_model(
-        self, model: nn.Module, rank: Rank, recipe_stages: RecipeStages | None
-    ) -> Parallel:
+    def wrap_model(self, model: nn.Module, rank: Rank, stages: RecipeStages | None) -> Parallel:
         """Return this rank's part of `model`, moved to its devices; all ranks must call it.
 
-        `model` is on the CPU and the same on all ranks. `recipe_stages` is the recipe's `stages`,
-        if it has one.
+        `model` is on the CPU and the same on all ranks. `stages` is that of the recipe, or None.
         """
 
     def prepare(self, recipe: Path) -> None:
@@ -100,9 +97,6 @@ class ProcessPerDevice(TorchStrategy):
     """A PyTorch strategy whose ranks exchange gradients or activations."""
 
     needs = "1 or more devices of one kind"
-
-    def problems(self, devices: Sequence[str]) -> list[str]:
-        return []
 
     def pool(self, devices: Sequence[str]) -> tuple[WorkerPlan, ...]:
         return one_process_per_device(devices)

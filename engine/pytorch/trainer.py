@@ -84,23 +84,17 @@ class TorchTrainer:
         _seed(spec.seed + session.rank)
         sharder = partial(
             BatchSharder,
+            batch_size=spec.batch_size,
+            accumulation=spec.accumulation,
             replica=self._parallel.replica,
             replicas=self._parallel.replicas,
             device=self._parallel.device,
         )
         self._train = sharder(
-            train,
-            lambda epoch: sample_order.epoch_order(len(train), spec.seed, epoch),
-            spec.batch_size,
-            accumulation=spec.accumulation,
+            train, lambda epoch: sample_order.epoch_order(len(train), spec.seed, epoch)
         )
         all_validation = np.arange(len(validation))
-        self._validation = sharder(
-            validation,
-            lambda epoch: all_validation,
-            spec.batch_size,
-            accumulation=spec.accumulation,
-        )
+        self._validation = sharder(validation, lambda epoch: all_validation)
         self._validation_size = len(validation)
         self.replicas = strategy.replicas(spec.slots)
         self.steps_per_epoch = self._train.batches
@@ -231,8 +225,7 @@ class TorchTrainer:
     def _out_of_memory_explained(self) -> Any:
         """A context that turns an out-of-memory error into sentences."""
         spec = self._spec
-        parts = max(1, self._rank.world_size) * spec.accumulation
-        batch = -(-spec.batch_size // parts)
+        batch = -(-spec.batch_size // (self._rank.world_size * spec.accumulation))
         return memory.explain_out_of_memory(
             self._rank.device, self._device_names[0], batch, spec.accumulation
         )

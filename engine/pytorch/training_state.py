@@ -31,7 +31,7 @@ from torch.distributed.checkpoint.state_dict import (
 from torch.distributed.checkpoint.state_dict_loader import load as load_tensors
 from torch.distributed.checkpoint.state_dict_saver import save as save_tensors
 
-from engine.training.errors import TrainingFailed
+from engine.training.errors import CheckpointMisfit
 
 TENSORS = "tensors"
 """Folder of the safetensors files."""
@@ -40,10 +40,6 @@ _BY_NAME = StateDictOptions(flatten_optimizer_state_dict=True, strict=False)
 _MODEL, _OPTIMIZER = "model.", "optimizer."
 
 State = dict[str, Any]
-
-
-class CheckpointMisfit(TrainingFailed):
-    """A checkpoint that does not fit this model and optimizer."""
 
 
 def save(

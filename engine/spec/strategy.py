@@ -80,9 +80,9 @@ class Strategy(ABC):
         """The name without its framework."""
         return self.name.partition("/")[2]
 
-    @abstractmethod
     def problems(self, devices: Sequence[str]) -> list[str]:
         """Why it cannot run on `devices` (at least one), each in a sentence that names the fix."""
+        return []
 
     def recipe_problem(self, recipe: RecipeInfo) -> str:
         """Why it cannot train `recipe`, in a sentence that names the fix; empty when it can."""

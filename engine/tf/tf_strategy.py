@@ -25,6 +25,7 @@ TensorFlow itself would wait for it, in some cases for ever.
 class TfStrategy(Strategy):
     """A strategy whose worker runs TensorFlow: one process for all devices."""
 
+    needs = "1 or more devices of one kind"
     recipe_frameworks: ClassVar[frozenset[str]] = frozenset({"keras"})
     refusals = {
         "loader_workers": "Keras recipes give arrays, so no samples need to be fetched.",

@@ -16,14 +16,10 @@ import numpy as np
 import tensorflow as tf
 
 from engine.tf.random_streams import RandomStreams, States
-from engine.training.errors import TrainingFailed
+from engine.training.errors import CheckpointMisfit
 
 VARIABLES = "state"
 """Prefix of TensorFlow's files."""
-
-
-class CheckpointMisfit(TrainingFailed):
-    """A checkpoint that does not fit this model and optimizer."""
 
 
 class RandomState(msgspec.Struct, frozen=True):

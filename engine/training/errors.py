@@ -7,6 +7,10 @@ class TrainingFailed(Exception):
     """A failure whose text is complete sentences for a person, without a traceback."""
 
 
+class CheckpointMisfit(TrainingFailed):
+    """A checkpoint that does not fit the model and optimizer, or whose files are damaged."""
+
+
 class LossNotFinite(TrainingFailed):
     """The loss became NaN or infinite, and the spec says that the run ends then."""
 

@@ -39,9 +39,7 @@ class DataParallel(OneProcess):
     def replicas(self, devices: Sequence[str]) -> int:
         return len(devices)
 
-    def wrap_model(
-        self, model: nn.Module, rank: Rank, recipe_stages: RecipeStages | None
-    ) -> Parallel:
+    def wrap_model(self, model: nn.Module, rank: Rank, stages: RecipeStages | None) -> Parallel:
         import torch
         from torch import nn
 

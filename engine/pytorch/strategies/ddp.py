@@ -22,9 +22,7 @@ class DistributedDataParallel(ProcessPerDevice):
         "are computed. The usual choice when the model fits on one device."
     )
 
-    def wrap_model(
-        self, model: nn.Module, rank: Rank, recipe_stages: RecipeStages | None
-    ) -> Parallel:
+    def wrap_model(self, model: nn.Module, rank: Rank, stages: RecipeStages | None) -> Parallel:
         from engine.pytorch.parallelism.ddp import DDPModel
 
         model.to(rank.device)

@@ -32,9 +32,7 @@ class FullyShardedDataParallel(ProcessPerDevice):
             return "Splitting a GPU needs gloo, which cannot gather shards on GPUs: use torch/ddp."
         return super().refusal(field, spec)
 
-    def wrap_model(
-        self, model: nn.Module, rank: Rank, recipe_stages: RecipeStages | None
-    ) -> Parallel:
+    def wrap_model(self, model: nn.Module, rank: Rank, stages: RecipeStages | None) -> Parallel:
         from engine.pytorch.parallelism.fsdp import FSDPModel
 
         return FSDPModel(model, rank)

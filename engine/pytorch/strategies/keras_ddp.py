@@ -31,9 +31,7 @@ class KerasDdp(ProcessPerDevice):
         "PyTorch around them: such a model gets slower, not faster.",
     }
 
-    def wrap_model(
-        self, model: nn.Module, rank: Rank, recipe_stages: RecipeStages | None
-    ) -> Parallel:
+    def wrap_model(self, model: nn.Module, rank: Rank, stages: RecipeStages | None) -> Parallel:
         from engine.pytorch.parallelism.keras_model import KerasDDPModel
 
         return KerasDDPModel(model, rank)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from engine.pytorch.torch_strategy import OneProcess, RecipeStages
@@ -25,16 +24,11 @@ class ModelParallel(CutsModel, OneProcess):
     )
     needs = "1 or more devices, and a model that can be cut"
 
-    def problems(self, devices: Sequence[str]) -> list[str]:
-        return []
-
-    def wrap_model(
-        self, model: nn.Module, rank: Rank, recipe_stages: RecipeStages | None
-    ) -> Parallel:
+    def wrap_model(self, model: nn.Module, rank: Rank, stages: RecipeStages | None) -> Parallel:
         from engine.pytorch.parallelism.model_parallel import ModelParallelModel
         from engine.pytorch.parallelism.stages import cut_model
 
-        return ModelParallelModel(model, cut_model(model, len(rank.devices), recipe_stages), rank)
+        return ModelParallelModel(model, cut_model(model, len(rank.devices), stages), rank)
 
 
 strategy = ModelParallel()

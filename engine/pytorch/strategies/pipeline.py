@@ -54,13 +54,11 @@ class Pipeline(CutsModel, ProcessPerDevice):
             case _:
                 return super().refusal(field, spec)
 
-    def wrap_model(
-        self, model: nn.Module, rank: Rank, recipe_stages: RecipeStages | None
-    ) -> Parallel:
+    def wrap_model(self, model: nn.Module, rank: Rank, stages: RecipeStages | None) -> Parallel:
         from engine.pytorch.parallelism.pipeline import PipelineModel
         from engine.pytorch.parallelism.stages import cut_model, keep_only
 
-        stage = cut_model(model, rank.world_size, recipe_stages)[rank.number]
+        stage = cut_model(model, rank.world_size, stages)[rank.number]
         keep_only(model, stage)
         return PipelineModel(model, stage, rank)
 

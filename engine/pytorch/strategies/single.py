@@ -31,9 +31,7 @@ class Single(OneProcess):
             ]
         return []
 
-    def wrap_model(
-        self, model: nn.Module, rank: Rank, recipe_stages: RecipeStages | None
-    ) -> Parallel:
+    def wrap_model(self, model: nn.Module, rank: Rank, stages: RecipeStages | None) -> Parallel:
         from engine.pytorch.parallel import WholeModel
 
         model.to(rank.device)

@@ -90,9 +90,6 @@ class FitLoop(GraphLoop):
         """Raises TrainingFailed for an optimizer with which `fit` would train wrongly."""
         super().__init__(parallel, replica)
         self._scope = parallel.scope
-        self._train = replica.train
-        self._spec = replica.spec
-        self._steps_per_epoch = replica.steps_per_epoch
         with self._scope.scope():
             self._model = FitModel(replica)
             self._model.compile(replica.optimizer, jit_compile=False)
@@ -103,7 +100,7 @@ class FitLoop(GraphLoop):
         if self._epoch is None:
             self._epoch = FitEpoch(partial(self._fit, position.epoch, position.batch))
         losses = self._epoch.train(count)
-        if position.batch + count == self._steps_per_epoch:
+        if position.batch + count == self._replica.steps_per_epoch:
             self._epoch.finish()
             self._epoch = None
         return {"loss": losses}
@@ -114,11 +111,12 @@ class FitLoop(GraphLoop):
 
     def _fit(self, epoch: int, first: int, callback: keras.callbacks.Callback) -> None:
         """Train on the batches of `epoch` from `first` on."""
-        order = tf.constant(sample_order.epoch_order(len(self._train), self._spec.seed, epoch))
+        spec, samples = self._replica.spec, len(self._replica.train)
+        order = tf.constant(sample_order.epoch_order(samples, spec.seed, epoch))
         # The data must not end with the epoch: a step without data would still do weight decay.
         batches = (
-            tf.data.Dataset.range(first, self._steps_per_epoch)
-            .map(lambda number: global_batch(order, number, self._spec.batch_size))
+            tf.data.Dataset.range(first, self._replica.steps_per_epoch)
+            .map(lambda number: global_batch(order, number, spec.batch_size))
             .repeat()
         )
         # Every replica reads all indices by itself, on the host, where the samples are.
@@ -130,7 +128,7 @@ class FitLoop(GraphLoop):
             self._scope.distribute_datasets_from_function(lambda _: batches, for_each_replica),
             initial_epoch=epoch,
             epochs=epoch + 1,
-            steps_per_epoch=self._steps_per_epoch - first,
+            steps_per_epoch=self._replica.steps_per_epoch - first,
             shuffle=False,
             verbose=0,
             callbacks=[callback],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from engine.tf.tf_strategy import TfStrategy
@@ -21,13 +20,9 @@ class CentralStorage(TfStrategy):
         "One process: the model and the optimizer's state in one place, the computation on every "
         "device. For optimizers whose state would not fit on each GPU beside the model."
     )
-    needs = "1 or more devices of one kind"
     refusals = TfStrategy.refusals | {
         "compile": "XLA compiles for one device, and here the variables are on another one.",
     }
-
-    def problems(self, devices: Sequence[str]) -> list[str]:
-        return []
 
     def parallel(self, session: WorkerSession) -> Parallel:
         from engine.tf.devices import configure

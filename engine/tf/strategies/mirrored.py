@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from engine.spec.device_names import all_on_cpu
@@ -23,10 +22,6 @@ class Mirrored(TfStrategy):
         "MirroredStrategy: one process, a copy of the model on each device, gradients summed over "
         "them. The usual choice for several GPUs of one machine."
     )
-    needs = "1 or more devices of one kind"
-
-    def problems(self, devices: Sequence[str]) -> list[str]:
-        return []
 
     def refusal(self, field: str, spec: RunSpec) -> str:
         if field != "cross_device":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from engine.spec.strategy import CutsModel
@@ -27,9 +26,6 @@ class ModelParallel(CutsModel, TfStrategy):
         **TfStrategy.refusals,
         "compile": "XLA compiles for one device, and here the stages are on several.",
     }
-
-    def problems(self, devices: Sequence[str]) -> list[str]:
-        return []
 
     def parallel(self, session: WorkerSession) -> Parallel:
         from engine.tf.devices import configure

@@ -24,11 +24,7 @@ class MultiWorker(TfStrategy):
         "MultiWorkerMirroredStrategy: one process per device, a copy of the model in each, "
         "gradients summed over them. The same as tf/mirrored, in the way used across machines."
     )
-    needs = "1 or more devices of one kind"
     longest_silence = SILENCE
-
-    def problems(self, devices: Sequence[str]) -> list[str]:
-        return []
 
     def pool(self, devices: Sequence[str]) -> tuple[WorkerPlan, ...]:
         return one_process_per_device(devices)

@@ -26,7 +26,6 @@ class ParameterServer(TfStrategy):
         "sends its gradients to servers that hold the variables. No worker waits for another, so "
         "two runs with several workers never give the same figures."
     )
-    needs = "1 or more devices of one kind"
     is_synchronous = False
     longest_silence = SILENCE
     refusals = TfStrategy.refusals | {
@@ -34,9 +33,6 @@ class ParameterServer(TfStrategy):
         "compile": "XLA cannot compile a step whose variables are in other processes.",
         "deterministic": "The order of the updates changes the result and differs in every run.",
     }
-
-    def problems(self, devices: Sequence[str]) -> list[str]:
-        return []
 
     def pool(self, devices: Sequence[str]) -> tuple[WorkerPlan, ...]:
         first_server = 1 + len(devices)

@@ -42,7 +42,7 @@ def sharder(replica: int = 0, replicas: int = 1, accumulation: int = 1) -> Batch
     return BatchSharder(
         Noted(),
         order,
-        BATCH,
+        batch_size=BATCH,
         replica=replica,
         replicas=replicas,
         accumulation=accumulation,
