@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Sequence
-from pathlib import Path
-from typing import NamedTuple
 
 from engine.diagnosis.deadlines import Deadlines
 from engine.diagnosis.device_watch import DeviceWatch, lost_device_failure
@@ -31,27 +28,14 @@ from engine.messages.events import (
 )
 from engine.runs import checkpoint_files
 from engine.runs.run_state import RunState
-from engine.spec.recipe_file import RecipeInfo
-from engine.spec.run_spec import RunSpec
-from engine.spec.strategy import Strategy, WorkerPlan
 from engine.supervisor.buffered_store import BufferedStore
 from engine.supervisor.inbox import Inbox, WorkerExited
 from engine.supervisor.restart_policy import FailurePoint, StepBounds
 from engine.supervisor.stop_escalation import StopEscalation
-from engine.supervisor.worker_pool import WorkerPool
+from engine.supervisor.worker_pool import RunPlan, WorkerPool
 from engine.worker import environment
 
 _log = logging.getLogger(__name__)
-
-
-class RunPlan(NamedTuple):
-    """What all attempts of a run have in common."""
-
-    folder: Path
-    spec: RunSpec
-    recipe: RecipeInfo
-    strategy: Strategy
-    workers: Sequence[WorkerPlan]
 
 
 class Attempt:
@@ -66,7 +50,7 @@ class Attempt:
         self._plan = plan
         self._buffer = buffer
         self._watch = watch
-        self._pool = WorkerPool(plan.folder, lambda rank, code: inbox.put(WorkerExited(rank, code)))
+        self._pool = WorkerPool(plan, lambda rank, code: inbox.put(WorkerExited(rank, code)))
         self._escalation = StopEscalation(self._enter_stage)
         ranks = [worker.rank for worker in plan.workers]
         self._deadlines = Deadlines(ranks, plan.strategy.longest_silence)
@@ -102,7 +86,7 @@ class Attempt:
             checkpoint_files.remove_unfinished(folder)
             if resume_from or is_restart:
                 self._rewind(resume_from)
-            self._pool.start(self._plan.spec, self._plan.recipe, self._plan.workers, extra)
+            self._pool.start(extra)
         except (OSError, checkpoint_files.CheckpointDamaged) as error:
             self.fail(str(error))
             return

@@ -32,7 +32,7 @@ from engine.messages.heartbeat import Heartbeat
 from engine.runs.run_state import RunState
 from engine.spec import catalog, spec_file
 from engine.spec.run_spec import RunSpec
-from engine.supervisor.attempt import Attempt, RunPlan
+from engine.supervisor.attempt import Attempt
 from engine.supervisor.buffered_store import BufferedStore
 from engine.supervisor.command_policy import refusal
 from engine.supervisor.inbox import (
@@ -48,6 +48,7 @@ from engine.supervisor.inbox import (
 from engine.supervisor.message_validation import is_valid
 from engine.supervisor.queue_admission import QueueAdmission
 from engine.supervisor.restart_policy import CheckpointSearch, Restarts
+from engine.supervisor.worker_pool import RunPlan
 from engine.system import process
 from engine.system.keep_awake import Wakefulness
 from engine.telemetry.helper_client import TelemetryStream

@@ -7,53 +7,58 @@ import subprocess
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 
 from engine.spec.device_names import is_logical_cpu
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
-from engine.spec.strategy import WorkerPlan
+from engine.spec.strategy import Strategy, WorkerPlan
 from engine.system.process import end_group, start_module
+
+
+class RunPlan(NamedTuple):
+    """What all attempts of a run have in common."""
+
+    folder: Path
+    spec: RunSpec
+    recipe: RecipeInfo
+    strategy: Strategy
+    workers: Sequence[WorkerPlan]
 
 
 class WorkerPool:
     """The worker processes of one attempt; each is the leader of its own process group."""
 
-    def __init__(self, folder: Path, on_exit: Callable[[int, int], None]) -> None:
+    def __init__(self, plan: RunPlan, on_exit: Callable[[int, int], None]) -> None:
         """`on_exit(rank, exit_code)` is called once per worker, from a thread."""
-        self._folder = folder
+        self._plan = plan
         self._on_exit = on_exit
         self.processes: list[subprocess.Popen[bytes]] = []
 
-    def start(
-        self,
-        spec: RunSpec,
-        recipe: RecipeInfo,
-        plans: Sequence[WorkerPlan],
-        extra: dict[str, str],
-    ) -> None:
-        """Start one process per plan, with `extra` in its environment.
+    def start(self, extra: dict[str, str]) -> None:
+        """Start all workers, with `extra` in their environment.
 
         Raises OSError; the processes that were started before it still run.
         """
-        working_folder = self._folder if recipe.builtin else Path(recipe.path).parent
-        for plan in plans:
+        plan = self._plan
+        for rank in (worker.rank for worker in plan.workers):
             process = start_module(
                 "engine.worker",
-                str(self._folder),
-                log=self.log(plan.rank),
-                environment=_environment(spec, plan.rank, len(plans)) | extra,
-                cwd=working_folder,
+                str(plan.folder),
+                log=self.log(rank),
+                environment=_environment(plan.spec, rank, len(plan.workers)) | extra,
+                cwd=plan.folder if plan.recipe.builtin else Path(plan.recipe.path).parent,
             )
             self.processes.append(process)
             threading.Thread(
-                target=self._wait, args=(plan.rank, process), daemon=True, name=f"wait-{plan.rank}"
+                target=self._wait, args=(rank, process), daemon=True, name=f"wait-{rank}"
             ).start()
 
     def log(self, rank: int) -> Path:
         """The file with stdout and stderr of `rank`."""
-        return self._folder / "logs" / f"rank{rank}.log"
+        return self._plan.folder / "logs" / f"rank{rank}.log"
 
     def end(self, *, kill: bool) -> None:
         """Terminate or kill every worker and its children, also the children of dead workers."""
