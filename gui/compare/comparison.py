@@ -208,9 +208,9 @@ class Comparison(QWidget):
         for place, share in enumerate(_STRETCH):
             splitter.setStretchFactor(place, share)
         splitter.setSizes(_FIRST_SIZES)
-        kept = self._settings.value(_SPLITTER)
-        if isinstance(kept, QByteArray):
-            splitter.restoreState(kept)
+        stored = self._settings.value(_SPLITTER)
+        if isinstance(stored, QByteArray):
+            splitter.restoreState(stored)
         splitter.splitterMoved.connect(self._store_sizes)
         title = QLabel(self.tr("COMPARISON"))
         title.setObjectName("h")

@@ -120,9 +120,9 @@ class ComparisonTable(QTableWidget):
 
     def _distribute_width(self) -> None:
         runs = self.columnCount() - 1
-        room = max(self.width() - _LABEL_WIDTH - _SCROLL_BAR_WIDTH, 0) // max(runs, 1)
+        width = max(self.width() - _LABEL_WIDTH - _SCROLL_BAR_WIDTH, 0) // max(runs, 1)
         for column in range(runs + 1):
-            wide = max(_MIN_WIDTH, room) if column else _LABEL_WIDTH
+            wide = max(_MIN_WIDTH, width) if column else _LABEL_WIDTH
             self.setColumnWidth(column, wide)
 
     def _fill(self, number: int, row: ComparisonRow) -> None:

@@ -157,22 +157,22 @@ class Chart(QWidget):
         painter.setFont(font)
         painter.setPen(QColor(theme.muted))
         painter.drawText(0, 0, self.width(), _CAPTION, Qt.AlignmentFlag.AlignLeft, self.caption)
-        place = QRectF(0, _CAPTION, self.width(), self.height() - _CAPTION - 1)
+        area = QRectF(0, _CAPTION, self.width(), self.height() - _CAPTION - 1)
         painter.setPen(QPen(QColor(theme.line), 1))
-        painter.drawLine(place.bottomLeft(), place.bottomRight())
+        painter.drawLine(area.bottomLeft(), area.bottomRight())
         painter.setPen(QPen(QColor(theme.curve(self._colour_index)), 1.5))
-        for run in self._pieces(place):
+        for run in self._pieces(area):
             painter.drawPolyline(run)
         painter.end()
 
-    def _pieces(self, place: QRectF) -> list[QPolygonF]:
+    def _pieces(self, area: QRectF) -> list[QPolygonF]:
         """The parts of the curve between its gaps."""
         known = np.isfinite(self._values)
         if not known.any():
             return []
         top = self._figure.top or max(float(np.nanmax(self._values)), 1.0)
-        left = place.right() - (self._times[-1] - self._times) * place.width() / self._seconds
-        height = place.bottom() - np.clip(self._values / top, 0, 1) * (place.height() - 2)
+        left = area.right() - (self._times[-1] - self._times) * area.width() / self._seconds
+        height = area.bottom() - np.clip(self._values / top, 0, 1) * (area.height() - 2)
         edges = np.flatnonzero(np.diff(np.concatenate(([False], known, [False]))))
         return [
             QPolygonF([QPointF(x, y) for x, y in zip(left[a:b], height[a:b], strict=True)])

@@ -119,9 +119,9 @@ def gpus_of(snapshot: Snapshot) -> list[DeviceSnapshot]:
     return [device for device in snapshot.devices if device.kind == "gpu"]
 
 
-def _cell(text: str, said: str) -> QTableWidgetItem:
+def _cell(text: str, tip: str) -> QTableWidgetItem:
     item = QTableWidgetItem(text)
     item.setTextAlignment(Qt.AlignmentFlag.AlignCenter)
-    item.setToolTip(said)
-    item.setData(Qt.ItemDataRole.AccessibleTextRole, said)
+    item.setToolTip(tip)
+    item.setData(Qt.ItemDataRole.AccessibleTextRole, tip)
     return item

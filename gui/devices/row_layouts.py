@@ -60,9 +60,9 @@ def paint_detailed(painter: RowPainter, width: int, content: RowContent) -> None
         + 7
         + painter.text(QRect(_MARGIN, 1, width, 18), device.label, painter.label, bold=True)
     )
-    room = right - start - taken - 8
+    text_width = right - start - taken - 8
     painter.text(
-        QRect(start, 1, room, 18), device_text.short_name(device), painter.plain, bold=True
+        QRect(start, 1, text_width, 18), device_text.short_name(device), painter.plain, bold=True
     )
     if device.lost is not None or device.asleep:
         why = device.lost or translate("Devices", "Powered down and left alone.")
@@ -96,7 +96,7 @@ def paint_detailed(painter: RowPainter, width: int, content: RowContent) -> None
         right=True,
     )
     busy = device_text.busy_text(use)
-    place = QRectF(right - spark, 20, spark, 28)
+    area = QRectF(right - spark, 20, spark, 28)
     if busy:
         painter.text(
             QRect(right - spark, _THIRD_LINE, spark, 16),
@@ -104,8 +104,8 @@ def paint_detailed(painter: RowPainter, width: int, content: RowContent) -> None
             painter.warn,
             right=True,
         )
-        place.setHeight(16)
-    painter.sparkline(place, history, SHOWN_SECONDS)
+        area.setHeight(16)
+    painter.sparkline(area, history, SHOWN_SECONDS)
     for number, slice in enumerate(device.slices):
         _paint_slice(painter, width, _DETAILED_HEIGHT + number * _SLICE_HEIGHT - 3, slice)
 
@@ -143,8 +143,8 @@ def paint_compact(painter: RowPainter, width: int, content: RowContent) -> None:
     text_colour = painter.warn if mark else painter.muted
     taken = painter.text(QRect(right - state, 3, state, 16), mark + heat, text_colour, right=True)
     if device_text.busy_text(use):
-        place = QRect(right - state + 6, 3, state - taken - 8, 16)
-        painter.text(place, translate("Devices", "busy"), painter.warn)
+        area = QRect(right - state + 6, 3, state - taken - 8, 16)
+        painter.text(area, translate("Devices", "busy"), painter.warn)
 
 
 def _paint_slice(painter: RowPainter, width: int, top: int, slice: MigSlice) -> None:

@@ -58,21 +58,21 @@ class RowPainter:
 
     def text(
         self,
-        place: QRect,
+        area: QRect,
         text: str,
         text_colour: QColor,
         *,
         bold: bool = False,
         right: bool = False,
     ) -> int:
-        """Paint one line of text, elided to `place`; return its width."""
+        """Paint one line of text, elided to `area`; return its width."""
         font = self._big if bold else self._small
         metrics = QFontMetrics(font)
-        cut = metrics.elidedText(text, Qt.TextElideMode.ElideRight, place.width())
+        cut = metrics.elidedText(text, Qt.TextElideMode.ElideRight, area.width())
         side = Qt.AlignmentFlag.AlignRight if right else Qt.AlignmentFlag.AlignLeft
         self._painter.setFont(font)
         self._painter.setPen(text_colour)
-        self._painter.drawText(place, side | Qt.AlignmentFlag.AlignVCenter, cut)
+        self._painter.drawText(area, side | Qt.AlignmentFlag.AlignVCenter, cut)
         return metrics.horizontalAdvance(cut)
 
     def memory_colour(self, part: float | None) -> QColor:
@@ -81,33 +81,33 @@ class RowPainter:
             return self.plain
         return QColor(self._theme.bad if part > _RED else self._theme.warn)
 
-    def bar(self, place: QRectF, part: float | None) -> None:
+    def bar(self, area: QRectF, part: float | None) -> None:
         """Paint a bar that is filled by `part`, 0 to 1; None: an empty bar."""
-        self.stack(place, [Segment("ours", min(max(part, 0.0), 1.0))] if part else [], self.plain)
+        self.stack(area, [Segment("ours", min(max(part, 0.0), 1.0))] if part else [], self.plain)
 
-    def stack(self, place: QRectF, segments: Iterable[Segment], end: QColor) -> None:
+    def stack(self, area: QRectF, segments: Iterable[Segment], end: QColor) -> None:
         """Paint a bar with `segments` side by side. `end` is the colour of a cap at the end of the
         used part; the plain colour: no cap."""
         painter = self._painter
         painter.save()
-        painter.setClipPath(_rounded_path(place))
-        painter.fillRect(place, QColor(self._theme.line))
+        painter.setClipPath(_rounded_path(area))
+        painter.fillRect(area, QColor(self._theme.line))
         # Even a tiny part is visible, and has rounded ends like a full bar.
         pieces = [
-            (each.kind, max(2.0 if number else _MIN_BAR_WIDTH, each.part * place.width()))
+            (each.kind, max(2.0 if number else _MIN_BAR_WIDTH, each.part * area.width()))
             for number, each in enumerate(segments)
         ]
-        whole = QRectF(place.topLeft(), QSizeF(sum(w for _, w in pieces), place.height()))
-        painter.setClipPath(_rounded_path(whole & place))
-        left, in_use = place.left(), place.left()
+        whole = QRectF(area.topLeft(), QSizeF(sum(w for _, w in pieces), area.height()))
+        painter.setClipPath(_rounded_path(whole & area))
+        left, in_use = area.left(), area.left()
         for kind, width in pieces:
-            self._fill(QRectF(left, place.top(), width, place.height()), kind)
+            self._fill(QRectF(left, area.top(), width, area.height()), kind)
             left += width
             if kind != "reserved":
                 in_use = left
         if end != self.plain:
-            cap = min(in_use, place.right()) - 3
-            painter.fillRect(QRectF(cap, place.top(), 3, place.height()), end)
+            cap = min(in_use, area.right()) - 3
+            painter.fillRect(QRectF(cap, area.top(), 3, area.height()), end)
         painter.restore()
 
     def _fill(self, piece: QRectF, kind: SegmentKind) -> None:
@@ -132,46 +132,46 @@ class RowPainter:
                 colour.setAlpha(_ALPHA.get(kind, 255))
                 painter.fillRect(piece, colour)
 
-    def sparkline(self, place: QRectF, samples: Sequence[Sample], seconds: float) -> None:
+    def sparkline(self, area: QRectF, samples: Sequence[Sample], seconds: float) -> None:
         """Paint the last `seconds` up to the newest sample, with a gap where a value is unknown."""
         newest = samples[-1][0] if samples else 0.0
-        scale = place.width() / seconds
-        run: list[QPointF] = []
+        scale = area.width() / seconds
+        points: list[QPointF] = []
         before = newest - seconds
         for time, part in samples:
             if part != part or time - before > MAX_SAMPLE_GAP:
-                self._curve(place, run)
-                run = []
+                self._curve(area, points)
+                points = []
             if part == part and time >= newest - seconds:
-                height = min(max(part, 0.0), 1.0) * (place.height() - 1)
-                left = place.right() - (newest - time) * scale
-                run.append(QPointF(left, place.bottom() - height))
+                height = min(max(part, 0.0), 1.0) * (area.height() - 1)
+                left = area.right() - (newest - time) * scale
+                points.append(QPointF(left, area.bottom() - height))
             before = time
-        self._curve(place, run)
+        self._curve(area, points)
         self._painter.setPen(QPen(QColor(self._theme.line), 1))
-        self._painter.drawLine(place.bottomLeft(), place.bottomRight())
+        self._painter.drawLine(area.bottomLeft(), area.bottomRight())
 
-    def _curve(self, place: QRectF, run: list[QPointF]) -> None:
-        if len(run) < 2:
+    def _curve(self, area: QRectF, points: list[QPointF]) -> None:
+        if len(points) < 2:
             return
         shade = QColor(self.colour)
         shade.setAlpha(self._theme.raw)
-        ends = [QPointF(end.x(), place.bottom()) for end in (run[-1], run[0])]
+        ends = [QPointF(end.x(), area.bottom()) for end in (points[-1], points[0])]
         self._painter.setPen(Qt.PenStyle.NoPen)
         self._painter.setBrush(shade)
-        self._painter.drawPolygon(QPolygonF(run + ends))
+        self._painter.drawPolygon(QPolygonF(points + ends))
         self._painter.setPen(QPen(self.colour, 1.2))
-        self._painter.drawPolyline(QPolygonF(run))
+        self._painter.drawPolyline(QPolygonF(points))
 
-    def focus_ring(self, place: QRectF) -> None:
+    def focus_ring(self, area: QRectF) -> None:
         """Paint the focus ring."""
         self._painter.setPen(QPen(QColor(self._theme.accent), 1))
         self._painter.setBrush(Qt.BrushStyle.NoBrush)
-        self._painter.drawRoundedRect(place.adjusted(0.5, 0.5, -0.5, -0.5), 4, 4)
+        self._painter.drawRoundedRect(area.adjusted(0.5, 0.5, -0.5, -0.5), 4, 4)
 
 
-def _rounded_path(place: QRectF) -> QPainterPath:
-    radius = min(place.width(), place.height()) / 2
+def _rounded_path(area: QRectF) -> QPainterPath:
+    radius = min(area.width(), area.height()) / 2
     path = QPainterPath()
-    path.addRoundedRect(place, radius, radius)
+    path.addRoundedRect(area, radius, radius)
     return path

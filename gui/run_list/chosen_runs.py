@@ -105,8 +105,8 @@ class ChosenRuns(QObject):
         baseline = settings.value(_BASELINE)
         self.baseline = baseline if baseline in self._colours else None
 
-    def _drop(self, kept: Iterable[str]) -> bool:
-        stay = set(kept)
+    def _drop(self, run_ids: Iterable[str]) -> bool:
+        stay = set(run_ids)
         gone = [run_id for run_id in self._colours if run_id not in stay]
         for run_id in gone:
             del self._colours[run_id]

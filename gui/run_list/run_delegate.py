@@ -122,8 +122,8 @@ class RunDelegate(QStyledItemDelegate):
 def _draw_title(painter: QPainter, rect: QRect, title: str, title_end: str) -> None:
     """Elide the name where it does not fit, never the number, which identifies the run."""
     metrics = QFontMetrics(painter.font())
-    room = rect.width() - metrics.horizontalAdvance(title_end)
-    name = metrics.elidedText(title.removesuffix(title_end), Qt.TextElideMode.ElideRight, room)
+    width = rect.width() - metrics.horizontalAdvance(title_end)
+    name = metrics.elidedText(title.removesuffix(title_end), Qt.TextElideMode.ElideRight, width)
     painter.drawText(rect, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop, name + title_end)
 
 

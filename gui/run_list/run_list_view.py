@@ -120,9 +120,9 @@ class RunListView(QListView):
     def neighbour(self, run_ids: Sequence[str]) -> str | None:
         """Return the run to show after these are deleted: the next one below, otherwise above."""
         deleted = set(run_ids)
-        runs, here = self._model.runs(), max(self._model.row_of(self.watched), 0)
-        around = (*runs[here:], *reversed(runs[:here]))
-        return next((run.id for run in around if run.id not in deleted), None)
+        runs, current = self._model.runs(), max(self._model.row_of(self.watched), 0)
+        candidates = (*runs[current:], *reversed(runs[:current]))
+        return next((run.id for run in candidates if run.id not in deleted), None)
 
     def selected_ids(self) -> list[str]:
         """Ids of the selected runs, in the order of the list."""

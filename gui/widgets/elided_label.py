@@ -17,15 +17,15 @@ class ElidedLabel(QLabel):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Paint as much of the text as fits."""
-        room = self.contentsRect()
-        text = self.fontMetrics().elidedText(self.text(), Qt.TextElideMode.ElideRight, room.width())
-        self._draw_text(room, text)
+        area = self.contentsRect()
+        text = self.fontMetrics().elidedText(self.text(), Qt.TextElideMode.ElideRight, area.width())
+        self._draw_text(area, text)
 
-    def _draw_text(self, room: QRect, text: str) -> None:
+    def _draw_text(self, area: QRect, text: str) -> None:
         painter = QPainter(self)
         self.style().drawItemText(
             painter,
-            room,
+            area,
             int(QStyle.visualAlignment(self.layoutDirection(), self.alignment())),
             self.palette(),
             self.isEnabled(),

@@ -35,18 +35,18 @@ class Combo(QComboBox):
         """Elide a text that does not fit, instead of cutting it."""
         option = QStyleOptionComboBox()
         self.initStyleOption(option)
-        room = self.style().subControlRect(
+        width = self.style().subControlRect(
             QStyle.ComplexControl.CC_ComboBox, option, QStyle.SubControl.SC_ComboBoxEditField, self
         )
-        option.currentText = self.shown_text(room.width())
+        option.currentText = self.shown_text(width.width())
         painter = QStylePainter(self)
         painter.drawComplexControl(QStyle.ComplexControl.CC_ComboBox, option)
         painter.drawControl(QStyle.ControlElement.CE_ComboBoxLabel, option)
 
-    def shown_text(self, room: int) -> str:
-        """Return the text while the list is closed, elided to `room` logical pixels."""
+    def shown_text(self, width: int) -> str:
+        """Return the text while the list is closed, elided to `width` logical pixels."""
         right = Qt.TextElideMode.ElideRight
-        return self.fontMetrics().elidedText(self.currentText(), right, room)
+        return self.fontMetrics().elidedText(self.currentText(), right, width)
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         """Ignore the wheel: it scrolls the panel behind."""

@@ -61,9 +61,9 @@ class FigureCard(QFrame):
         _set_property(self.value, "long", wide)
 
     def _describe(self) -> None:
-        words = [self.caption.text(), self.value.text(), self.note.text()]
-        self.setAccessibleName(", ".join(word for word in words if word))
-        self.setToolTip("\n".join(word for word in words if word))
+        texts = [self.caption.text(), self.value.text(), self.note.text()]
+        self.setAccessibleName(", ".join(text for text in texts if text))
+        self.setToolTip("\n".join(text for text in texts if text))
 
 
 class FigureRow(QWidget):

@@ -24,7 +24,7 @@ class GrowingArray:
     """A float64 array of shape (n,) that grows in place; its capacity doubles when it is full."""
 
     def __init__(self) -> None:
-        self._room = np.empty(_FIRST_CAPACITY)
+        self._storage = np.empty(_FIRST_CAPACITY)
         self._size = 0
 
     def __len__(self) -> int:
@@ -33,16 +33,16 @@ class GrowingArray:
     @property
     def values(self) -> Array:
         """All values so far, float64 of shape (n,): a view, not a copy."""
-        return self._room[: self._size]
+        return self._storage[: self._size]
 
     def extend(self, values: Array) -> None:
         """Append `values`, float64 of shape (m,), in place."""
         size = self._size + len(values)
-        if size > len(self._room):
-            room = np.empty(max(size, 2 * len(self._room)))
-            room[: self._size] = self.values
-            self._room = room
-        self._room[self._size : size] = values
+        if size > len(self._storage):
+            storage = np.empty(max(size, 2 * len(self._storage)))
+            storage[: self._size] = self.values
+            self._storage = storage
+        self._storage[self._size : size] = values
         self._size = size
 
 
@@ -89,17 +89,17 @@ class Pyramid:
             below = level
             number += 1
 
-    def columns(self, first: int, last: int, most: int) -> Columns:
-        """Return between `most` and 2 * `most` columns over the points `first` to `last`
-        (exclusive); each summary is float64 of shape (columns,).
+    def columns(self, first: int, last: int, min_columns: int) -> Columns:
+        """Return between `min_columns` and 2 * `min_columns` columns over the points `first` to
+        `last` (exclusive); each summary is float64 of shape (columns,).
 
         Columns begin at multiples of their size, so that they do not move while points arrive.
         Points after the last complete column are left out. Needs last - first >= FACTOR * most.
         """
         number, size = 0, FACTOR
-        while (last - first) // (size * FACTOR) >= most:
+        while (last - first) // (size * FACTOR) >= min_columns:
             number, size = number + 1, size * FACTOR
-        group = (last - first) // size // most
+        group = (last - first) // size // min_columns
         size *= group
         begin, end = first // size * group, last // size * group
         summaries = [
@@ -126,9 +126,9 @@ def mean(rows: Array) -> Array:
     plain: Array = rows.sum(axis=1) / rows.shape[1]
     if not np.isnan(plain).any():
         return plain
-    there = ~np.isnan(rows)
-    count = there.sum(axis=1)
-    total = np.where(there, rows, 0.0).sum(axis=1)
+    known = ~np.isnan(rows)
+    count = known.sum(axis=1)
+    total = np.where(known, rows, 0.0).sum(axis=1)
     means = np.full(len(rows), np.nan)
     np.divide(total, count, out=means, where=count > 0)
     return means

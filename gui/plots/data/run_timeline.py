@@ -194,12 +194,12 @@ class RunTimeline:
     def _add_marker(self, kind: MarkerKind, step: float, now: float, text: str) -> None:
         self.markers.append(Marker(kind, step, now, text))
         if len(self.markers) > MAX_MARKERS:
-            kept = [
+            thinned = [
                 each
                 for place, each in enumerate(self.markers)
                 if each.kind is not MarkerKind.CHECKPOINT or place % 2 == 0
             ]
-            self.markers = kept[-MAX_MARKERS:]
+            self.markers = thinned[-MAX_MARKERS:]
 
 
 def _epoch_line(before: Polyline | None, event: TrainingStarted) -> Polyline:
@@ -207,10 +207,10 @@ def _epoch_line(before: Polyline | None, event: TrainingStarted) -> Polyline:
     size = max(event.steps_per_epoch, 1)
     step, slope = float(event.step), 1.0 / size
     axis = (before or Polyline((0.0,), (0.0,), slope)).with_slope(step, slope)
-    left = (event.total_steps - event.step) % size
-    if event.total_steps and left:
+    remaining = (event.total_steps - event.step) % size
+    if event.total_steps and remaining:
         # With another batch size, the rest of the epoch has another number of steps than planned.
         done = event.epochs - (event.total_steps - event.step) // size
         rest = done - float(axis(np.array([step]))[0])
-        axis = axis.with_slope(step, max(0.0, rest) / left).with_slope(step + left, slope)
+        axis = axis.with_slope(step, max(0.0, rest) / remaining).with_slope(step + remaining, slope)
     return axis

@@ -40,7 +40,7 @@ class Series:
         """Delete all points; the smoothing stays."""
         self._steps, self._times = GrowingArray(), GrowingArray()
         self._gaps = GrowingArray()
-        self._x = self._places()
+        self._x = self._positions()
         self._breaks = self._scale.breaks(self._times.values)
         self._raw = Pyramid(lowest, highest)
         self._statistics: list[tuple[int, BlockStatistics]] = []
@@ -122,7 +122,7 @@ class Series:
     def set_x_scale(self, scale: XScale) -> None:
         """Place the points on another horizontal axis."""
         self._scale = scale
-        self._x = self._places()
+        self._x = self._positions()
         self._breaks = scale.breaks(self._times.values)
 
     def x_range(self) -> tuple[float, float] | None:
@@ -144,7 +144,7 @@ class Series:
         steps = self._steps.values
         return float(steps[min(first, len(steps) - 1)]), float(steps[max(last - 1, 0)])
 
-    def place_beyond(self, x: float, direction: int, min_distance: float) -> float:
+    def next_position(self, x: float, direction: int, min_distance: float) -> float:
         """Return the x position of the next point after `x` (`direction` 1) or before it (-1) that
         is at least `min_distance` away; NaN if there is none."""
         xs = self._x.values
@@ -175,12 +175,12 @@ class Series:
         float64 of shape (n,): the points and one more to each side, or the lowest and the highest
         value of each of about `pixels` columns."""
         first, last = self._range(x0, x1)
-        places, values = self._x.values, self._raw.values
+        positions, values = self._x.values, self._raw.values
         if last - first < 4 * pixels:
-            return self._with_breaks(places[first:last], values[first:last], first)
+            return self._with_breaks(positions[first:last], values[first:last], first)
         start, size, (low, high) = self._raw.columns(first, last, pixels)
         rest = start + size * len(low)
-        xs = places[start:last:size]
+        xs = positions[start:last:size]
         if rest < last:
             low = np.append(low, np.fmin.reduce(values[rest:last]))
             high = np.append(high, np.fmax.reduce(values[rest:last]))
@@ -191,26 +191,26 @@ class Series:
         """Return the same for the smoothed curve: the mean of each column, and the newest point."""
         self._smooth_more()
         first, last = self._range(x0, x1)
-        places, values = self._x.values, self._smoothed.values
+        positions, values = self._x.values, self._smoothed.values
         last = min(last, len(values))
         if last <= first:
             return np.empty(0), np.empty(0)
         if last - first < 4 * pixels:
-            return self._with_breaks(places[first:last], values[first:last], first)
+            return self._with_breaks(positions[first:last], values[first:last], first)
         start, size, (middle,) = self._smoothed.columns(first, last, pixels // 2)
         # The mean of a column belongs to its middle: at its beginning the curve would precede the
         # points.
-        xs = places[start + size // 2 : start + size * len(middle) : size]
-        xs, ys = np.append(xs, places[last - 1]), np.append(middle, values[last - 1])
+        xs = positions[start + size // 2 : start + size * len(middle) : size]
+        xs, ys = np.append(xs, positions[last - 1]), np.append(middle, values[last - 1])
         return self._with_breaks(xs, ys, start + size // 2, size)
 
     def gaps(self, x0: float, x1: float, pixels: int) -> Array:
         """Return the x positions between `x0` and `x1` whose values are NaN or infinite, at most
         one per pixel, float64 of shape (n,)."""
-        places = self._x.values[self._gaps.values.astype(np.intp)]
-        first = np.searchsorted(places, np.linspace(x0, x1, pixels + 1))
-        first[-1] = np.searchsorted(places, x1, "right")
-        return places[first[:-1][np.diff(first) > 0]]
+        positions = self._x.values[self._gaps.values.astype(np.intp)]
+        first = np.searchsorted(positions, np.linspace(x0, x1, pixels + 1))
+        first[-1] = np.searchsorted(positions, x1, "right")
+        return positions[first[:-1][np.diff(first) > 0]]
 
     def gap_starts(self) -> Array:
         """Return the x positions at which gaps begin, float64 of shape (n,)."""
@@ -237,8 +237,8 @@ class Series:
         breaks = self._breaks[(self._breaks > first) & (self._breaks < end)]
         if not len(breaks):
             return xs, ys
-        places = np.minimum(-(-(breaks - first) // size) * corners, len(xs) - corners)
-        return np.insert(xs, places, xs[places]), np.insert(ys, places, np.nan)
+        positions = np.minimum(-(-(breaks - first) // size) * corners, len(xs) - corners)
+        return np.insert(xs, positions, xs[positions]), np.insert(ys, positions, np.nan)
 
     def _nearest(self, x: float) -> int | None:
         xs = self._x.values
@@ -254,12 +254,12 @@ class Series:
         last = int(np.searchsorted(xs, x1, "right")) + 1
         return max(first, 0), min(last, len(xs))
 
-    def _places(self) -> GrowingArray:
+    def _positions(self) -> GrowingArray:
         if self._scale.kind is XKind.STEP:
             return self._steps
-        places = GrowingArray()
-        places.extend(self._scale.x(self._steps.values, self._times.values))
-        return places
+        positions = GrowingArray()
+        positions.extend(self._scale.x(self._steps.values, self._times.values))
+        return positions
 
     def _reset_smoothed(self) -> None:
         self._average = MovingAverage(self._smoothing)

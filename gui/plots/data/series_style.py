@@ -159,8 +159,8 @@ def style_of(
 
     Validation values are not smoothed: there is one per epoch, over the whole validation set.
     """
-    room, _, name = series.partition("/")
-    match room:
+    group, _, name = series.partition("/")
+    match group:
         case "train" if name == "loss":
             return SeriesStyle(LOSS, _TRAIN, 0, marks_gaps=True)
         case "validation" if name == "loss":
@@ -181,8 +181,8 @@ def style_of(
             )
         case "device":
             device, _, figure = name.rpartition("/")
-            found = _DEVICE_STYLES.get(figure)
-            return found._replace(label=device) if found and device else None
+            style = _DEVICE_STYLES.get(figure)
+            return style._replace(label=device) if style and device else None
         case "rank":
             rank, _, figure = name.partition("/")
             return _rank_style(_RANK_STYLES.get(figure), rank)
@@ -194,11 +194,11 @@ def _best_sign(series: str, metric_directions: Mapping[str, str]) -> int:
     return -1 if lower_is_better(series, metric_directions) else 1
 
 
-def _rank_style(found: SeriesStyle | None, rank: str) -> SeriesStyle | None:
-    if found is None or found.colour_index is None or not rank.isdecimal():
+def _rank_style(style: SeriesStyle | None, rank: str) -> SeriesStyle | None:
+    if style is None or style.colour_index is None or not rank.isdecimal():
         return None
-    colour = found.colour_index + _COLOURS_PER_RANK * int(rank)
-    return found._replace(rank=int(rank), colour_index=colour)
+    colour = style.colour_index + _COLOURS_PER_RANK * int(rank)
+    return style._replace(rank=int(rank), colour_index=colour)
 
 
 def _metric_plot(series: str) -> PlotKind:

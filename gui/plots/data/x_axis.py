@@ -13,7 +13,7 @@ from engine.system.units import date_and_time, duration
 from gui.plots.data.growing_pyramid import Array
 from gui.style.translation import translate
 
-Places = npt.NDArray[np.intp]
+Indices = npt.NDArray[np.intp]
 """Indices of points."""
 
 
@@ -46,15 +46,15 @@ class Polyline:
         """Return the function at `values`, both float64 of shape (n,); before the first corner it
         is constant."""
         after = np.maximum(values - self.xs[-1], 0.0)
-        found: Array = np.interp(values, self.xs, self.ys) + self.slope * after
-        return found
+        result: Array = np.interp(values, self.xs, self.ys) + self.slope * after
+        return result
 
     def with_slope(self, x: float, slope: float) -> Polyline:
         """Return the same function up to `x`, then with another slope; later corners are
         dropped."""
         y = float(self(np.array([x]))[0])
-        kept = sum(corner < x for corner in self.xs)
-        return Polyline((*self.xs[:kept], x), (*self.ys[:kept], y), slope)
+        count = sum(corner < x for corner in self.xs)
+        return Polyline((*self.xs[:count], x), (*self.ys[:count], y), slope)
 
 
 @dataclass(frozen=True)
@@ -71,13 +71,13 @@ class XScale:
     returns: tuple[float, ...] = ()
     """When the run came back after it had been down, in seconds since the Unix epoch."""
 
-    def breaks(self, times: Array) -> Places:
+    def breaks(self, times: Array) -> Indices:
         """Return the indices of those of the ascending `times`, float64 of shape (n,), that are the
         first after the run was down: on a time axis no line leads to them."""
         if not self.kind.is_time:
             return np.empty(0, np.intp)
-        found: Places = np.unique(np.searchsorted(times, np.array(self.returns)))
-        return found[(found > 0) & (found < len(times))]
+        result: Indices = np.unique(np.searchsorted(times, np.array(self.returns)))
+        return result[(result > 0) & (result < len(times))]
 
     def x(self, steps: Array, times: Array) -> Array:
         """Return the positions of points, float64 of shape (n,); NaN where unknown."""

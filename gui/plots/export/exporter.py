@@ -124,8 +124,8 @@ class PlotExport(QObject):
             read, partial(self._copied, title), partial(self._failed, self.tr("the clipboard"))
         )
 
-    def _copied(self, title: str, found: tuple[int, str]) -> None:
-        points, text = found
+    def _copied(self, title: str, result: tuple[int, str]) -> None:
+        points, text = result
         if not text:
             message = self.tr(
                 "{title} has {points:,} points, too many for the clipboard: save them as a file."

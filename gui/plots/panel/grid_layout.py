@@ -127,17 +127,17 @@ class GridLayout(QScrollArea):
         has_details = self._grid.count() > 0 and any(kind.is_detail for kind in self._plots)
         peek = _DETAIL_PEEK if has_details or len(self._plots) > 1 else 0
         height = (self.viewport().height() - peek) // max(self._main_rows, 1) - self._grid.spacing()
-        least = min(height, _MAIN_ROW_HEIGHT) if has_details else 0
+        min_height = min(height, _MAIN_ROW_HEIGHT) if has_details else 0
         for row in range(self._grid.rowCount()):
             is_main = row < self._main_rows
             self._grid.setRowStretch(row, int(is_main))
-            self._grid.setRowMinimumHeight(row, least if is_main else 0)
+            self._grid.setRowMinimumHeight(row, min_height if is_main else 0)
 
     def _target_of(self, event: QDropEvent) -> CurvePlot | None:
-        place = self._content.mapFrom(self, event.position().toPoint())
+        position = self._content.mapFrom(self, event.position().toPoint())
         details = {plot.title: kind.is_detail for kind, plot in self._plots.items()}
         for plot in self._plots.values():
-            if plot.geometry().contains(place):
+            if plot.geometry().contains(position):
                 same_group = details.get(_title(event)) == details[plot.title]
                 return plot if same_group and plot.title != _title(event) else None
         return None

@@ -43,8 +43,8 @@ def next_mark(plot: CurvePlot, x: float | None, direction: int) -> float | None:
     announced together with `x`. None if there is no such mark."""
     ends, _ = plot.canvas.area.viewRange()
     beyond = ends[direction < 0] if x is None else x + direction * plot.canvas.pixels(NEAR)
-    places = [plot.canvas.marks(), *(curve.gap_starts() for curve in plot.curves.curves())]
-    marks = np.concatenate(places)
+    positions = [plot.canvas.marks(), *(curve.gap_starts() for curve in plot.curves.curves())]
+    marks = np.concatenate(positions)
     marks = marks[(marks - beyond) * direction > 0]
     if not len(marks):
         return None
@@ -53,10 +53,10 @@ def next_mark(plot: CurvePlot, x: float | None, direction: int) -> float | None:
 
 def describe(plot: CurvePlot, x: float) -> str:
     """Describe the position `x` and the values of all curves there, for a screen reader."""
-    place, readings = plot.readings(x)
+    description, readings = plot.readings(x)
     values = ", ".join(f"{each.label} {each.value}" for each in readings)
     values = values or translate("KeyboardCursor", "no values here")
-    return f"{place}: {values}."
+    return f"{description}: {values}."
 
 
 def announce(widget: QWidget, text: str) -> None:
@@ -68,10 +68,10 @@ def announce(widget: QWidget, text: str) -> None:
 
 def _beyond(plot: CurvePlot, x: float, direction: int, min_distance: float) -> float | None:
     shown = [curve for curve in plot.curves.curves() if curve.visible]
-    places = np.array([curve.place_beyond(x, direction, min_distance) for curve in shown])
-    places = places[~np.isnan(places)]
-    if len(places):
-        return float(places.min() if direction > 0 else places.max())
+    positions = np.array([curve.next_position(x, direction, min_distance) for curve in shown])
+    positions = positions[~np.isnan(positions)]
+    if len(positions):
+        return float(positions.min() if direction > 0 else positions.max())
     ends = [found[direction > 0] for curve in shown if (found := curve.series.x_range())]
     last = (max if direction > 0 else min)(ends, default=x)
     return last if (last - x) * direction > 0 else None

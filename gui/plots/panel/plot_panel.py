@@ -98,7 +98,9 @@ class PlotPanel(QWidget):
         linked = self.toolbar.link_x.isChecked()
         extent = union(plot.curves.x_range() for plot in plots) if linked else None
         held = (
-            next(filter(None, (plot.viewport.places for plot in plots)), None) if linked else None
+            next(filter(None, (plot.viewport.held_range for plot in plots)), None)
+            if linked
+            else None
         )
         for plot in plots:
             plot.viewport.set_extent(extent)
@@ -134,7 +136,7 @@ class PlotPanel(QWidget):
         if kind not in self._plots:
             plot = self._make(kind)
             by_place = sorted(
-                (*self._plots.items(), (kind, plot)), key=lambda each: _place(each[0])
+                (*self._plots.items(), (kind, plot)), key=lambda each: _sort_key(each[0])
             )
             self._plots.clear()
             self._plots.update(by_place)
@@ -223,5 +225,5 @@ class PlotPanel(QWidget):
         plot.viewport.fit()
 
 
-def _place(kind: PlotKind) -> tuple[int, str]:
+def _sort_key(kind: PlotKind) -> tuple[int, str]:
     return kind.rank, kind.title

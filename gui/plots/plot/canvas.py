@@ -35,7 +35,7 @@ edge."""
 
 _AXIS_HEIGHT = 20
 _TICK_FONT = 11
-_STAR = 13
+_BEST_MARKER_SIZE = 13
 
 
 class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
@@ -81,7 +81,7 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
             axis.setStyle(tickFont=font, tickLength=0, maxTickLevel=0, autoExpandTextSpace=False)
         bottom.setStyle(tickAlpha=0)  # ticks of length 0 would still be drawn as dots
         self.log_y = False
-        self._best_item = pg.ScatterPlotItem(symbol="star", size=_STAR, antialias=True)
+        self._best_item = pg.ScatterPlotItem(symbol="star", size=_BEST_MARKER_SIZE, antialias=True)
         self._best_item.setZValue(10)
         self.addItem(self._best_item)
         self._x_scale = XScale()
@@ -134,9 +134,9 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         (first, last), _ = self.area.viewRange()
         if first <= x <= last:
             return
-        room = (last - first) * _REVEAL_MARGIN
-        way = x + room - last if x > last else x - room - first
-        self.show_x((first + way, last + way))
+        margin = (last - first) * _REVEAL_MARGIN
+        shift = x + margin - last if x > last else x - margin - first
+        self.show_x((first + shift, last + shift))
         self._moved()
 
     def pan(self, right: float, up: float) -> None:
@@ -148,9 +148,9 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
     def viewportEvent(self, event: QEvent) -> bool:
         """Show the tooltip of the marker under the mouse."""
         if isinstance(event, QHelpEvent) and event.type() is QEvent.Type.ToolTip:
-            place = self.area.mapFromScene(self.mapToScene(event.pos()))
-            inside = self.area.rect().contains(QPointF(place))
-            QToolTip.showText(event.globalPos(), self._marked_near(place.x()) if inside else "")
+            position = self.area.mapFromScene(self.mapToScene(event.pos()))
+            inside = self.area.rect().contains(QPointF(position))
+            QToolTip.showText(event.globalPos(), self._marked_near(position.x()) if inside else "")
             return True
         return bool(super().viewportEvent(event))
 
@@ -191,19 +191,19 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         for item in curve.items:
             self.removeItem(item)
 
-    def show_x(self, places: Range) -> None:
+    def show_x(self, positions: Range) -> None:
         """Show exactly this x range."""
-        self.area.setXRange(*places, padding=0)
+        self.area.setXRange(*positions, padding=0)
 
-    def show_all(self, places: Range, values: Range) -> None:
+    def show_all(self, positions: Range, values: Range) -> None:
         """Show these x and value ranges (values above 0 on a logarithmic axis) with some
         padding."""
         if self.log_y:
             values = math.log10(values[0]), math.log10(values[1])
         inside = max(self.area.height() - _TOP - _BOTTOM, 4 * _TOP)
-        below, above = (max(_Y_PADDING, room / inside) for room in (_BOTTOM, _TOP))
+        below, above = (max(_Y_PADDING, margin / inside) for margin in (_BOTTOM, _TOP))
         self.area.setRange(
-            xRange=padded(places, *_X_PADDING),
+            xRange=padded(positions, *_X_PADDING),
             yRange=padded(values, below, above),
             padding=0,
         )
@@ -218,27 +218,29 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
     def draw_gaps(self, curves: Sequence[Curve]) -> None:
         """Mark the missing numbers of those `curves` that mark their gaps."""
         first, last, pixels = self._visible_range()
-        self.gap_ticks.show_places([curve.gaps(first, last, pixels) for curve in curves])
+        self.gap_ticks.show_positions([curve.gaps(first, last, pixels) for curve in curves])
 
-    def draw_best_markers(self, stars: Sequence[BestMarker]) -> None:
+    def draw_best_markers(self, best_markers: Sequence[BestMarker]) -> None:
         """Draw exactly these best markers."""
-        self._shown = shown = [star for star in stars if not (self.log_y and star.value <= 0)]
+        self._shown = shown = [
+            marker for marker in best_markers if not (self.log_y and marker.value <= 0)
+        ]
         if not shown:
             self._best_item.clear()
             return
         first = shown[0].x
         set_origin(self._best_item, first)
         self._best_item.setData(
-            [star.x - first for star in shown],
-            [math.log10(star.value) if self.log_y else star.value for star in shown],
-            brush=[pg.mkBrush(star.colour) for star in shown],
+            [marker.x - first for marker in shown],
+            [math.log10(marker.value) if self.log_y else marker.value for marker in shown],
+            brush=[pg.mkBrush(marker.colour) for marker in shown],
         )
 
     def marks(self) -> Array:
         """Return the x positions of all markers and best markers, float64 of shape (n,),
         unsorted."""
-        places: Array = np.append(self.markers.places, [star.x for star in self._shown])
-        return places[~np.isnan(places)]
+        positions: Array = np.append(self.markers.positions, [marker.x for marker in self._shown])
+        return positions[~np.isnan(positions)]
 
     def marked_at(self, x: float) -> str:
         """Describe what is marked at or near the position `x`, one line for each mark."""
@@ -265,8 +267,8 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
     def _marked_near(self, pixel: float) -> str:
         gap = self.gap_ticks.near(pixel)
         lines = [self.markers.text_at(pixel)]
-        near = (star for star in self._shown if abs(self._pixel(star.x) - pixel) <= NEAR)
-        lines += [star.text for star in near]
+        near = (marker for marker in self._shown if abs(self._pixel(marker.x) - pixel) <= NEAR)
+        lines += [marker.text for marker in near]
         if gap is not None:
             where = self._x_scale.describe(gap, math.nan)
             lines.append(self.tr("Not a number at {where}").format(where=where))

@@ -60,9 +60,11 @@ class Crosshair:
         self._line.hide_line()
         self.box.hide()
 
-    def show(self, x: float, place: str, readings: Iterable[Reading], marked: str = "") -> None:
-        """Show the line at `x`, described by `place`, with the values of the curves and the text of
-        the markers there. Hide it if `x` is not visible."""
+    def show(
+        self, x: float, description: str, readings: Iterable[Reading], marked: str = ""
+    ) -> None:
+        """Show the line at `x`, described by `description`, with the values of the curves and the
+        text of the markers there. Hide it if `x` is not visible."""
         (first, last), _ = self._area.viewRange()
         if not first <= x <= last:
             self.hide()
@@ -81,7 +83,7 @@ class Crosshair:
         columns = -(-len(cells) // _MAX_ROWS)
         rows = ("".join(cells[i : i + columns]) for i in range(0, len(cells), columns))
         table = "".join(f"<tr>{row}</tr>" for row in rows)
-        head = f'<span style="color:{self._muted}">{escape(place)}</span>'
+        head = f'<span style="color:{self._muted}">{escape(description)}</span>'
         lines = [part for line in marked.splitlines() for part in wrap(line, _MAX_LINE_LENGTH)]
         head += "".join(f"<br>{_unbroken(line)}" for line in lines)
         self.box.setText(f'{head}<table cellspacing="0">{table}</table>')

@@ -118,9 +118,9 @@ class Curve:
         # Painting a thick anti-aliased path through noisy values takes a second; segments are fast.
         self._line.setSegmentedLineMode("off" if few else "on")
         self._line.setData(xs, ys, pen=self._thick if few or smoothed else self._thin)
-        there = ~np.isnan(ys)
-        if len(self.series) <= MAX_DOTTED_POINTS and there.any():
-            self._dots.setData(xs[there], ys[there])
+        known = ~np.isnan(ys)
+        if len(self.series) <= MAX_DOTTED_POINTS and known.any():
+            self._dots.setData(xs[known], ys[known])
         else:
             self._dots.clear()
 
@@ -212,14 +212,14 @@ class Curve:
         (n,)."""
         return self.series.gap_starts() if self.marks_gaps and self.visible else np.empty(0)
 
-    def place_beyond(self, x: float, direction: int, min_distance: float) -> float:
-        """Return the next point to one side, as `Series.place_beyond` does, of the whole curve or
+    def next_position(self, x: float, direction: int, min_distance: float) -> float:
+        """Return the next point to one side, as `Series.next_position` does, of the whole curve or
         of its zoom points."""
         found = [
-            each.place_beyond(x, direction, min_distance) for each in (self.series, self._drawn)
+            each.next_position(x, direction, min_distance) for each in (self.series, self._drawn)
         ]
-        there = [place for place in found if not math.isnan(place)]
-        return (min if direction > 0 else max)(there, default=math.nan)
+        known = [position for position in found if not math.isnan(position)]
+        return (min if direction > 0 else max)(known, default=math.nan)
 
     def covers(self, x: float) -> bool:
         """Whether `x` lies between the first and the last point."""

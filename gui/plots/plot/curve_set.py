@@ -112,8 +112,8 @@ class CurveSet:
     def readings(self, x: float, theme: Theme) -> tuple[str, list[Reading]]:
         """Return the description of the position `x`, and the values of the visible curves
         there."""
-        there = [curve for curve in self._curves.values() if curve.visible and curve.covers(x)]
-        step = there[0].step_at(x) if there else math.nan
+        present = [curve for curve in self._curves.values() if curve.visible and curve.covers(x)]
+        step = present[0].step_at(x) if present else math.nan
         return self.scale.describe(x, step), [
             Reading(
                 curve.label,
@@ -121,7 +121,7 @@ class CurveSet:
                 self.with_unit(curve.value_at(x)),
                 curve.dash.sign,
             )
-            for curve in there
+            for curve in present
         ]
 
     def newest(self) -> str:

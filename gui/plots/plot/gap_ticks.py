@@ -28,7 +28,7 @@ class GapTicks(QGraphicsObject):
     def __init__(self, area: pg.ViewBox) -> None:
         super().__init__(area)
         self._area = area
-        self._places: Array = np.empty(0)
+        self._positions: Array = np.empty(0)
         self._colour = QColor()
         self.setAcceptedMouseButtons(Qt.MouseButton.NoButton)
         self.setZValue(40)
@@ -36,18 +36,18 @@ class GapTicks(QGraphicsObject):
         area.sigResized.connect(self._resized)
 
     @property
-    def places(self) -> list[float]:
+    def positions(self) -> list[float]:
         """X positions of the ticks."""
-        return [float(place) for place in self._places]
+        return [float(position) for position in self._positions]
 
     def set_theme(self, theme: Theme) -> None:
         """Apply the colours of `theme`."""
         self._colour = QColor(theme.bad)
         self.update()
 
-    def show_places(self, places: Sequence[Array]) -> None:
+    def show_positions(self, positions: Sequence[Array]) -> None:
         """Draw ticks at exactly these x positions, arrays of float64; NaN: no tick."""
-        self._places = np.concatenate(places) if places else np.empty(0)
+        self._positions = np.concatenate(positions) if positions else np.empty(0)
         self.update()
 
     def near(self, pixel: float) -> float | None:
@@ -55,7 +55,7 @@ class GapTicks(QGraphicsObject):
         distances = np.abs(self._pixels() - pixel)
         if not len(distances) or not np.nanmin(distances, initial=np.inf) <= _NEAR:
             return None
-        return float(self._places[np.nanargmin(distances)])
+        return float(self._positions[np.nanargmin(distances)])
 
     def boundingRect(self) -> QRectF:
         """The whole view."""
@@ -77,11 +77,11 @@ class GapTicks(QGraphicsObject):
 
     def _pixels(self) -> Array:
         (x0, x1), _ = self._area.viewRange()
-        pixels: Array = (self._places - x0) / (x1 - x0) * self._area.width()
+        pixels: Array = (self._positions - x0) / (x1 - x0) * self._area.width()
         return pixels
 
     def _redraw(self) -> None:
-        if len(self._places):
+        if len(self._positions):
             self.update()
 
     def _resized(self) -> None:

@@ -78,8 +78,8 @@ class PlotHeader(QWidget):
         """Start to drag the plot when the mouse has moved far enough."""
         if self._pressed_at is None:
             return
-        way = event.position().toPoint() - self._pressed_at
-        if way.manhattanLength() >= QApplication.startDragDistance():
+        distance = event.position().toPoint() - self._pressed_at
+        if distance.manhattanLength() >= QApplication.startDragDistance():
             self._pressed_at = None
             self._drag()
 

@@ -55,7 +55,7 @@ class Markers(QGraphicsObject):
         super().__init__(area)
         self._area = area
         self.markers: Sequence[Marker] = ()
-        self._places: Array = np.empty(0)
+        self._positions: Array = np.empty(0)
         self._colours: dict[MarkerKind, QColor] = {}
         self.setAcceptedMouseButtons(Qt.MouseButton.NoButton)
         self.setZValue(50)
@@ -74,23 +74,23 @@ class Markers(QGraphicsObject):
         self._colours = {kind: QColor(name) for kind, name in names.items()}
         self.update()
 
-    def show_markers(self, markers: Sequence[Marker], places: Array) -> None:
-        """Show exactly these markers. `places` are their x positions, float64 of shape (n,); NaN:
-        none."""
-        self.markers, self._places = markers, places
+    def show_markers(self, markers: Sequence[Marker], positions: Array) -> None:
+        """Show exactly these markers. `positions` are their x positions, float64 of shape (n,);
+        NaN: none."""
+        self.markers, self._positions = markers, positions
         self.update()
 
     @property
-    def places(self) -> Array:
+    def positions(self) -> Array:
         """X positions of the markers, float64 of shape (n,); NaN: none."""
-        return self._places
+        return self._positions
 
     def text_at(self, pixel: float) -> str:
         """Return what happened near this pixel of the view, one line per event; empty: nothing."""
         near = [
             marker.text
-            for marker, place in zip(self.markers, self._pixels(), strict=True)
-            if abs(place - pixel) <= NEAR
+            for marker, position in zip(self.markers, self._pixels(), strict=True)
+            if abs(position - pixel) <= NEAR
         ]
         more = len(near) - _MAX_LISTED
         rest = [self.tr("and {count} more").format(count=more)] if more > 0 else []
@@ -135,7 +135,7 @@ class Markers(QGraphicsObject):
 
     def _pixels(self) -> list[float]:
         (x0, x1), _ = self._area.viewRange()
-        pixels = (self._places - x0) / (x1 - x0) * self._area.width()
+        pixels = (self._positions - x0) / (x1 - x0) * self._area.width()
         return [float(pixel) for pixel in pixels]
 
     def _redraw(self) -> None:

@@ -31,7 +31,7 @@ class SharpLine(QGraphicsObject):
     def __init__(self, area: pg.ViewBox) -> None:
         super().__init__(area)
         self._area = area
-        self._place = 0.0
+        self._position = 0.0
         self._colour = QColor()
         self.setAcceptedMouseButtons(Qt.MouseButton.NoButton)
         self.setZValue(60)
@@ -44,9 +44,9 @@ class SharpLine(QGraphicsObject):
         self._colour = QColor(colour)
         self.update()
 
-    def show_at(self, place: float) -> None:
-        """Move the line to the x position `place`, and show it."""
-        self._place = place
+    def show_at(self, position: float) -> None:
+        """Move the line to the x position `position`, and show it."""
+        self._position = position
         self._move()
         self.setVisible(True)
 
@@ -68,7 +68,7 @@ class SharpLine(QGraphicsObject):
     def _move(self) -> None:
         (first, last), _ = self._area.viewRange()
         self._erase()
-        self.setX((self._place - first) / (last - first) * self._area.width())
+        self.setX((self._position - first) / (last - first) * self._area.width())
 
     def _erase(self) -> None:
         """Qt does not always repaint where an item was before it moved: a trace would remain."""

@@ -74,7 +74,7 @@ class Viewport(QObject):
         self._held = held
 
     @property
-    def places(self) -> Range | None:
+    def held_range(self) -> Range | None:
         """First and last visible x position while the view holds; None while it follows, or while a
         fit is pending."""
         if self._follow or self._fit_once:

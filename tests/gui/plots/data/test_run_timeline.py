@@ -238,20 +238,20 @@ def test_gaps_stand_at_their_places_on_every_axis_and_in_a_zoom(run_plots: RunPl
     }
     loss = run_plots.plot("Loss")
     run_plots.set_points("train/loss", points_of(steps, values, times))
-    for kind, places in expected.items():
+    for kind, positions in expected.items():
         for log in (False, True):
             run_plots.toolbar.x_buttons[kind].click()
             run_plots.toolbar.log_y.setChecked(log)
             for _ in range(4 * len(run_plots.plots())):
                 run_plots.tick()
-            assert loss.canvas.gap_ticks.places == places, kind
+            assert loss.canvas.gap_ticks.positions == positions, kind
             image = loss.canvas.grab().toImage()
             assert red(image), (kind, log)
     run_plots.toolbar.x_buttons[XKind.WALL].click()
     run_plots.set_follow(False)
     loss.canvas.show_x((T + 3750, T + 3760))
     assert loss.refresh()
-    assert loss.canvas.gap_ticks.places == [T + 3755]
+    assert loss.canvas.gap_ticks.positions == [T + 3755]
     assert red(loss.canvas.grab().toImage())
     middle = int(loss.canvas.area.width() / 2)
     assert loss.canvas.gap_ticks.near(middle) == T + 3755

@@ -39,7 +39,7 @@ def started(step: int, per_epoch: int = 100) -> TrainingStarted:
     return TrainingStarted(step, per_epoch, 10, 1, parameters=1)
 
 
-def places(
+def positions(
     timeline: RunTimeline, kind: XKind, steps: list[float], times: list[float]
 ) -> list[float]:
     found = timeline.scale(kind).x(np.array(steps), T + np.array(times))
@@ -59,9 +59,9 @@ RESUMED = timeline(
 
 
 def test_time_of_training_leaves_out_what_lies_between_two_attempts() -> None:
-    assert places(RESUMED, XKind.RELATIVE, [0] * 4, [5, 65, 1020, 1050]) == [0, 60, 100, 130]
-    assert places(RESUMED, XKind.RELATIVE, [0, 0], [500, 2]) == [100, 0]
-    assert places(RESUMED, XKind.WALL, [0, 0], [5, 1020]) == [T + 5, T + 1020]
+    assert positions(RESUMED, XKind.RELATIVE, [0] * 4, [5, 65, 1020, 1050]) == [0, 60, 100, 130]
+    assert positions(RESUMED, XKind.RELATIVE, [0, 0], [500, 2]) == [100, 0]
+    assert positions(RESUMED, XKind.WALL, [0, 0], [5, 1020]) == [T + 5, T + 1020]
 
 
 def test_a_run_that_was_cut_off_is_down_from_its_last_sign_of_life() -> None:
@@ -74,20 +74,20 @@ def test_a_run_that_was_cut_off_is_down_from_its_last_sign_of_life() -> None:
         (2000, AttemptStarted(3, 1, 0.0)),
         (2010, started(60)),
     )
-    assert places(cut, XKind.RELATIVE, [0, 0], [65, 2015]) == [60, 65]
+    assert positions(cut, XKind.RELATIVE, [0, 0], [65, 2015]) == [60, 65]
 
 
 def test_epochs_go_on_where_their_length_changes() -> None:
-    assert places(RESUMED, XKind.EPOCH, [0, 50, 60, 85], [0] * 4) == pytest.approx(
+    assert positions(RESUMED, XKind.EPOCH, [0, 50, 60, 85], [0] * 4) == pytest.approx(
         [0, 0.5, 0.6, 1.1]
     )
 
 
 def test_without_a_start_points_have_no_place_in_epochs_or_time() -> None:
     empty = timeline()
-    assert places(empty, XKind.STEP, [7], [0]) == [7]
-    assert all(map(math.isnan, places(empty, XKind.EPOCH, [7], [0])))
-    assert all(map(math.isnan, places(empty, XKind.RELATIVE, [7], [0])))
+    assert positions(empty, XKind.STEP, [7], [0]) == [7]
+    assert all(map(math.isnan, positions(empty, XKind.EPOCH, [7], [0])))
+    assert all(map(math.isnan, positions(empty, XKind.RELATIVE, [7], [0])))
 
 
 def test_what_happened_becomes_markers_and_lost_checkpoints_lose_theirs() -> None:

@@ -156,5 +156,5 @@ def test_a_metric_that_is_called_like_another_plot_has_its_own(qtbot: QtBot) -> 
 def test_a_comparison_tells_such_metrics_from_the_losses() -> None:
     losses = ("train/loss", "validation/loss")
     metrics = ("validation/training_loss", "validation/validation_loss")
-    places = [comparison_style(series) for series in losses + metrics]
-    assert len({each.plot.title for each in places if each}) == 4
+    positions = [comparison_style(series) for series in losses + metrics]
+    assert len({each.plot.title for each in positions if each}) == 4
