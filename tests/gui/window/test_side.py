@@ -32,7 +32,9 @@ def open_with(qapp: QApplication, qtbot: QtBot, record: Callable[..., Any]) -> I
             run = record()
             run.begin()
             run.add(RunEnded("finished", ""))
-        telemetry = FakeTelemetry(lambda time: Snapshot(time=time, devices=devices), past=3.0)
+        telemetry = FakeTelemetry(
+            lambda time: Snapshot(time=time, devices=devices), seconds_before=3.0
+        )
         app = AppController(ThemeController(qapp), telemetry)
         apps.append(app)
         app.window.show()
