@@ -56,13 +56,13 @@ class Parallel:
         return GraphLoop(self, replica)
 
     def batch_gradients(
-        self,
-        replica: Replica,
-        inputs: Any,
-        targets: Any,
-        weight: tf.Tensor,
+        self, replica: Replica, inputs: Any, targets: Any, weight: tf.Tensor
     ) -> Gradients:
-        """Return the loss of one local batch times `weight`, and its gradients; see `Replica`."""
+        """Return the loss of one local batch times `weight`, and its gradients.
+
+        Called in a graph, for one replica. `inputs` and `targets` have the samples first; `weight`
+        is a float32 scalar. The gradients are dense, and scaled as the optimizer scales the loss.
+        """
         model = replica.model
         with tf.GradientTape() as tape:
             loss = replica.weighted_loss(model(inputs, training=True), targets, weight)

@@ -115,7 +115,7 @@ class CountingTrainer:
     def restore_devices(self) -> None:
         assert not self._is_on_devices
         self._is_on_devices = True
-        self.moves.append("taken back")
+        self.moves.append("restored")
 
     def empty_cache(self) -> dict[str, int]:
         return {f"cpu:{self._rank}": 4096}

@@ -32,7 +32,7 @@ def test_the_model_leaves_and_comes_back(moment: Moment, step: int, training: Tr
     training.session.answers[Paused] = [Resume()]
     training.run()
     assert training.said(Paused, Resumed) == [Paused(step, freed_devices=True), Resumed(step)]
-    assert training.trainer.moves == ["freed", "taken back"]
+    assert training.trainer.moves == ["freed", "restored"]
     assert training.trainer.done == everything()
 
 
@@ -42,7 +42,7 @@ def test_a_checkpoint_needs_the_model_only_for_a_moment(training: Training) -> N
     training.session.answers[CheckpointSaved] = [EmptyCache()]
     training.session.answers[CacheEmptied] = [Resume()]
     training.run()
-    assert training.trainer.moves == ["freed", "taken back", "freed", "taken back"]
+    assert training.trainer.moves == ["freed", "restored", "freed", "taken back"]
     assert training.said(Paused) == [Paused(1, freed_devices=True)]
     assert training.kinds() == {1: ("request",), 8: ("last",)}
 
@@ -52,7 +52,7 @@ def test_a_stop_saves_what_comes_back(commands: list[Command], training: Trainin
     training.post(FIRST, FREE)
     training.session.answers[Paused] = commands
     training.run()
-    assert training.trainer.moves == ["freed", "taken back"]
+    assert training.trainer.moves == ["freed", "restored"]
     assert training.said(Resumed) == []
     assert training.said(TrainingEnded) == [TrainingEnded(1, completed=False)]
     assert [position.step for position in training.saved()] == [1]
@@ -72,7 +72,7 @@ def test_the_devices_can_be_freed_later_in_a_pause(training: Training) -> None:
     training.session.emit = answer  # type: ignore[method-assign]
     training.run()
     assert training.said(Paused) == [Paused(1), Paused(1, freed_devices=True)]
-    assert training.trainer.moves == ["freed", "taken back"]
+    assert training.trainer.moves == ["freed", "restored"]
 
 
 def test_all_ranks_free_their_devices(tmp_path: Path) -> None:
@@ -87,4 +87,4 @@ def test_all_ranks_free_their_devices(tmp_path: Path) -> None:
     other.join(SECONDS)
     assert not other.is_alive()
     for trainer in trainers:
-        assert trainer.moves == ["freed", "taken back", "freed", "taken back"]
+        assert trainer.moves == ["freed", "restored", "freed", "taken back"]
