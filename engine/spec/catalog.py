@@ -1,4 +1,4 @@
-"""The strategies and recipes there are, by name, without importing a framework."""
+"""Finds strategies and recipes by name, without importing a framework."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from engine.spec.recipe_file import RecipeInfo, read_recipe
 from engine.spec.strategy import Strategy
 
-STRATEGY_ROOMS = ("engine.pytorch.strategies", "engine.tf.strategies")
+STRATEGY_PACKAGES = ("engine.pytorch.strategies", "engine.tf.strategies")
 BUILTIN_RECIPES = Path(__file__).parents[1] / "recipes"
 
 
@@ -21,24 +21,24 @@ class UnknownName(Exception):
 
 @cache
 def strategies() -> tuple[Strategy, ...]:
-    """Every strategy, found by looking at which files there are, sorted by name."""
+    """Return every strategy, sorted by name: one per file in STRATEGY_PACKAGES."""
     found: list[Strategy] = []
-    for room in STRATEGY_ROOMS:
-        package = importlib.import_module(room)
+    for package_name in STRATEGY_PACKAGES:
+        package = importlib.import_module(package_name)
         for module in pkgutil.iter_modules(package.__path__):
-            found.append(importlib.import_module(f"{room}.{module.name}").strategy)
+            found.append(importlib.import_module(f"{package_name}.{module.name}").strategy)
     return tuple(sorted(found, key=lambda strategy: strategy.name))
 
 
 def strategies_for(recipe: RecipeInfo) -> tuple[Strategy, ...]:
-    """The strategies that can train `recipe`."""
+    """Return the strategies that can train `recipe`."""
     return tuple(s for s in strategies() if recipe.framework in s.recipe_frameworks)
 
 
 def strategy(name: str, recipe: RecipeInfo | None = None) -> Strategy:
-    """The strategy called `name`: a full name, or a short one that is unique for `recipe`.
+    """Return the strategy `name`: a full name, or a short one that is unique for `recipe`.
 
-    Raises `UnknownName` with the names that would do.
+    Raises UnknownName, whose text lists the possible names.
     """
     for known in strategies():
         if known.name == name:
@@ -57,14 +57,14 @@ def strategy(name: str, recipe: RecipeInfo | None = None) -> Strategy:
 
 
 def builtin_recipes() -> tuple[RecipeInfo, ...]:
-    """The recipes that come with the application, sorted by name."""
+    """Return the recipes that come with the application, sorted by name."""
     return tuple(read_recipe(file, builtin=True) for file in _builtin_files().values())
 
 
 def recipe(reference: str) -> RecipeInfo:
-    """The recipe that a built-in name or a path stands for; see `RecipeInfo.problem`.
+    """Return the recipe with this built-in name or path; `RecipeInfo.problem` may be set.
 
-    Raises `UnknownName` for a name that is neither built in nor a path.
+    Raises UnknownName for a name that is neither built in nor a path.
     """
     builtin = _builtin_files()
     if reference in builtin:

@@ -1,4 +1,4 @@
-"""One value that a person may set: its type, its limits, and the sentences about what is wrong."""
+"""One value that a person can set: its type, its limits, and the messages for wrong values."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Setting = bool | int | float | str
 """A value that a person can set."""
 
 _LONGEST_QUOTE = 40
-"""Characters of what was entered that a sentence about it repeats."""
+"""Characters of the entered text that a message quotes."""
 
 _LARGEST_INT = 2**63 - 1
-"""What files and messages carry."""
+"""Larger numbers do not fit into TOML files and messages."""
 
 
 class FieldInfo(msgspec.Struct, frozen=True):
-    """What the form, the command line and the checks know about one value."""
+    """What the form, the command line and the validation know about one value."""
 
     name: str
     type: str
@@ -30,7 +30,7 @@ class FieldInfo(msgspec.Struct, frozen=True):
     choices: tuple[Setting, ...] = ()
     doc: str = ""
     label: str = ""
-    """What a form writes beside it; empty: made from the name."""
+    """The text beside it in a form; empty: made from the name."""
 
     group: str = ""
     """Heading under which a form shows it."""
@@ -46,35 +46,35 @@ class FieldInfo(msgspec.Struct, frozen=True):
         return self.label or self.name.replace("_", " ").capitalize()
 
     def problem(self, value: Setting) -> str:
-        """Why `value` does not fit, in a sentence; empty when it does."""
+        """Return why `value` is not valid, in a sentence; empty when it is."""
         if self.type == "choice":
             if value in self.choices:
                 return ""
-            return f"{self._spoken} must be {self._wanted}, not {value!r}."
+            return f"{self._subject} must be {self._wanted}, not {value!r}."
         fits = isinstance(value, _TYPES[self.type])
         if isinstance(value, bool) and self.type != "bool":
             fits = False
         if not fits:
-            return f"{self._spoken} must be {self._wanted}, not {value!r}."
+            return f"{self._subject} must be {self._wanted}, not {value!r}."
         if isinstance(value, str):
             return ""
         if problem := self._range_problem(value):
             return problem
         if isinstance(value, int) and abs(value) > _LARGEST_INT:
-            return f"{self._spoken} must be a number between -2^63 and 2^63."
+            return f"{self._subject} must be a number between -2^63 and 2^63."
         return ""
 
     def parse(self, text: str) -> Setting:
-        """The value that `text` (from the command line or from the form) stands for.
+        """Return the value of `text`, which comes from the command line or from the form.
 
-        Raises ValueError with a sentence when it stands for none.
+        Raises ValueError, whose text is a sentence, when it is not valid.
         """
         if text == self.default:
-            return text  # its own, whatever it holds
+            return text  # the default is valid, also where it has spaces around it
         text = text.strip()
-        said = text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}…"
+        quote = text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}…"
         if not text.isprintable():
-            raise ValueError(f"{self._spoken} must be one line, without control characters.")
+            raise ValueError(f"{self._subject} must be one line, without control characters.")
         try:
             value: Setting
             match self.type:
@@ -89,14 +89,14 @@ class FieldInfo(msgspec.Struct, frozen=True):
                 case _:
                     value = text
         except (KeyError, ValueError, StopIteration):
-            raise ValueError(f"{self._spoken} must be {self._wanted}, not {said!r}.") from None
+            raise ValueError(f"{self._subject} must be {self._wanted}, not {quote!r}.") from None
         if isinstance(value, float) and math.isinf(value) and "inf" not in text.lower():
-            raise ValueError(f"{self._spoken} must be a smaller number than {said}.")
+            raise ValueError(f"{self._subject} must be a smaller number than {quote}.")
         return value
 
     @property
-    def _spoken(self) -> str:
-        """How a sentence begins that is about this value."""
+    def _subject(self) -> str:
+        """The beginning of a message about this value."""
         return f"{self.label} ({self.name})" if self.label else self.name
 
     @property
@@ -111,20 +111,20 @@ class FieldInfo(msgspec.Struct, frozen=True):
         try:
             finite = math.isfinite(value)
         except OverflowError:
-            return f"{self._spoken} must be a smaller number: no computer reckons with this one."
+            return f"{self._subject} must be a smaller number: this one is too large to compute with."
         if not finite:
-            return f"{self._spoken} must be a finite number, not {value}."
+            return f"{self._subject} must be a finite number, not {value}."
         if self.above is not None and value <= self.above:
-            return f"{self._spoken} must be above {self.above:g}, not {value:g}."
+            return f"{self._subject} must be above {self.above:g}, not {value:g}."
         if self.least is not None and value < self.least:
-            return f"{self._spoken} must be at least {self.least:.10g}, not {_written(value)}."
+            return f"{self._subject} must be at least {self.least:.10g}, not {_number(value)}."
         if self.most is not None and value > self.most:
-            return f"{self._spoken} must be at most {self.most:.10g}, not {_written(value)}."
+            return f"{self._subject} must be at most {self.most:.10g}, not {_number(value)}."
         return ""
 
 
-def _written(value: float) -> str:
-    """As it was entered, unless that is longer than anybody reads."""
+def _number(value: float) -> str:
+    """Return `value` as it was entered, or shortened when that is long."""
     text = str(value) if isinstance(value, int) else f"{value:.10g}"
     return text if len(text) <= _LONGEST_QUOTE else f"{value:.10g}"
 
@@ -142,17 +142,17 @@ _BOOLEANS = {"true": True, "yes": True, "on": True, "1": True} | dict.fromkeys(
 
 
 def fields_of(struct: type[msgspec.Struct]) -> Mapping[str, FieldInfo]:
-    """What the annotations of `struct` say of its fields that have a title, by name, in order."""
+    """Return the annotated fields of `struct` by name, in their order."""
     defaults = {field.name: field.default for field in msgspec.structs.fields(struct)}
     found = {}
     for name, hint in get_type_hints(struct, include_extras=True).items():
         if get_origin(hint) is Annotated:
             kind, meta = get_args(hint)
-            found[name] = _described(name, kind, meta, defaults[name])
+            found[name] = _field_info(name, kind, meta, defaults[name])
     return MappingProxyType(found)
 
 
-def _described(name: str, kind: Any, meta: msgspec.Meta, default: Any) -> FieldInfo:
+def _field_info(name: str, kind: Any, meta: msgspec.Meta, default: Any) -> FieldInfo:
     is_choice = get_origin(kind) is Literal
     return FieldInfo(
         name=name,

@@ -1,4 +1,4 @@
-"""What a run was asked to be: `RunSpec`, and what is known about each of its fields."""
+"""The settings of a run: `RunSpec`, and the description of each of its fields."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.spec.field_info import FieldInfo, Setting, fields_of
 
 
 class RunSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Everything that decides what a run computes. Stored as `spec.toml` in the run folder.
+    """All settings that decide what a run computes, stored as `spec.toml` in its folder.
 
     A form and the command line can set the fields whose types are in `engine.spec.spec_fields`.
     """
@@ -71,14 +71,13 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @property
     def slots(self) -> tuple[str, ...]:
-        """The devices, each as often as workers share it; as often as they may, where the field
-        says more than that."""
+        """Each device as often as workers share it, at most MOST_WORKERS_PER_DEVICE times."""
         each = min(max(1, self.workers_per_device), spec_fields.MOST_WORKERS_PER_DEVICE)
         return tuple(device for device in self.devices for _ in range(each))
 
 
 def batch_arithmetic(batch_size: int, replicas: int, accumulation: int = 1) -> str:
-    """The sentence that shows how a global batch is shared, such as `128 = 64 per replica × 2`."""
+    """Return how replicas share a global batch: `128 = 64 per replica × 2 replicas`."""
     parts = replicas * accumulation
     if parts < 1 or batch_size < 1:
         return ""
@@ -95,4 +94,4 @@ def _s(count: int) -> str:
 
 
 FIELDS: Mapping[str, FieldInfo] = fields_of(RunSpec)
-"""Every field of `RunSpec` that a form or a command line shows, by its name, in its order."""
+"""Every field of `RunSpec` that the form and the command line can set, by name, in order."""

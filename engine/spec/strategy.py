@@ -1,4 +1,4 @@
-"""What every strategy says about itself before any framework is imported."""
+"""The base class of strategies: what each one declares before a framework is imported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a spec cannot run: every reason as a sentence, beside the field that it is about."""
+"""Checks a spec: every reason why it cannot run, as a sentence with the field that it is about."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Problem(msgspec.Struct, frozen=True):
     """One reason why a spec cannot be started."""
 
     field: str
-    """Name of a `RunSpec` field, or `settings.<name>`."""
+    """Name of a `RunSpec` field, or `settings.<name>`; empty: no single field is the reason."""
 
     text: str
 
@@ -29,10 +29,10 @@ class Problem(msgspec.Struct, frozen=True):
 def problems(
     spec: RunSpec, recipe: RecipeInfo, strategy: Strategy, known_devices: Collection[str]
 ) -> list[Problem]:
-    """Every reason why `spec` cannot run, empty when it can. Reads nothing, imports nothing.
+    """Return every reason why `spec` cannot run; empty when it can. Reads no file.
 
-    `known_devices` holds the GPU UUIDs that this machine has now; logical CPU devices are always
-    known.
+    `known_devices` are the UUIDs of the GPUs and MIG slices that this machine has now; logical CPU
+    devices are always known.
     """
     found = [Problem("recipe", recipe.problem)] if recipe.problem else []
     if not recipe.problem and (unfit := strategy.recipe_problem(recipe)):
@@ -85,10 +85,10 @@ def _batch_problems(spec: RunSpec, strategy: Strategy) -> list[Problem]:
     if spec.batch_size >= parts:
         return []
     if spec.accumulation == 1:
-        who = f"{replicas} replicas"
+        takers = f"{replicas} replicas"
     else:
-        who = f"{replicas} replica{'s' if replicas > 1 else ''} × {spec.accumulation} steps"
-    text = f"A global batch of {spec.batch_size} cannot be shared by {who}: "
+        takers = f"{replicas} replica{'s' if replicas > 1 else ''} × {spec.accumulation} steps"
+    text = f"A global batch of {spec.batch_size} cannot be shared by {takers}: "
     return [Problem("batch_size", f"{text}choose at least {parts}.")]
 
 

@@ -1,4 +1,4 @@
-"""How to tell that a disk takes nothing more, whichever library says so."""
+"""Recognises a disk that cannot be written, whichever library reports it."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from collections.abc import Iterator
 
 _NUMBERS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.EACCES)
 _TEXTS = [os.strerror(number) for number in _NUMBERS]
-"""safetensors, TensorFlow and torch.distributed put these into errors of their own."""
+"""safetensors, TensorFlow and torch.distributed put these texts into errors of their own."""
 
 
 def disk_problem(error: BaseException) -> str:
-    """What the disk has said, such as `No space left on device`; empty: it is not to blame."""
+    """Return the system's reason, such as `No space left on device`; empty for any other error."""
     for cause in _chain(error):
         if isinstance(cause, OSError) and cause.errno in _NUMBERS:
             return os.strerror(cause.errno)
-    said = str(error)
-    return next((text for text in _TEXTS if text in said), "")
+    message = str(error)
+    return next((text for text in _TEXTS if text in message), "")
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The exception and those that led to it."""
+    """Yield the exception and those that led to it."""
     current: BaseException | None = error
     while current is not None:
         yield current

@@ -1,4 +1,4 @@
-"""Keeps the machine from going to sleep by itself, on every platform behind one name."""
+"""Keeps the machine from going to sleep by itself, on Linux, macOS and Windows."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ import threading
 
 _STATE = "SetThreadExecutionState"  # Windows
 _CONTINUOUS, _SYSTEM_REQUIRED = 0x80000000, 0x00000001
-LONGEST_GOODBYE = 1.0
-"""Seconds that the helper has to end before it is killed."""
+END_SECONDS = 1.0
+"""Seconds that the helper process has to end before it is killed."""
 
 
 class Wakefulness:
-    """Keeps the machine awake while it is told to, always by the same thread.
+    """Keeps the machine awake between two calls of `keep`, which one thread makes.
 
-    That ends with this process, however that ends. Where the system offers no means, or refuses,
-    nothing happens: a run is worth having on such a machine too.
+    The machine may sleep again when this process ends, even if it is killed. Where the system
+    offers no such function, or refuses it, nothing happens and nothing is raised.
     """
 
     def __init__(self, why: str) -> None:
-        """`why` is what the desktop shows to somebody who wants to know."""
+        """`why` is the reason that the desktop shows, such as `run 7 trains`."""
         self._why = why
         self._awake = False
         self._helper: subprocess.Popen[bytes] | None = None
 
     def keep(self, awake: bool) -> None:
-        """Keep the machine awake from now on, or let it sleep again."""
+        """Keep the machine awake from now on, or allow it to sleep again."""
         if awake == self._awake:
             return
         self._awake = awake
@@ -42,7 +42,8 @@ class Wakefulness:
             self._helper = None
 
     def _start_helper(self) -> None:
-        # The pipe closes when we end, even by SIGKILL; `cat` sees that, and the lock goes with it.
+        # The pipe closes when this process ends, even by SIGKILL: then `cat` ends, and the lock of
+        # systemd-inhibit with it.
         linux = ["systemd-inhibit", "--what=sleep:idle", "--who=Traindeck", f"--why={self._why}"]
         helper = {
             "linux": [*linux, "--mode=block", "cat"],
@@ -54,7 +55,7 @@ class Wakefulness:
             self._helper = subprocess.Popen(
                 helper, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, process_group=0
             )
-            # Where the system refuses it ends at once: somebody has to take note of that.
+            # Where the system refuses, the helper ends at once: this thread reaps it.
             threading.Thread(target=self._helper.wait, daemon=True, name="reap").start()
 
 
@@ -63,11 +64,11 @@ def _end(helper: subprocess.Popen[bytes]) -> None:
     helper.stdin.close()
     helper.terminate()
     try:
-        helper.wait(LONGEST_GOODBYE)
+        helper.wait(END_SECONDS)
     except subprocess.TimeoutExpired:
         helper.kill()
         helper.wait()
 
 
 def _windows(state: int) -> None:
-    getattr(ctypes, "windll").kernel32[_STATE](state)  # noqa: B009  # it is there on Windows only
+    getattr(ctypes, "windll").kernel32[_STATE](state)  # noqa: B009  # only Windows has it

@@ -1,6 +1,6 @@
-"""Whose a folder is, where the system knows: what another user made is not to be trusted.
+"""Checks that folders belong to this user, where the system has owners of files.
 
-A run holds a recipe, which is code. Whoever could plant a run could have it executed.
+A run holds a recipe, which is code: a user who could write into our folders could have us run it.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def is_mine(path: Path) -> bool:
-    """Whether this user owns `path`, or the system keeps no owners. Raises OSError."""
+    """Whether this user owns `path`; True where the system has no owners. Raises OSError."""
     return not hasattr(os, "geteuid") or path.stat().st_uid == os.geteuid()
 
 
 def is_mine_alone(folder: Path) -> bool:
-    """Whether nobody else can put anything into `folder`. Raises OSError."""
+    """Whether only this user can create files in `folder`. Raises OSError."""
     if not hasattr(os, "geteuid"):
-        return True  # Windows guards a user's folders by other means than these bits
+        return True  # Windows protects a user's folders by other means
     return is_mine(folder) and not folder.stat().st_mode & _OTHERS_MAY_WRITE
 
 
 def keep_others_out(folder: Path) -> None:
-    """Let only this user into `folder`, if others can write to it now.
+    """Take the permissions of other users away from `folder`, if they can write to it.
 
-    Raises OSError, in a sentence, when it belongs to somebody else.
+    Raises OSError; its text is a sentence when the folder belongs to another user.
     """
     if is_mine_alone(folder):
         return

@@ -23,17 +23,17 @@ def home() -> Path:
 
 
 def runs_folder() -> Path:
-    """Where the runs lie, one folder each."""
+    """The folder that holds a folder for each run."""
     return home() / "runs"
 
 
 def trash_folder() -> Path:
-    """Where deleted runs lie until the trash is emptied."""
+    """The folder that holds deleted runs until the trash is emptied."""
     return home() / "trash"
 
 
 def run_folder(run_id: str) -> Path:
-    """The folder of the run `run_id`, whether it exists or not."""
+    """The folder of the run `run_id`, which need not exist."""
     return runs_folder() / run_id
 
 
@@ -45,14 +45,14 @@ def create_run_folder() -> Path:
     runs = runs_folder()
     runs.mkdir(parents=True, exist_ok=True, mode=0o700)
     keep_others_out(runs)
-    taken = _numbered(runs) + _numbered(trash_folder())  # those may come back
+    taken = _numbered(runs) + _numbered(trash_folder())  # a run in the trash may be restored
     number = max(map(int, taken), default=0)
     while True:
         number += 1
         folder = runs / str(number)
         try:
             folder.mkdir(mode=0o700)
-        except FileExistsError:  # somebody else starts a run at this moment
+        except FileExistsError:  # another process starts a run at this moment
             continue
         (folder / "logs").mkdir()
         (folder / "checkpoints").mkdir()
@@ -60,27 +60,27 @@ def create_run_folder() -> Path:
 
 
 def stacks_file(folder: Path, rank: int) -> Path:
-    """Where the worker `rank` of the run in `folder` writes what its threads are doing."""
+    """The file to which the worker `rank` writes the stacks of its threads."""
     return folder / "logs" / f"stacks-rank{rank}.txt"
 
 
 def helper_stacks_file(stacks: Path, pid: int) -> Path:
-    """The same for a process `pid` that works for the worker whose file is `stacks`."""
+    """The same for the process `pid` that a worker has started; `stacks` is the worker's file."""
     return stacks.with_stem(f"{stacks.stem}-helper{pid}")
 
 
 def run_ids() -> list[str]:
-    """Every run there is, newest first; without what another user has planted."""
+    """The ids of all runs, newest first, without folders that belong to another user."""
     return sorted(_numbered(runs_folder()), key=int, reverse=True)
 
 
 def is_run(run_id: str) -> bool:
-    """Whether there is a run `run_id`; asks for its folder alone, not for all of them."""
+    """Whether there is a run `run_id`; faster than `run_ids`."""
     return bool(_NUMBER.fullmatch(run_id)) and run_folder(run_id).is_dir()
 
 
 def trashed_ids() -> list[str]:
-    """Every run in the trash, newest first."""
+    """The ids of all runs in the trash, newest first."""
     return sorted(_numbered(trash_folder()), key=int, reverse=True)
 
 

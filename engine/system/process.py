@@ -1,6 +1,6 @@
-"""Processes of this machine: who they are, how they start on their own, how they end.
+"""Processes of this machine: identifies, starts and ends them.
 
-Everything that is POSIX-only stands here, each piece behind a name with a fallback.
+All code that only POSIX systems have is here; each function has a fallback for other systems.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ PROJECT = Path(__file__).parents[2]
 
 
 def created(pid: int) -> float:
-    """When a process started, for telling it from others that had its pid; 0 where there is none.
+    """Return the start time of a process, which with its pid identifies it; 0 without a process.
 
-    Seconds since a moment that only a restart of the machine changes: not the time of day, which
-    jumps when a clock is set, as it is when a machine wakes up.
+    In seconds since a moment that stays the same until the machine is restarted. The time of day
+    would not do: it jumps when the clock is set, for example when the machine wakes up.
     """
     if ON_LINUX:
         _, started = _linux_stat(pid)
@@ -41,12 +41,12 @@ def created(pid: int) -> float:
 
 
 def is_alive(pid: int, created_at: float) -> bool:
-    """Whether the process that had `pid` and started at `created_at` still runs.
+    """Whether the process with `pid` that started at `created_at` still runs.
 
-    A pid alone is not enough: the system gives it to somebody else one day.
+    A pid alone is not enough, because the system gives it to another process later.
     """
     started = created(pid)
-    # Linux counts ticks; elsewhere the start is worked out from a time of day, and may vary.
+    # Linux counts ticks; elsewhere the start is computed from the time of day, and may vary.
     is_same = started == created_at if ON_LINUX else abs(started - created_at) < 0.5
     return bool(started) and is_same and not _is_zombie(pid)
 
@@ -61,21 +61,21 @@ def _is_zombie(pid: int) -> bool:
 
 
 def _linux_stat(pid: int) -> tuple[str, float]:
-    """State of a process, and its start in seconds since the boot; ("", 0.0) where there is none.
+    """Return a process's state and its start in seconds since the boot; ("", 0.0) without one.
 
-    psutil says the same, but counts from a time of day, and asks for ten times as long.
+    psutil has the same figures, but counts from the time of day and takes ten times as long.
     """
     try:
         text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except OSError:
         return "", 0.0
-    fields = text.rpartition(")")[2].split()  # its name, in brackets, may hold anything
+    fields = text.rpartition(")")[2].split()  # the name in brackets may hold any character
     return fields[0], int(fields[19]) / os.sysconf("SC_CLK_TCK")
 
 
 @cache
 def _linux_boot() -> float:
-    """A number for this boot of the machine, so large that no start is close to one of another."""
+    """Return a number for this boot, so large that start times of two boots are never close."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_bytes()
     except OSError:
@@ -91,14 +91,14 @@ def start_module(
     cwd: Path = PROJECT,
     own_session: bool = False,
 ) -> subprocess.Popen[bytes]:
-    """Start `python -m module arguments...` with its output appended to `log`.
+    """Start `python -m module arguments...`, whose output is appended to `log`.
 
-    With `own_session` it outlives this process and its terminal. Without, it still leads a process
-    group of its own, so that a Ctrl-C in the terminal is ours to handle. Raises OSError.
+    With `own_session` it outlives this process and its terminal. Without, it still has a process
+    group of its own, so that a Ctrl-C in the terminal reaches only this process. Raises OSError.
     """
     with log.open("ab") as output:
         return subprocess.Popen(
-            # -P: a file of the user's in `cwd` must not be imported in place of one of ours.
+            # -P: a user's file in `cwd` must not be imported instead of a module of ours.
             [sys.executable, "-P", "-m", module, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -110,7 +110,7 @@ def start_module(
 
 
 def _with_our_modules(environment: Mapping[str, str]) -> dict[str, str]:
-    """`environment`, in which our modules are found first, from any working directory."""
+    """Return `environment` with our modules first on the path, for any working directory."""
     paths = filter(None, [str(PROJECT), environment.get("PYTHONPATH", "")])
     return dict(environment) | {"PYTHONPATH": os.pathsep.join(paths)}
 
@@ -123,15 +123,15 @@ def _group_arguments(own_session: bool) -> dict[str, Any]:
 
 
 def end_group(leader: subprocess.Popen[bytes], *, kill: bool) -> None:
-    """End a process that `start_module` started, and all that it started: ask with SIGTERM or kill.
+    """Send SIGTERM or SIGKILL to a process that `start_module` started, and to its children.
 
-    Also right after the leader is gone, while its children are not.
+    Reaches the children also when `leader` has just ended.
     """
     if ON_POSIX:
         try:
             os.killpg(leader.pid, signal.SIGKILL if kill else signal.SIGTERM)
         except ProcessLookupError:
-            return  # nobody is left in the group
+            return  # all processes of the group have ended
     elif kill:
         leader.kill()
     else:
@@ -139,7 +139,7 @@ def end_group(leader: subprocess.Popen[bytes], *, kill: bool) -> None:
 
 
 def signal_name(exit_code: int) -> str:
-    """`SIGKILL` for -9; empty for an exit code that names no signal."""
+    """Return `SIGKILL` for -9; an empty string for an exit code that means no signal."""
     try:
         return signal.Signals(-exit_code).name if exit_code < 0 else ""
     except ValueError:
@@ -147,9 +147,9 @@ def signal_name(exit_code: int) -> str:
 
 
 def write_stacks_when_asked(path: Path) -> None:
-    """From now on `ask_for_stacks` has this process append to `path` what its threads are doing.
+    """Append the stacks of all threads to `path` whenever `ask_for_stacks` asks this process.
 
-    That works whatever they wait for, as the interpreter has no part in it. Raises OSError.
+    A C signal handler does it, so it also works while the threads are blocked. Raises OSError.
     """
     number = _stacks_signal()
     if number:
@@ -157,7 +157,7 @@ def write_stacks_when_asked(path: Path) -> None:
 
 
 def ask_for_stacks(pid: int) -> None:
-    """Ask a process of ours that has called `write_stacks_when_asked`; elsewhere this ends it."""
+    """Have `pid` write its stacks. A process without `write_stacks_when_asked` would be ended."""
     number = _stacks_signal()
     if number:
         with contextlib.suppress(ProcessLookupError):
@@ -165,14 +165,14 @@ def ask_for_stacks(pid: int) -> None:
 
 
 def descendants(pid: int) -> list[int]:
-    """The processes that a process has started, and those that they have; none if it is gone."""
+    """Return the pids of all children, grandchildren and so on; none if the process is gone."""
     with contextlib.suppress(psutil.Error):
         return [child.pid for child in psutil.Process(pid).children(recursive=True)]
     return []
 
 
 def _stacks_signal() -> int:
-    """A signal that frameworks and recipes have no use for; 0 where there is none."""
+    """Return a signal that frameworks and recipes do not use; 0 where there is none."""
     if not ON_POSIX:
         return 0
     realtime = getattr(signal, "SIGRTMIN", None)  # macOS has none of these
@@ -180,19 +180,19 @@ def _stacks_signal() -> int:
 
 
 def resident_bytes() -> int:
-    """Memory of this process that is in RAM."""
+    """Return how much memory of this process is in RAM."""
     return int(psutil.Process().memory_info().rss)
 
 
 def trim_heap() -> None:
-    """Give freed memory of the C heap back to the system, where the C library knows how (glibc)."""
+    """Give freed memory of the C heap back to the system; does nothing without glibc."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if ON_POSIX else None
     if trim is not None:
         trim(0)
 
 
 def run_and_read(arguments: Sequence[str], cwd: Path, timeout: float = 5.0) -> str:
-    """What a short command prints, stripped; empty when it fails or is not installed."""
+    """Return what a short command prints, stripped; empty if it fails or is not installed."""
     try:
         result = subprocess.run(
             list(arguments), cwd=cwd, capture_output=True, text=True, timeout=timeout, check=True
