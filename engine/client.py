@@ -147,9 +147,9 @@ def resume(
     As `spec`, if that is given: the run's `spec.toml` is rewritten. A finished one needs more
     epochs. Raises NoSuchRun, CheckpointUnusable or CannotStart.
     """
-    info, chosen, spec = _continuation(run_id, checkpoint, spec)
-    with _alone_with(info):
-        _go_on(info, chosen, spec)
+    info, chosen, spec = _check_resume(run_id, checkpoint, spec)
+    with _resume_lock(info):
+        _start_attempt(info, chosen, spec)
 
 
 def resume_as_new(run_id: str, checkpoint: Path | None = None, spec: RunSpec | None = None) -> str:
@@ -158,7 +158,7 @@ def resume_as_new(run_id: str, checkpoint: Path | None = None, spec: RunSpec | N
     It has the curves of the other up to there, and is called after it unless `spec` has another
     name. Returns its id. Otherwise as `resume`.
     """
-    info, chosen, spec = _continuation(run_id, checkpoint, spec)
+    info, chosen, spec = _check_resume(run_id, checkpoint, spec)
     if spec.name == info.spec.name:
         spec = msgspec.structs.replace(spec, name=f"{info.name} from #{run_id}")
     try:
@@ -167,14 +167,14 @@ def resume_as_new(run_id: str, checkpoint: Path | None = None, spec: RunSpec | N
         text = f"Run {run_id} cannot be copied to a new run: {error}."
         raise CannotStart([Problem("", text)]) from error
     try:
-        _go_on(get_run(folder.name), chosen, spec)
+        _start_attempt(get_run(folder.name), chosen, spec)
     except (CannotStart, NoSuchRun):
         shutil.rmtree(folder, ignore_errors=True)  # all that was in it is in the other run
         raise
     return folder.name
 
 
-def _continuation(
+def _check_resume(
     run_id: str, checkpoint: Path | None, spec: RunSpec | None
 ) -> tuple[RunInfo, Path, RunSpec]:
     """The run, the checkpoint that it goes on from, and as what. Raises as `resume` does."""
@@ -205,7 +205,7 @@ def _continuation(
 
 
 @contextmanager
-def _alone_with(info: RunInfo) -> Iterator[None]:
+def _resume_lock(info: RunInfo) -> Iterator[None]:
     """Let nobody else resume the run meanwhile: two windows would write one `spec.toml`.
 
     Raises CannotStart when somebody is just doing so, or did so since `info` was made: to compare
@@ -224,7 +224,7 @@ def _alone_with(info: RunInfo) -> Iterator[None]:
         raise _unwritable(error) from error
 
 
-def _go_on(info: RunInfo, chosen: Path, spec: RunSpec) -> None:
+def _start_attempt(info: RunInfo, chosen: Path, spec: RunSpec) -> None:
     """Start the next attempt of the run of `info`, as `spec`."""
     if spec == info.spec:
         _start_supervisor(info.folder, "--resume", chosen.name)

@@ -8,7 +8,7 @@ from engine import client
 from engine.cli.output import Exit, Refused, out, print_json
 from engine.client import NoSuchRun
 from engine.runs import device_queue
-from engine.runs.device_queue import CannotMove, Ticket
+from engine.runs.device_queue import CannotMoveRun, Ticket
 from engine.spec.device_names import all_on_cpu
 from engine.telemetry.helper_client import snapshot_once
 
@@ -41,16 +41,16 @@ def show(*, json: bool) -> Exit:
 
 def move(run_id: str, where: str, *, json: bool) -> Exit:
     """Move a waiting run `up`, `down` or `first`, and show the queue. Raises Refused, NoSuchRun."""
-    for way in device_queue.WAYS:
+    for way in device_queue.MOVES:
         if way == where:
             client.get_run(run_id)
             try:
                 device_queue.move(run_id, way)
-            except CannotMove as error:
+            except CannotMoveRun as error:
                 raise Refused(str(error)) from None
             return show(json=json)
     raise Refused(
-        f"A run can be moved {', '.join(device_queue.WAYS[:-1])} or {device_queue.WAYS[-1]}."
+        f"A run can be moved {', '.join(device_queue.MOVES[:-1])} or {device_queue.MOVES[-1]}."
     )
 
 

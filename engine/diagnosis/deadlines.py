@@ -48,13 +48,13 @@ class Deadlines:
     def __init__(
         self,
         ranks: Iterable[int],
-        longest_silence: float,
+        heartbeat_timeout: float,
         clock: Callable[[], float] | None = None,
     ) -> None:
-        """`ranks` start now; once ready, each may be silent for `longest_silence` seconds."""
+        """`ranks` start now; once ready, each may be silent for `heartbeat_timeout` seconds."""
         clock = clock or AwakeClock()
         self.start_seconds = START_SECONDS
-        self.longest_silence = longest_silence
+        self.heartbeat_timeout = heartbeat_timeout
         self._clock = clock
         self._starting = set(ranks)
         self._ready_by = clock() + self.start_seconds
@@ -99,7 +99,7 @@ class Deadlines:
         if now - last_check > STALL_SECONDS:
             self._last_message = dict.fromkeys(self._last_message, now)
         rank = min(self._last_message, key=self._last_message.__getitem__, default=None)
-        if rank is None or now - self._last_message[rank] <= self.longest_silence:
+        if rank is None or now - self._last_message[rank] <= self.heartbeat_timeout:
             return None
         return rank
 

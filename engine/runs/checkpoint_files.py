@@ -251,7 +251,7 @@ def newest_intact_before(folder: Path) -> Path | None:
     return None
 
 
-def set_aside_after(run_folder: Path, step: int, attempt: int) -> None:
+def rename_after(run_folder: Path, step: int, attempt: int) -> None:
     """Rename what lies beyond `step`: the run goes another way now, and nothing is deleted.
 
     Also what is unreadable: its name will be needed again.

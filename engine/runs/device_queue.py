@@ -1,8 +1,8 @@
-"""The queue: which run uses which devices of this machine, and who waits for them in what order.
+"""The queue of this machine: which active run uses or waits for which devices, and in what order.
 
-One file in the data folder holds a ticket for every active run, in the order of their coming. It
-is changed under a lock and replaced in one go, so that whoever reads it needs no lock. A file that
-was deleted or damaged is made anew from the runs themselves.
+One file in the data folder holds a ticket for every active run, in the order of their starts. It
+is changed under a lock and replaced atomically, so that readers need no lock. When it is missing or
+damaged, it is made again from the stores of the runs.
 """
 
 from __future__ import annotations
@@ -28,46 +28,51 @@ from engine.system.process import is_alive
 
 FILE_NAME = "queue.json"
 LOCK_SECONDS = 2.0
-"""Nobody holds the lock for longer than a few milliseconds, unless the system is in trouble."""
+"""How long a process waits for the lock, which others hold for a few milliseconds."""
 
 Place = Literal["waiting", "inside", "aside"]
-Where = Literal["up", "down", "first"]
-WAYS = get_args(Where)
+Move = Literal["up", "down", "first"]
+MOVES = get_args(Move)
 
 
-class Ticket(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One active run. It counts only while its supervisor's process lives."""
+class Ticket(
+    msgspec.Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    rename={"exclusive_devices": "wants_alone"},
+):
+    """One active run. It counts only while the process of its supervisor lives."""
 
     run: str
     pid: int
     created: float
-    """Start time of the supervisor's process, as `engine.system.process.created` tells it."""
+    """Start time of the supervisor's process, from `engine.system.process.created`."""
 
     devices: tuple[str, ...]
-    """All that it uses, now or when its turn comes."""
+    """All devices that it uses, now or when its turn comes."""
 
-    wants_alone: tuple[str, ...]
-    """Those of them for which it waits until nobody else uses them."""
+    exclusive_devices: tuple[str, ...]
+    """The devices that it does not share: it waits until no other run uses them."""
 
     place: Place = "waiting"
-    """`aside`: it is paused and has freed its devices, so nobody waits for it."""
+    """`inside`: it uses its devices. `aside`: it is paused and has released them."""
 
     @property
-    def lives(self) -> bool:
-        """Whether its supervisor is there."""
+    def is_alive(self) -> bool:
+        """Whether its supervisor lives."""
         return is_alive(self.pid, self.created)
 
-    def is_of(self, other: Ticket) -> bool:
-        """Whether both were drawn by the same supervisor."""
+    def is_same(self, other: Ticket) -> bool:
+        """Whether both are tickets of the same supervisor."""
         return (self.run, self.pid) == (other.run, other.pid)
 
 
-class CannotMove(Exception):
-    """A place in the queue that cannot be changed like that; the text is a sentence."""
+class CannotMoveRun(Exception):
+    """A run cannot be moved like that in the queue; the text is a sentence."""
 
 
-def wanted_alone(spec: RunSpec) -> tuple[str, ...]:
-    """The devices of `spec` for which its run waits until nobody else uses them."""
+def exclusive_devices(spec: RunSpec) -> tuple[str, ...]:
+    """Return the devices of `spec` for which its run waits until no other run uses them."""
     match spec.queue:
         case "always":
             return spec.devices
@@ -77,27 +82,28 @@ def wanted_alone(spec: RunSpec) -> tuple[str, ...]:
             return ()
 
 
-def ahead_of(ticket: Ticket, line: Sequence[Ticket]) -> list[Ticket]:
-    """Those whom `ticket` waits for: first who is inside, then who waits in front of it.
+def ahead_of(ticket: Ticket, tickets: Sequence[Ticket]) -> list[Ticket]:
+    """Return the tickets that `ticket` waits for: those that use its devices, then those that wait
+    before it.
 
-    Whoever waits only waits for those in front, so nobody waits in a circle or for ever.
+    A run waits only for runs before it in the queue, so there can be no circle of waiting runs.
     """
-    inside = [each for each in line if each.place == "inside"]
-    if any(each.is_of(ticket) for each in inside):
+    inside = [each for each in tickets if each.place == "inside"]
+    if any(each.is_same(ticket) for each in inside):
         return []
-    waiting = [each for each in line if each.place == "waiting"]
-    mine = next((k for k, each in enumerate(waiting) if each.is_of(ticket)), len(waiting))
-    wanted = set(ticket.wants_alone)
+    waiting = [each for each in tickets if each.place == "waiting"]
+    mine = next((k for k, each in enumerate(waiting) if each.is_same(ticket)), len(waiting))
+    wanted = set(ticket.exclusive_devices)
     return [each for each in [*inside, *waiting[:mine]] if wanted.intersection(each.devices)]
 
 
 def describe(ticket: Ticket, ahead: Sequence[Ticket], names: Mapping[str, str]) -> str:
-    """Such as `Queued behind run 12 on GPU 0 (2nd in line).`
+    """Return a sentence such as `Queued behind run 12 on GPU 0 (2nd in line).`
 
-    `names` holds what people call a device; others are called as the spec does.
+    `names` are the names of devices for people; other devices keep their names of the spec.
     """
     groups: dict[tuple[str, int], list[str]] = {}
-    for device in ticket.wants_alone:
+    for device in ticket.exclusive_devices:
         here = [each for each in ahead if device in each.devices]
         if here:
             place = 1 + sum(each.place == "waiting" for each in here)
@@ -110,88 +116,94 @@ def describe(ticket: Ticket, ahead: Sequence[Ticket], names: Mapping[str, str]) 
 
 
 def read() -> list[Ticket]:
-    """The tickets of all supervisors that live, in their order. Raises OSError."""
-    return [ticket for ticket in _read(_file()) if ticket.lives]
+    """Return the tickets of live supervisors, in the order of the queue. Raises OSError."""
+    return [ticket for ticket in _read(_file()) if ticket.is_alive]
 
 
 def enter(ticket: Ticket) -> list[Ticket]:
-    """Let the run inside, if nobody is ahead of it; else those who are. The first call queues it.
+    """Give the run its devices if no ticket is ahead of it; return the tickets that are.
 
-    Raises OSError where the queue cannot be read or written now.
+    The first call adds the ticket to the queue. Raises OSError when the queue cannot be read or
+    written now.
     """
-    line = _read(_file())
-    if any(each.is_of(ticket) for each in line):
-        ahead = ahead_of(ticket, line)
-        # Whoever died is noticed by the next one behind: asking for all of them costs too much.
-        if ahead and ahead[0].lives and ahead[-1].lives:
+    tickets = _read(_file())
+    if any(each.is_same(ticket) for each in tickets):
+        ahead = ahead_of(ticket, tickets)
+        # Only the first and the last are checked: to ask the system about all would take too long,
+        # and each dead supervisor is noticed by the ticket behind it.
+        if ahead and ahead[0].is_alive and ahead[-1].is_alive:
             return ahead
-    with _changing() as line:
-        if not any(each.is_of(ticket) for each in line):
-            line.append(ticket)
-        ahead = ahead_of(ticket, line)
+    with _locked_tickets() as tickets:
+        if not any(each.is_same(ticket) for each in tickets):
+            tickets.append(ticket)
+        ahead = ahead_of(ticket, tickets)
         if not ahead:
-            _put(line, ticket, "inside")
+            _set_place(tickets, ticket, "inside")
     return ahead
 
 
 def release(ticket: Ticket) -> None:
-    """Let others use the run's devices while it is paused without them. Raises OSError."""
-    with _changing() as line:
-        _put(line, ticket, "aside")
+    """Release the devices of a run that is paused without them. Raises OSError."""
+    with _locked_tickets() as tickets:
+        _set_place(tickets, ticket, "aside")
 
 
 def reacquire(ticket: Ticket) -> list[Ticket]:
-    """Take the devices again after `release`, if nobody else is inside; else those who are.
+    """Take the devices again after `release` if no other run uses them; return those that do.
 
     Raises OSError.
     """
-    with _changing() as line:
-        inside = [each for each in line if each.place == "inside"]
+    with _locked_tickets() as tickets:
+        inside = [each for each in tickets if each.place == "inside"]
         others = ahead_of(ticket, inside)
         if not others:
-            _put(line, ticket, "inside")
+            _set_place(tickets, ticket, "inside")
     return others
 
 
 def leave(ticket: Ticket) -> None:
-    """Give the ticket back. Raises OSError."""
-    with _changing() as line:
-        line[:] = [each for each in line if not each.is_of(ticket)]
+    """Remove the ticket from the queue. Raises OSError."""
+    with _locked_tickets() as tickets:
+        tickets[:] = [each for each in tickets if not each.is_same(ticket)]
 
 
-def move(run: str, where: Where) -> None:
-    """Change the place of a waiting run among those that wait for the same devices.
+def move(run: str, where: Move) -> None:
+    """Move a waiting run among the runs that wait for the same devices.
 
-    Raises CannotMove, or OSError.
+    Raises CannotMoveRun, or OSError.
     """
-    with _changing() as line:
-        ticket = next((each for each in line if each.run == run), None)
+    with _locked_tickets() as tickets:
+        ticket = next((each for each in tickets if each.run == run), None)
         if ticket is None or ticket.place != "waiting":
-            raise CannotMove(f"Run {run} does not wait in the queue.")
-        line[:] = moved(line, ticket, where)
+            raise CannotMoveRun(f"Run {run} does not wait in the queue.")
+        tickets[:] = moved(tickets, ticket, where)
 
 
-def moved(line: Sequence[Ticket], ticket: Ticket, where: Where) -> list[Ticket]:
-    """`line` with `ticket` earlier or later by one on its devices, or first. Raises CannotMove."""
-    here = line.index(ticket)
+def moved(tickets: Sequence[Ticket], ticket: Ticket, where: Move) -> list[Ticket]:
+    """Return `tickets` with `ticket` moved among those with the same devices.
+
+    Raises CannotMoveRun.
+    """
+    here = tickets.index(ticket)
     rivals = [
         k
-        for k, each in enumerate(line)
+        for k, each in enumerate(tickets)
         if each.place == "waiting" and k != here and set(each.devices) & set(ticket.devices)
     ]
     earlier, later = [k for k in rivals if k < here], [k for k in rivals if k > here]
     if not (later if where == "down" else earlier):
         place = "last" if where == "down" else "first"
-        raise CannotMove(f"Run {ticket.run} is {place} in line already.")
+        raise CannotMoveRun(f"Run {ticket.run} is {place} in line already.")
     target = later[0] if where == "down" else earlier[-1 if where == "up" else 0]
-    rest = [each for each in line if each is not ticket]
+    rest = [each for each in tickets if each is not ticket]
     rest.insert(target, ticket)
     return rest
 
 
-def _put(line: list[Ticket], ticket: Ticket, place: Place) -> None:
-    line[:] = [
-        msgspec.structs.replace(each, place=place) if each.is_of(ticket) else each for each in line
+def _set_place(tickets: list[Ticket], ticket: Ticket, place: Place) -> None:
+    tickets[:] = [
+        msgspec.structs.replace(each, place=place) if each.is_same(ticket) else each
+        for each in tickets
     ]
 
 
@@ -200,17 +212,17 @@ def _file() -> Path:
 
 
 def _read(file: Path) -> list[Ticket]:
-    """All tickets, of dead supervisors too."""
+    """Return all tickets, also those of dead supervisors."""
     try:
         return msgspec.json.decode(file.read_bytes(), type=list[Ticket])
     except (FileNotFoundError, ValueError):
-        return list(_drawn_again())
+        return list(_rebuilt_tickets())
 
 
-def _drawn_again() -> Iterator[Ticket]:
-    """A ticket for every run that has a supervisor, in the order in which they were made.
+def _rebuilt_tickets() -> Iterator[Ticket]:
+    """Yield a ticket for every run that has a supervisor, in the order in which they were created.
 
-    Who was moved in the queue loses that; what is on a device stays there.
+    Runs keep their devices; the order of waiting runs that a person had moved is lost.
     """
     for run in reversed(paths.run_ids()):
         folder = paths.run_folder(run)
@@ -221,11 +233,11 @@ def _drawn_again() -> Iterator[Ticket]:
             with RunReader(folder) as reader:
                 status = reader.status()
         except (UnreadableSpec, sqlite3.Error, msgspec.DecodeError):
-            continue  # nobody knows what it uses
+            continue  # it is not known which devices it uses
         if status.state.is_over:
             continue
         pid, created = status.supervisor_pid, status.supervisor_created
-        yield Ticket(run, pid, created, spec.devices, wanted_alone(spec), _place(status))
+        yield Ticket(run, pid, created, spec.devices, exclusive_devices(spec), _place(status))
 
 
 def _place(status: RunStatus) -> Place:
@@ -235,17 +247,18 @@ def _place(status: RunStatus) -> Place:
 
 
 @contextlib.contextmanager
-def _changing() -> Iterator[list[Ticket]]:
-    """The tickets of those who live, to be changed in place; written unless the body raises.
+def _locked_tickets() -> Iterator[list[Ticket]]:
+    """Lock the queue and yield the tickets of live supervisors, to be changed in place.
 
-    Raises OSError; TimeoutError, which is one, when somebody else does not let go of the lock.
+    They are written unless the body raises. Raises OSError, or TimeoutError, which is an OSError,
+    when another process holds the lock for too long.
     """
     file = _file()
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with FileLock(file.with_suffix(".lock"), mode=0o600).acquire(timeout=LOCK_SECONDS):
-        line = [ticket for ticket in _read(file) if ticket.lives]
-        yield line
-        write_atomically(file, msgspec.json.format(msgspec.json.encode(line)))
+        tickets = [ticket for ticket in _read(file) if ticket.is_alive]
+        yield tickets
+        write_atomically(file, msgspec.json.format(msgspec.json.encode(tickets)))
 
 
 def _ordinal(number: int) -> str:

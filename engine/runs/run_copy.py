@@ -58,7 +58,7 @@ def _copy_store(folder: Path, new: Path, position: checkpoint_files.Position) ->
         read.backup(written)
     with closing(RunStore(new)) as copy:
         if seq := _saved_at(new, position.step):
-            copy.forget_after(seq)
+            copy.delete_events_after(seq)
         copy.rewind(position.step, validates_again=position.batch > 0)
         status, pid = copy.status, os.getpid()
         copy.set_status(

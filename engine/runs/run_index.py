@@ -1,8 +1,7 @@
-"""The list of all runs, read again only where something has changed.
+"""The list of all runs; a run is read again only when its files have changed.
 
-What is known of the runs that are over is also kept in `index.sqlite` in the data folder. That is a
-cache and nothing else: the truth is in the run folders, and a file that is missing, damaged or of
-another version is made anew.
+Runs that are over are also cached in `index.sqlite` in the data folder. The run folders are the
+source: a cache that is missing, damaged or of another version is made again from them.
 """
 
 from __future__ import annotations
@@ -29,16 +28,16 @@ from engine.system import paths
 
 FILE_NAME = "index.sqlite"
 VERSION = 2
-"""Goes up when what is kept changes its meaning."""
+"""Increase it when the meaning of the cached data changes."""
 
 LONGEST_WAIT = 0.5
-"""Seconds that another window may take to write; after that we do without the file."""
+"""Seconds to wait while another window writes; then the cache is not used."""
 
-IN_TURN = 50
-"""Runs that are over and looked at in one glance, though nothing says that they have changed."""
+PER_REFRESH = 50
+"""Runs that are over of which one refresh checks the files, in turn: people may edit them."""
 
 SLOWEST_TICK = 2_000_000_000
-"""Nanoseconds within which a file may change twice and show it once."""
+"""Nanoseconds within which two changes of a file may have the same time stamp."""
 
 Stamp = tuple[int, ...]
 
@@ -46,8 +45,8 @@ _SCHEMA = "CREATE TABLE IF NOT EXISTS run (id TEXT PRIMARY KEY, stamp BLOB, body
 _FILES = (store.FILE_NAME, f"{store.FILE_NAME}-wal", spec_file.FILE_NAME, run_notes.FILE_NAME)
 
 
-class _Kept(msgspec.Struct, frozen=True, array_like=True):
-    """A RunInfo without what follows from its id."""
+class _Record(msgspec.Struct, frozen=True, array_like=True):
+    """A RunInfo without id and folder."""
 
     spec: RunSpec
     status: RunStatus
@@ -63,64 +62,71 @@ class _Known(NamedTuple):
 
 
 class RunIndex:
-    """Remembers the runs that are over. May be used on any one thread at a time."""
+    """Remembers runs that are over. Two threads must not use it at the same time."""
 
     def __init__(self) -> None:
         self._known: dict[str, _Known] = {}
         self._damaged: dict[str, UnreadableRun] = {}
         self._ids: list[str] = []
-        self._queued: list[str] = []
-        self._marks: Stamp | None = None
+        self._active_ids: list[str] = []
+        self._folder_stamp: Stamp | None = None
         self._turn = 0
         self._infos: list[RunInfo] = []
         self.unreadable: list[UnreadableRun] = []
-        """The runs that the last look could not read, newest first."""
+        """The runs that could not be read the last time, newest first."""
 
     def runs(self) -> list[RunInfo]:
-        """Every run that can be read, newest first; each of them is looked at."""
-        is_first = self._marks is None
+        """Return every run that can be read, newest first; checks the files of each."""
+        is_first = self._folder_stamp is None
         if is_first:
             self._known = _load()
-        self._marks = _marks()  # first, so that what comes meanwhile is found by the next glance
+        self._folder_stamp = _folder_stamp()  # first: the next refresh finds later changes
         self._ids = paths.run_ids()
-        self._queued = _queued()
+        self._active_ids = _active_ids()
         there = set(self._ids)
         gone = [each for each in (*self._known, *self._damaged) if each not in there]
         for run_id in gone:
             self._known.pop(run_id, None)
             self._damaged.pop(run_id, None)
-        if self._look(self._ids, gone) or gone or is_first:
-            self._list()
+        if self._update(self._ids, gone) or gone or is_first:
+            self._rebuild_lists()
         return self._infos
 
     def refresh(self) -> list[RunInfo]:
-        """The same at next to no cost, and the very same list while nothing has changed.
+        """Return the same as `runs`, but fast: the same list object while nothing has changed.
 
-        Whoever starts, resumes, ends, deletes or restores a run changes the folder of the runs or
-        the queue, and then all of them are looked at. Else only those that are active, and, for
-        what people change by hand, some of the others in turn.
+        To start, resume, end, delete or restore a run changes the folder of the runs or the queue:
+        then the files of all runs are checked. Otherwise only those of active runs, and of some
+        others in turn, because people may edit them.
         """
-        if self._marks is None or self._marks != _marks() or _is_young(self._marks):
+        if (
+            self._folder_stamp is None
+            or self._folder_stamp != _folder_stamp()
+            or _is_recent(self._folder_stamp)
+        ):
             return self.runs()
-        turn = self._ids[self._turn : self._turn + IN_TURN]
-        self._turn = self._turn + IN_TURN if self._turn + IN_TURN < len(self._ids) else 0
-        restless = [run_id for run_id in self._ids if self._is_restless(run_id)]
-        if self._look(dict.fromkeys((*restless, *self._queued, *turn)), ()):
-            self._list()
+        turn = self._ids[self._turn : self._turn + PER_REFRESH]
+        self._turn = self._turn + PER_REFRESH if self._turn + PER_REFRESH < len(self._ids) else 0
+        unfinished = [run_id for run_id in self._ids if self._is_unfinished(run_id)]
+        if self._update(dict.fromkeys((*unfinished, *self._active_ids, *turn)), ()):
+            self._rebuild_lists()
         return self._infos
 
-    def _is_restless(self, run_id: str) -> bool:
-        """Whether a run is active, or there is nothing of it to be read yet."""
+    def _is_unfinished(self, run_id: str) -> bool:
+        """Whether a run is active, or has no files to read yet."""
         known = self._known.get(run_id)
         return not known.info.state.is_over if known else run_id not in self._damaged
 
-    def _look(self, run_ids: Iterable[str], gone: Sequence[str]) -> bool:
-        """Look at some runs, and forget those that are gone; whether there is anything new."""
-        runs, over, is_news = paths.runs_folder(), {}, False
+    def _update(self, run_ids: Iterable[str], gone: Sequence[str]) -> bool:
+        """Read the runs whose files have changed; return whether any run has changed.
+
+        `gone`: runs to delete from the cache.
+        """
+        runs, over, has_changed = paths.runs_folder(), {}, False
         for run_id in run_ids:
-            mark = _stamp(f"{runs}/{run_id}")
+            stamp = _file_stamp(f"{runs}/{run_id}")
             before = self._known.get(run_id)
-            same = before is not None and before.stamp == mark
+            same = before is not None and before.stamp == stamp
             if before is not None and same and before.info.state.is_over:
                 continue
             was = before.info if before else self._damaged.get(run_id)
@@ -131,25 +137,25 @@ class RunIndex:
                 case RunInfo():
                     best = before.info.best if before and same else _best(found.folder)
                     found = found._replace(best=best)
-                    self._known[run_id] = _Known(mark, found)
+                    self._known[run_id] = _Known(stamp, found)
                     if found.state.is_over:
                         over[run_id] = self._known[run_id]
                 case UnreadableRun():
                     self._damaged[run_id] = found
-            is_news = is_news or found != was
+            has_changed = has_changed or found != was
         if over or gone:
             _save(over, gone)
-        return is_news
+        return has_changed
 
-    def _list(self) -> None:
+    def _rebuild_lists(self) -> None:
         self._infos = [self._known[each].info for each in self._ids if each in self._known]
         self.unreadable = [self._damaged[each] for each in self._ids if each in self._damaged]
 
 
 def newest_active() -> str | None:
-    """Id of the run that a window shows by itself: the newest active one, else the newest that can
-    be read; found without a look at all of them."""
-    for run_id in _queued():
+    """Return the id of the run that a new window shows: the newest active run, else the newest that
+    can be read. Does not read all runs."""
+    for run_id in _active_ids():
         run = run_info.try_get_run(run_id)
         if isinstance(run, RunInfo) and not run.state.is_over:
             return run_id
@@ -159,8 +165,8 @@ def newest_active() -> str | None:
     return None
 
 
-def _queued() -> list[str]:
-    """Ids of the runs whose supervisors live, newest first: each has its place in the queue."""
+def _active_ids() -> list[str]:
+    """Return the ids of the runs whose supervisors live, newest first, from the queue."""
     try:
         runs = {ticket.run for ticket in device_queue.read()}
     except OSError:
@@ -168,23 +174,22 @@ def _queued() -> list[str]:
     return sorted(filter(paths.is_run, runs), key=int, reverse=True)
 
 
-def _marks() -> Stamp:
-    """Changes whenever a run comes, goes, starts or ends; the times come first."""
-    marks = []
+def _folder_stamp() -> Stamp:
+    """Return a value that changes when a run is created, removed, starts or ends; times first."""
+    stamp = []
     for path in (paths.runs_folder(), paths.home() / device_queue.FILE_NAME):
         try:
             status = path.stat()
         except OSError:
-            marks.append((0, 0))
+            stamp.append((0, 0))
             continue
-        marks.append((status.st_mtime_ns, status.st_ino))
-    return tuple(number for pair in zip(*marks, strict=True) for number in pair)
+        stamp.append((status.st_mtime_ns, status.st_ino))
+    return tuple(number for pair in zip(*stamp, strict=True) for number in pair)
 
 
-def _is_young(marks: Stamp) -> bool:
-    """Whether something may have come after `marks` that they do not show: the clock of a file
-    system ticks slowly."""
-    return time.time_ns() - max(marks[:2]) < SLOWEST_TICK
+def _is_recent(folder_stamp: Stamp) -> bool:
+    """Whether a later change may have the same stamp: the clock of a file system is coarse."""
+    return time.time_ns() - max(folder_stamp[:2]) < SLOWEST_TICK
 
 
 def _best(folder: Path) -> dict[str, BestFigure]:
@@ -192,11 +197,11 @@ def _best(folder: Path) -> dict[str, BestFigure]:
         with RunReader(folder) as reader:
             return best_figures(reader)
     except sqlite3.Error:
-        return {}  # no store yet; a damaged one is said by `run_info.get_run`
+        return {}  # no store yet; `run_info.get_run` reports a damaged one
 
 
-def _stamp(folder: str) -> Stamp:
-    """Changes whenever somebody writes to the run in `folder`."""
+def _file_stamp(folder: str) -> Stamp:
+    """Return a value that changes when a file of the run in `folder` is written."""
     stamp = []
     for name in _FILES:
         try:
@@ -204,13 +209,13 @@ def _stamp(folder: str) -> Stamp:
         except OSError:
             stamp += [0, 0]
             continue
-        # A reader makes an empty write-ahead log: that is no news.
+        # A reader creates an empty write-ahead log, which is no change.
         stamp += [status.st_mtime_ns, status.st_size] if status.st_size else [0, 0]
     return tuple(stamp)
 
 
 def _load() -> dict[str, _Known]:
-    """What the file has; nothing where it is of no use."""
+    """Return the runs in the cache; none if it cannot be used."""
     known: dict[str, _Known] = {}
     runs = paths.runs_folder()
     try:
@@ -226,9 +231,10 @@ def _load() -> dict[str, _Known]:
 
 
 def _save(known: dict[str, _Known], gone: Sequence[str]) -> None:
-    """Keep `known`, forget `gone`. A file that cannot be written is of no use, and no harm."""
+    """Write `known` to the cache and delete `gone`; a cache that cannot be written is ignored."""
     rows = [
-        (run_id, _encode(each.stamp), _encode(_kept(each.info))) for run_id, each in known.items()
+        (run_id, _encode(each.stamp), _encode(_record_of(each.info)))
+        for run_id, each in known.items()
     ]
     try:
         with closing(_open()) as connection, connection:
@@ -239,8 +245,8 @@ def _save(known: dict[str, _Known], gone: Sequence[str]) -> None:
 
 
 def _drop_if_damaged(error: Exception) -> None:
-    """Take a damaged file away, so that the next one is written to an empty place."""
-    if isinstance(error, ValueError | sqlite3.DatabaseError) and not isinstance(error, _JUST_BUSY):
+    """Delete a damaged cache, so that the next one can be written."""
+    if isinstance(error, ValueError | sqlite3.DatabaseError) and not isinstance(error, _BUSY):
         (paths.home() / FILE_NAME).unlink(missing_ok=True)
 
 
@@ -260,13 +266,13 @@ def _open() -> sqlite3.Connection:
     return connection
 
 
-def _kept(info: RunInfo) -> _Kept:
-    return _Kept(info.spec, info.status, info.state, info.reason, info.notes, dict(info.best))
+def _record_of(info: RunInfo) -> _Record:
+    return _Record(info.spec, info.status, info.state, info.reason, info.notes, dict(info.best))
 
 
-_JUST_BUSY = sqlite3.OperationalError
-"""Another window writes at this moment, or nobody may write here."""
+_BUSY = sqlite3.OperationalError
+"""Another window writes at this moment, or the file cannot be written."""
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(_Kept).decode
+_decode = msgspec.msgpack.Decoder(_Record).decode
 _decode_stamp = msgspec.msgpack.Decoder(Stamp).decode

@@ -148,7 +148,7 @@ class RunStore:
             self._set_count(series.id, count)
             self._series[name] = _Series(series.id, count, self._pyramid_tail(series.id, count))
 
-    def forget_after(self, seq: int) -> None:
+    def delete_events_after(self, seq: int) -> None:
         """Take every event after number `seq` out: the status is what it was then."""
         self._begin()
         self._connection.execute("DELETE FROM event WHERE seq > ?", (seq,))

@@ -111,7 +111,7 @@ class FieldInfo(msgspec.Struct, frozen=True):
         try:
             finite = math.isfinite(value)
         except OverflowError:
-            return f"{self._subject} must be a smaller number: this one is too large to compute with."
+            return f"{self._subject} must be a smaller number: this one is too large."
         if not finite:
             return f"{self._subject} must be a finite number, not {value}."
         if self.above is not None and value <= self.above:

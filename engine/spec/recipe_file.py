@@ -35,7 +35,7 @@ class RecipeInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     doc: str = ""
     fields: tuple[FieldInfo, ...] = ()
-    can_be_cut: bool = False
+    can_be_partitioned: bool = False
     """Whether its model may be cut into stages: it has `stages()` or mentions a Sequential."""
 
     epochs: int = 5
@@ -122,7 +122,7 @@ def _describe(tree: ast.Module, info: RecipeInfo) -> RecipeInfo:
         framework=_framework(tree, info.path),
         doc=(ast.get_docstring(tree) or "").partition("\n\n")[0].replace("\n", " "),
         fields=tuple(fields.values()),
-        can_be_cut="stages" in functions or _mentions_sequential(tree),
+        can_be_partitioned="stages" in functions or _mentions_sequential(tree),
         metric_directions=_metric_directions(tree, info.path),
         **_defaults(tree, info.path),
     )

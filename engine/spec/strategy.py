@@ -60,7 +60,7 @@ class Strategy(ABC):
     is_synchronous: ClassVar[bool] = True
     """Whether every step sees all updates before it, so that it must train like one device."""
 
-    longest_silence: ClassVar[float] = math.inf
+    heartbeat_timeout: ClassVar[float] = math.inf
     """Seconds without a sign of life after which a rank counts as hanging, and the run ends; where
     its framework would notice late, or never."""
 
@@ -122,12 +122,12 @@ class Strategy(ABC):
         return len(devices)
 
 
-class CutsModel(Strategy):
+class PartitionedStrategy(Strategy):
     """A strategy that cuts one model into stages, one per device."""
 
     def recipe_problem(self, recipe: RecipeInfo) -> str:
         problem = super().recipe_problem(recipe)
-        if problem or recipe.can_be_cut:
+        if problem or recipe.can_be_partitioned:
             return problem
         return (
             f"{self.name} cuts the model into stages, and {recipe.name} neither mentions a "

@@ -53,7 +53,7 @@ class Attempt:
         self._pool = WorkerPool(plan, lambda rank, code: inbox.put(WorkerExited(rank, code)))
         self._escalation = StopEscalation(self._enter_stage)
         ranks = [worker.rank for worker in plan.workers]
-        self._deadlines = Deadlines(ranks, plan.strategy.longest_silence)
+        self._deadlines = Deadlines(ranks, plan.strategy.heartbeat_timeout)
         self._hang = HangWatch(plan.folder, plan.spec.hang_minutes, plan.workers, plan.recipe)
         self._channels: dict[int, Channel] = {}
         self._failure_reports: dict[int, WorkerFailed] = {}
@@ -253,7 +253,7 @@ class Attempt:
         if name:
             manifest = checkpoint_files.read_manifest(folder / checkpoint_files.FOLDER / name)
             position, metrics = manifest.position, manifest.metrics
-        checkpoint_files.set_aside_after(folder, position.step, self._buffer.status.attempt)
+        checkpoint_files.rename_after(folder, position.step, self._buffer.status.attempt)
         self._buffer.rewind(position.step, validates_again=position.batch > 0)
         self._buffer.append(Rewound(position.step, name, position.epoch, metrics))
         self._steps = StepBounds(position.step)
@@ -277,6 +277,6 @@ class Attempt:
             )
         silent = self._deadlines.silent()
         if silent is not None and silent not in self._failure_reports:
-            seconds = self._deadlines.longest_silence
+            seconds = self._deadlines.heartbeat_timeout
             text = f"it has not answered for {seconds:.0f} s; it hangs, or was halted."
             self._handle(WorkerFailed(silent, text, where="", traceback="", lost_peer=False))

@@ -38,7 +38,7 @@ class QueueAdmission:
     """Admits a run once no run before it uses the devices that it wants exclusively."""
 
     def __init__(self, folder: Path, spec: RunSpec) -> None:
-        pid, exclusive = os.getpid(), device_queue.wanted_alone(spec)
+        pid, exclusive = os.getpid(), device_queue.exclusive_devices(spec)
         self._ticket = Ticket(folder.name, pid, process.created(pid), spec.devices, exclusive)
         self._ahead: list[Ticket] = []
         self._is_released = False
@@ -54,7 +54,7 @@ class QueueAdmission:
         Otherwise return the terminal event of a run that was stopped in the queue; it is recorded.
         """
         if not self._ahead:
-            _log.info("queue: no run is ahead on %s", self._ticket.wants_alone)
+            _log.info("queue: no run is ahead on %s", self._ticket.exclusive_devices)
             return None
         ended = self._wait(buffer, inbox)
         _record(buffer, ended or Queued((), ""))
@@ -103,7 +103,7 @@ class QueueAdmission:
             self._is_released = False
             _log.info("queue: reacquired the devices")
             return ""
-        shared = set(self._ticket.wants_alone).intersection(others[0].devices)
+        shared = set(self._ticket.exclusive_devices).intersection(others[0].devices)
         names = _device_names(self._ticket)
         devices = " and ".join(names.get(device, device) for device in sorted(shared))
         return (
@@ -150,7 +150,7 @@ def _answer(buffer: BufferedStore, channel: Channel, command: Command) -> bool:
 
 def _device_names(ticket: Ticket) -> Mapping[str, str]:
     """Short names of the GPUs of `ticket`; asks the driver, which may take seconds."""
-    if all_on_cpu(ticket.wants_alone):
+    if all_on_cpu(ticket.exclusive_devices):
         return {}
     return snapshot_once().spoken_names()
 

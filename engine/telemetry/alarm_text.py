@@ -1,4 +1,4 @@
-"""What an alarm says to a person: what is wrong, where, and what to do about it."""
+"""The sentences of alarms: what is wrong, with which device, and what to do about it."""
 
 from __future__ import annotations
 
@@ -6,65 +6,65 @@ from engine.system.units import gib
 from engine.telemetry.snapshot import DeviceSnapshot
 
 _HARDWARE = ("hardware thermal", "hardware power brake")
-"""Beginnings of the throttle reasons that a person should look into; the others are daily life."""
+"""Beginnings of the throttle reasons that a person should look into; the others are normal."""
 
 
-def who(device: DeviceSnapshot) -> str:
-    """The device at the beginning of a sentence, such as `GPU 3`."""
+def name_of(device: DeviceSnapshot) -> str:
+    """Return the device's name for the beginning of a sentence, such as `GPU 3`."""
     return f"GPU {device.label}" if device.kind == "gpu" else "The CPU"
 
 
 def memory_of(device: DeviceSnapshot) -> str:
-    """Its memory at the beginning of a sentence."""
-    owner = who(device) if device.kind == "gpu" else "this machine"
+    """Return the device's memory for the beginning of a sentence."""
+    owner = name_of(device) if device.kind == "gpu" else "this machine"
     return f"The memory of {owner}"
 
 
 def memory_part(device: DeviceSnapshot) -> float | None:
-    """How full the memory is, 0 to 1, with what the driver keeps for itself; None: not known."""
+    """Return how full the memory is, 0 to 1, with the part of the driver; None: not known."""
     if device.memory_used is None or not device.memory_total:
         return None
     return (device.memory_used + (device.memory_reserved or 0)) / device.memory_total
 
 
 def hardware_reasons(device: DeviceSnapshot) -> list[str]:
-    """Why the hardware slows the device down: heat or a lack of power, not a setting."""
+    """Return the throttle reasons that are heat or a lack of power, not a setting."""
     return [
         reason for reason in device.throttle_reasons or () if reason.lower().startswith(_HARDWARE)
     ]
 
 
 def why_lost(device: DeviceSnapshot) -> str:
-    """The reason of a lost device, as a sentence."""
+    """Return why the device is lost, as a sentence."""
     return f"{(device.lost or '').rstrip('.')}."
 
 
 def lost(device: DeviceSnapshot) -> str:
-    """Of a device that does not answer."""
+    """The device does not answer."""
     return (
-        f"{who(device)} is lost. {why_lost(device)} If nothing runs on it any more, see the "
+        f"{name_of(device)} is lost. {why_lost(device)} If nothing runs on it any more, see the "
         "system's log, reset the GPU or restart the machine."
     )
 
 
 def hot(device: DeviceSnapshot) -> str:
-    """Of a device near its limit."""
+    """The device is near the temperature at which it slows down."""
     return (
-        f"{who(device)} is at {device.temperature:.0f} °C and slows down from "
+        f"{name_of(device)} is at {device.temperature:.0f} °C and slows down from "
         f"{device.temperature_slowdown:.0f} °C on: check its fans and the air around it."
     )
 
 
 def throttled(device: DeviceSnapshot) -> str:
-    """Of a device whose hardware holds its clocks down."""
+    """The hardware keeps the clocks of the device low."""
     return (
-        f"{who(device)} is slowed down ({', '.join(hardware_reasons(device))}): check its cooling "
-        "and its power supply."
+        f"{name_of(device)} is slowed down ({', '.join(hardware_reasons(device))}): check its "
+        "cooling and its power supply."
     )
 
 
 def memory_full(device: DeviceSnapshot) -> str:
-    """Of a device without room."""
+    """The memory of the device is nearly full."""
     part, total = memory_part(device) or 0.0, device.memory_total or 0
     return (
         f"{memory_of(device)} is {100 * part:.0f} % full, of {gib(total)}: the next "
@@ -73,17 +73,17 @@ def memory_full(device: DeviceSnapshot) -> str:
 
 
 def ecc_errors(device: DeviceSnapshot) -> str:
-    """Of a device whose memory fails."""
+    """The device has memory errors that cannot be corrected."""
     return (
-        f"{who(device)} has memory errors that it cannot repair ({device.ecc_uncorrected} since "
-        "the driver was loaded): results may be wrong. Stop using it and reset it; if they come "
-        "back, have it replaced."
+        f"{name_of(device)} has memory errors that it cannot repair ({device.ecc_uncorrected} "
+        "since the driver was loaded): results may be wrong. Stop using it and reset it; if they "
+        "come back, have it replaced."
     )
 
 
 def idle(device: DeviceSnapshot) -> str:
-    """Of a device that a run pays for and does not use."""
+    """A training run has the device, but the device does no work."""
     return (
-        f"{who(device)} has done nothing for a minute while the run trains: its data may come too "
-        "slowly, or a worker waits for another one. The log may say more."
+        f"{name_of(device)} has done nothing for a minute while the run trains: its data may come "
+        "too slowly, or a worker waits for another one. The log may say more."
     )

@@ -1,4 +1,4 @@
-"""What is wrong with a device, and since when: alarms that rise and fall with the snapshots."""
+"""Alarms about devices: each snapshot may raise some and end others."""
 
 from __future__ import annotations
 
@@ -8,29 +8,31 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from engine.telemetry import alarm_text as say
+from engine.telemetry import alarm_text
+from engine.telemetry.alarm_text import name_of
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
 
 HOT_MARGIN, COOL_MARGIN = 5.0, 10.0
-"""Degrees below the slowdown threshold: from the first on it is hot, below the second no more."""
+"""Degrees below the slowdown threshold: up to the first the device is hot, above the second it is
+no longer hot."""
 
 FULL, ROOMY = 0.95, 0.90
-"""Parts of the memory: from the first on it is nearly full, below the second no more."""
+"""Parts of the memory: from the first on it is nearly full, below the second it no longer is."""
 
 IDLE_SECONDS = 60.0
-"""Time without any work after which a device of a run that trains stands idle."""
+"""Time without any work after which a device of a training run counts as idle."""
 
 CALM_SECONDS = 30.0
 """Time without a slowdown after which a throttled GPU counts as recovered."""
 
-_LONGEST_LOOK = 10.0
-"""Seconds that one snapshot can vouch for: what happened in a longer silence is not known."""
+_LONGEST_GAP = 10.0
+"""Seconds between two snapshots; what happened in a longer gap is not known."""
 
 Severity = Literal["warning", "error"]
 
 
 class AlarmKind(StrEnum):
-    """What can be wrong."""
+    """The kinds of problems that a device can have."""
 
     LOST = "lost"
     HOT = "hot"
@@ -41,17 +43,17 @@ class AlarmKind(StrEnum):
 
     @property
     def is_sticky(self) -> bool:
-        """Whether it stays in sight until the device itself ends it."""
+        """Whether a person cannot dismiss it: only the device ends it."""
         return self in (AlarmKind.LOST, AlarmKind.ECC)
 
     @property
     def severity(self) -> Severity:
-        """`error`: work is lost or may be wrong; `warning`: it is slow, or in danger."""
+        """`error`: work is lost or may be wrong; `warning`: it is slow, or may fail soon."""
         return "error" if self.is_sticky else "warning"
 
 
 class DeviceAlarm(msgspec.Struct, frozen=True):
-    """Something that is wrong now."""
+    """A problem that a device has now."""
 
     device: str
     kind: AlarmKind
@@ -63,48 +65,48 @@ class DeviceAlarm(msgspec.Struct, frozen=True):
 
     @property
     def id(self) -> str:
-        """Names it among all alarms of this machine."""
+        """A key that is unique among the alarms of this machine."""
         return f"{self.device}/{self.kind}"
 
 
 class Change(NamedTuple):
-    """An alarm that was just raised, or that is over."""
+    """An alarm that was just raised or has just ended."""
 
     alarm: DeviceAlarm
     is_raised: bool
     text: str
-    """The sentence to say now."""
+    """The sentence to show now."""
 
 
 class Alarms:
-    """The alarms of all devices that it is shown; no clock but the snapshots' own."""
+    """The alarms of all devices; the only clock is the time in the snapshots."""
 
     def __init__(self) -> None:
-        self._judges: dict[str, dict[AlarmKind, _Judge]] = {}
+        self._rules: dict[str, dict[AlarmKind, _Rule]] = {}
         self._active: dict[str, DeviceAlarm] = {}
 
     @property
     def active(self) -> tuple[DeviceAlarm, ...]:
-        """What is wrong now, in the order in which it began."""
+        """The alarms that are raised now, oldest first."""
         return tuple(self._active.values())
 
-    def take(self, snapshot: Snapshot, at_work: Collection[str] = ()) -> list[Change]:
-        """What the newest snapshot changes. `at_work`: the devices that a run wants to work now.
+    def take(self, snapshot: Snapshot, should_work: Collection[str] = ()) -> list[Change]:
+        """Return which alarms `snapshot` raises and which it ends.
 
-        A value that is not known raises nothing and ends nothing.
+        `should_work`: ids of the devices that a run needs now. An unknown value changes no alarm.
         """
         changes = []
         for device in snapshot.devices:
-            if device.id not in self._judges:
-                self._judges[device.id] = _new_judges()
-            for kind, judge in self._judges[device.id].items():
-                verdict = judge(device, snapshot.time, device.id in at_work)
-                change = self._follow(verdict, kind, device, snapshot.time)
+            if device.id not in self._rules:
+                self._rules[device.id] = _new_rules()
+            for kind, rule in self._rules[device.id].items():
+                verdict = rule(device, snapshot.time, device.id in should_work)
+                change = self._apply(verdict, kind, device, snapshot.time)
                 if change is not None:
                     changes.append(change)
         return changes
 
-    def _follow(
+    def _apply(
         self, verdict: bool | None, kind: AlarmKind, device: DeviceSnapshot, time: float
     ) -> Change | None:
         alarm = self._active.get(f"{device.id}/{kind}")
@@ -118,11 +120,12 @@ class Alarms:
         return None
 
 
-_Judge = Callable[[DeviceSnapshot, float, bool], bool | None]
-"""Given a device, the time and whether it should work: True raises, False clears, None neither."""
+_Rule = Callable[[DeviceSnapshot, float, bool], bool | None]
+"""Called with a device, the time and whether it should work: True raises the alarm, False ends it,
+None changes nothing."""
 
 
-def _new_judges() -> dict[AlarmKind, _Judge]:
+def _new_rules() -> dict[AlarmKind, _Rule]:
     return {
         AlarmKind.LOST: _lost,
         AlarmKind.HOT: _hot,
@@ -145,14 +148,14 @@ def _hot(device: DeviceSnapshot, time: float, should_work: bool) -> bool | None:
 
 
 def _memory_full(device: DeviceSnapshot, time: float, should_work: bool) -> bool | None:
-    part = say.memory_part(device)
+    part = alarm_text.memory_part(device)
     if part is None:
         return None
     return True if part >= FULL else False if part < ROOMY else None
 
 
 class _Throttled:
-    """Slowed down by its own hardware, which flickers: it is over after a while of calm."""
+    """The hardware slows the device down. That flickers, so the alarm ends after CALM_SECONDS."""
 
     def __init__(self) -> None:
         self._last = 0.0
@@ -160,14 +163,14 @@ class _Throttled:
     def __call__(self, device: DeviceSnapshot, time: float, should_work: bool) -> bool | None:
         if device.throttle_reasons is None:
             return None
-        if say.hardware_reasons(device):
+        if alarm_text.hardware_reasons(device):
             self._last = time
             return True
         return False if time - self._last >= CALM_SECONDS else None
 
 
 class _EccErrors:
-    """More errors than before; a counter that begins anew means that the card was reset."""
+    """There are more errors than before; a counter that begins again means a reset of the card."""
 
     def __init__(self) -> None:
         self._known: int | None = None
@@ -181,7 +184,7 @@ class _EccErrors:
 
 
 class _Idle:
-    """At 0 % for a while that was watched without a break, although a run wants it to work."""
+    """At 0 % in every snapshot for IDLE_SECONDS, although a run needs the device."""
 
     def __init__(self) -> None:
         self._watched = 0.0
@@ -196,30 +199,30 @@ class _Idle:
         if device.utilisation > 0:
             return False
         self._last = time
-        self._watched = 0.0 if last is None else self._watched + _between(last, time)
+        self._watched = 0.0 if last is None else self._watched + _watched_seconds(last, time)
         return True if self._watched >= IDLE_SECONDS else None
 
 
-def _between(last: float, time: float) -> float:
-    """Seconds that were seen; a clock that was set counts for nothing."""
-    return time - last if 0 <= time - last <= _LONGEST_LOOK else 0.0
+def _watched_seconds(last: float, time: float) -> float:
+    """Return the seconds between two snapshots; 0 after a long gap or when the clock was set."""
+    return time - last if 0 <= time - last <= _LONGEST_GAP else 0.0
 
 
 _Sentence = Callable[[DeviceSnapshot], str]
 
 _RAISED: dict[AlarmKind, _Sentence] = {
-    AlarmKind.LOST: say.lost,
-    AlarmKind.HOT: say.hot,
-    AlarmKind.THROTTLED: say.throttled,
-    AlarmKind.MEMORY: say.memory_full,
-    AlarmKind.ECC: say.ecc_errors,
-    AlarmKind.IDLE: say.idle,
+    AlarmKind.LOST: alarm_text.lost,
+    AlarmKind.HOT: alarm_text.hot,
+    AlarmKind.THROTTLED: alarm_text.throttled,
+    AlarmKind.MEMORY: alarm_text.memory_full,
+    AlarmKind.ECC: alarm_text.ecc_errors,
+    AlarmKind.IDLE: alarm_text.idle,
 }
 _CLEARED: dict[AlarmKind, _Sentence] = {
-    AlarmKind.LOST: lambda device: f"{say.who(device)} answers again.",
-    AlarmKind.HOT: lambda device: f"{say.who(device)} has cooled down.",
-    AlarmKind.THROTTLED: lambda device: f"{say.who(device)} is not slowed down any more.",
-    AlarmKind.MEMORY: lambda device: f"{say.memory_of(device)} has room again.",
-    AlarmKind.ECC: lambda device: f"{say.who(device)} was reset: its errors are counted anew.",
-    AlarmKind.IDLE: lambda device: f"{say.who(device)} works again, or is not needed now.",
+    AlarmKind.LOST: lambda device: f"{name_of(device)} answers again.",
+    AlarmKind.HOT: lambda device: f"{name_of(device)} has cooled down.",
+    AlarmKind.THROTTLED: lambda device: f"{name_of(device)} is not slowed down any more.",
+    AlarmKind.MEMORY: lambda device: f"{alarm_text.memory_of(device)} has room again.",
+    AlarmKind.ECC: lambda device: f"{name_of(device)} was reset: its errors are counted anew.",
+    AlarmKind.IDLE: lambda device: f"{name_of(device)} works again, or is not needed now.",
 }

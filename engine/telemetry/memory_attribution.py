@@ -152,7 +152,7 @@ def is_same(process: GpuProcess, worker: Worker) -> bool:
     return -LONGEST_POOL_START <= process.started - worker.noted <= CLOCK_SLACK
 
 
-def described(process: GpuProcess) -> str:
+def process_text(process: GpuProcess) -> str:
     """`python of mia`, as far as it is known."""
     name = process.name or f"process {process.pid}"
     return f"{name} of {process.user}" if process.user else name

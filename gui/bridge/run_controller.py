@@ -15,7 +15,7 @@ from engine.client import CannotStart, CommandFailed, NoSuchRun, RunInfo
 from engine.messages.commands import Command, EmptyCache, Pause, Resume, SaveCheckpoint, Stop
 from engine.runs import device_queue
 from engine.runs.checkpoint_files import CheckpointInfo
-from engine.runs.device_queue import CannotMove, Where
+from engine.runs.device_queue import CannotMoveRun, Move
 from engine.runs.run_index import RunIndex, newest_active
 from engine.runs.run_state import RunState
 from engine.spec.run_spec import RunSpec
@@ -151,7 +151,7 @@ class RunController(QObject):
         """Ask every worker of the watched run to free unused memory."""
         self._send(EmptyCache())
 
-    def move(self, run_id: str, where: Where) -> None:
+    def move(self, run_id: str, where: Move) -> None:
         """Move a queued run in the queue. Emits `runs_listed`."""
         work = partial(device_queue.move, run_id, where)
         self._background.run(work, lambda _: self.refresh_runs(), self._fail)
@@ -231,7 +231,7 @@ class RunController(QObject):
         match error:
             case CannotStart(problems=problems):
                 self.problems.emit(problems)
-            case CommandFailed() | NoSuchRun() | CannotMove() | OSError():
+            case CommandFailed() | NoSuchRun() | CannotMoveRun() | OSError():
                 self.failed.emit(str(error))
             case _:
                 raise error

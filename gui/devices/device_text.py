@@ -7,7 +7,7 @@ import math
 from engine.system import units
 from engine.system.units import GIB
 from engine.telemetry.alarm_text import hardware_reasons
-from engine.telemetry.memory_attribution import MemoryUse, RunUse, described
+from engine.telemetry.memory_attribution import MemoryUse, RunUse, process_text
 from engine.telemetry.snapshot import DeviceSnapshot, GpuProcess, MigSlice
 from gui.style.device_labels import device_name
 from gui.style.translation import translate
@@ -130,7 +130,7 @@ def busy_text(use: MemoryUse | None) -> str:
     if len(use.others) > 1:
         text = translate("Devices", "{process} and {count} more, {amount}")
     amount = gib(use.of_others or use.unnamed or 0)
-    return text.format(process=described(first), count=len(use.others) - 1, amount=amount)
+    return text.format(process=process_text(first), count=len(use.others) - 1, amount=amount)
 
 
 def accessible_text(
@@ -240,7 +240,7 @@ def run_line(use: RunUse) -> str:
 
 def process_line(process: GpuProcess) -> str:
     """Return `python of guest (pid 4242): 12.3 GiB`."""
-    name, amount = described(process), _amount(process.memory)
+    name, amount = process_text(process), _amount(process.memory)
     if not process.name:
         return f"{name}: {amount}"
     text = translate("Devices", "{process} (pid {pid}): {amount}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from engine.runs.device_queue import wanted_alone
+from engine.runs.device_queue import exclusive_devices
 from engine.runs.run_info import RunInfo
 from engine.spec.run_spec import RunSpec
 from gui.style.translation import translate
@@ -15,7 +15,7 @@ def overlap(spec: RunSpec, runs: Iterable[RunInfo], display_name: Callable[[str]
 
     `display_name` turns a device of a spec into what people call it.
     """
-    alone = set(wanted_alone(spec))
+    alone = set(exclusive_devices(spec))
     ahead: dict[str, list[str]] = {}
     shared: dict[str, list[str]] = {}
     for info in sorted(runs, key=lambda info: int(info.id)):

@@ -52,7 +52,7 @@ class RunListView(QListView):
     """The user pressed the shortcut of the search."""
 
     move_requested = Signal(str, str)
-    """Id of a queued run, and where to move it: one of `engine.runs.device_queue.WAYS`."""
+    """Id of a queued run, and where to move it: one of `engine.runs.device_queue.MOVES`."""
 
     copy_requested = Signal(object)
     """RunSpec of a run whose settings should be copied into the form."""

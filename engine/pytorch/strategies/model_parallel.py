@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engine.pytorch.torch_strategy import OneProcess, RecipeStages
-from engine.spec.strategy import CutsModel
+from engine.spec.strategy import PartitionedStrategy
 
 if TYPE_CHECKING:
     from torch import nn
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from engine.pytorch.parallel import Parallel, Rank
 
 
-class ModelParallel(CutsModel, OneProcess):
+class ModelParallel(PartitionedStrategy, OneProcess):
     """One stage per device; activations are moved from device to device."""
 
     name = "torch/model_parallel"

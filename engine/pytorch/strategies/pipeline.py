@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from engine.pytorch.torch_strategy import ProcessPerDevice, RecipeStages
 from engine.spec.device_names import all_on_cpu
 from engine.spec.run_spec import RunSpec
-from engine.spec.strategy import CutsModel
+from engine.spec.strategy import PartitionedStrategy
 
 if TYPE_CHECKING:
     from torch import nn
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from engine.pytorch.parallel import Parallel, Rank
 
 
-class Pipeline(CutsModel, ProcessPerDevice):
+class Pipeline(PartitionedStrategy, ProcessPerDevice):
     """Micro-batches pass through the stages, so that all devices compute at once."""
 
     name = "torch/pipeline"

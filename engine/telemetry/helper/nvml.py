@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import pynvml
 
-from engine.telemetry.helper.nvml_errors import GONE, GONE_FOR_SURE, why_no_driver
+from engine.telemetry.helper.nvml_errors import LOST_ERRORS, SURE_LOST_ERRORS, driver_problem
 from engine.telemetry.helper.nvml_fields import (
+    EVERY_5_SECONDS,
     EVERY_SECOND,
-    NOW_AND_THEN,
     ONCE,
     Answers,
     ask_all,
@@ -119,7 +119,7 @@ class Nvml:
             self._initialised = True
             count = self._driver.nvmlDeviceGetCount()
         except pynvml.NVMLError as error:
-            self._note = why_no_driver(error)
+            self._note = driver_problem(error)
             for gpu in self._gpus.values():
                 _lose(gpu, self._note)
             return
@@ -133,7 +133,7 @@ class Nvml:
             self._initialised = False
             try:
                 self._driver.nvmlShutdown()
-            except GONE:
+            except LOST_ERRORS:
                 return  # the connection is already gone
 
     def _find_gpus(self, count: int) -> None:
@@ -210,7 +210,7 @@ class Nvml:
                 self._rates.sample(gpu.uuid, gpu.handle, now, gpu.answers)
             else:
                 gpu.answers.forget(*RATES)
-        except GONE as error:
+        except LOST_ERRORS as error:
             self._lose_now(gpu, str(error), now)
 
     def _ask_slowly(self, gpu: _Gpu, now: float) -> None:
@@ -219,7 +219,7 @@ class Nvml:
         elif now < gpu.slow_due - _TOLERANCE:
             return
         gpu.slow_due = now + SLOW_INTERVAL
-        ask_all(NOW_AND_THEN, self._driver, gpu.handle, gpu.answers)
+        ask_all(EVERY_5_SECONDS, self._driver, gpu.handle, gpu.answers)
 
     def _lose_now(self, gpu: _Gpu, error: str, now: float) -> None:
         if gpu.lost_since is None:
@@ -237,7 +237,7 @@ class Nvml:
         }
         try:
             found = links(self._driver, handles)
-        except GONE_FOR_SURE:
+        except SURE_LOST_ERRORS:
             return  # the next sample notices which one it is
         self._links |= {(link.first, link.second): link for link in found}
 

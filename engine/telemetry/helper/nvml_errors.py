@@ -1,10 +1,10 @@
-"""What NVML's errors mean: a GPU that is gone, a value that is missing, or no driver at all."""
+"""What NVML's errors mean: a lost GPU, a missing value, or no driver at all."""
 
 from __future__ import annotations
 
 import pynvml
 
-GONE = (
+LOST_ERRORS = (
     pynvml.NVMLError_GpuIsLost,
     pynvml.NVMLError_ResetRequired,
     pynvml.NVMLError_GpuNotFound,
@@ -14,10 +14,12 @@ GONE = (
 )
 """After one of these the handle must never be used again: old drivers crash on it."""
 
-GONE_FOR_SURE = tuple(error for error in GONE if error is not pynvml.NVMLError_InvalidArgument)
-"""Where a question has arguments besides the handle, the driver may mean one of those."""
+SURE_LOST_ERRORS = tuple(
+    error for error in LOST_ERRORS if error is not pynvml.NVMLError_InvalidArgument
+)
+"""The same for calls with arguments besides the handle: InvalidArgument may mean one of those."""
 
-UNSAID = (
+NO_VALUE = (
     pynvml.NVMLError_NotSupported,
     pynvml.NVMLError_NoPermission,
     pynvml.NVMLError_NoData,
@@ -25,15 +27,15 @@ UNSAID = (
     pynvml.NVMLError_ArgumentVersionMismatch,
     pynvml.NVMLLibraryMismatchError,  # not an NVMLError, unlike all the others
 )
-"""Ordinary ways of a driver to say that it does not have a value."""
+"""Errors by which a driver says that it does not have a value."""
 
 
 class NoValue(Exception):
-    """There is no value, and the message says why: something that NVML does not say by an error."""
+    """There is no value, for a reason that NVML reports by no error; the text is the reason."""
 
 
 def reason(error: Exception) -> str:
-    """Why a field has no value, in a few words."""
+    """Return why a field has no value, in a few words."""
     match error:
         case pynvml.NVMLError_NotSupported():
             return "not supported"
@@ -51,8 +53,8 @@ def reason(error: Exception) -> str:
             return str(error)
 
 
-def why_no_driver(error: pynvml.NVMLError) -> str:
-    """Why no GPU can be asked for, in a sentence."""
+def driver_problem(error: pynvml.NVMLError) -> str:
+    """Return why NVML lists no GPUs, in a sentence."""
     match error:
         case pynvml.NVMLError_LibraryNotFound():
             return "No NVIDIA driver is installed (its library NVML was not found)."

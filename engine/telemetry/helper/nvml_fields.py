@@ -8,11 +8,17 @@ from typing import Any
 
 import pynvml
 
-from engine.telemetry.helper.nvml_errors import GONE, GONE_FOR_SURE, UNSAID, NoValue, reason
+from engine.telemetry.helper.nvml_errors import (
+    LOST_ERRORS,
+    NO_VALUE,
+    SURE_LOST_ERRORS,
+    NoValue,
+    reason,
+)
 from engine.telemetry.helper.nvml_mig import is_divided, slices
 from engine.telemetry.helper.nvml_processes import processes
 
-_ReallyGone = tuple[type[Exception], ...]
+_Errors = tuple[type[Exception], ...]
 
 _REASONS = (
     (pynvml.nvmlClocksEventReasonApplicationsClocksSetting, "clocks set by hand"),
@@ -70,7 +76,7 @@ def ask_all(
     driver: Any,
     handle: Any,
     answers: Answers,
-    gone: _ReallyGone = GONE_FOR_SURE,
+    gone: _Errors = SURE_LOST_ERRORS,
 ) -> list[str]:
     """Put every answer in `answers`; returns what went wrong in other than an ordinary way.
 
@@ -83,7 +89,7 @@ def ask_all(
             found = question.ask(driver, handle)
         except gone:
             raise
-        except (NoValue, *UNSAID) as error:
+        except (NoValue, *NO_VALUE) as error:
             found = [NoValue(reason(error))] * len(question.fields)
         except pynvml.NVMLError as error:
             failures.append(str(error))
@@ -98,14 +104,14 @@ def ask_fast(driver: Any, handle: Any, answers: Answers) -> list[str]:
 
     these questions are ones that every driver knows, so a wrong argument can only be the handle.
     """
-    return ask_all(EVERY_SECOND, driver, handle, answers, GONE)
+    return ask_all(EVERY_SECOND, driver, handle, answers, LOST_ERRORS)
 
 
 def _memory(driver: Any, handle: Any) -> Sequence[Any]:
     try:
         # Version 2 leaves out what the driver reserves, as nvidia-smi does; it came with R510.
         memory = driver.nvmlDeviceGetMemoryInfo(handle, pynvml.nvmlMemory_v2)
-    except UNSAID:
+    except NO_VALUE:
         memory = driver.nvmlDeviceGetMemoryInfo(handle, None)
         reserved: Any = NoValue("this version of the driver counts it as used")
     else:
@@ -123,7 +129,7 @@ def _temperature(driver: Any, handle: Any) -> Sequence[float]:
     sensor = pynvml.NVML_TEMPERATURE_GPU
     try:
         return (float(driver.nvmlDeviceGetTemperatureV(handle, sensor)),)
-    except UNSAID:
+    except NO_VALUE:
         return (float(driver.nvmlDeviceGetTemperature(handle, sensor)),)  # older drivers
 
 
@@ -157,7 +163,7 @@ def _performance_state(driver: Any, handle: Any) -> Sequence[int]:
 def _throttle_reasons(driver: Any, handle: Any) -> Sequence[tuple[str, ...]]:
     try:
         bits = int(driver.nvmlDeviceGetCurrentClocksEventReasons(handle))
-    except UNSAID:
+    except NO_VALUE:
         bits = int(driver.nvmlDeviceGetCurrentClocksThrottleReasons(handle))  # before R535
     words = [word for bit, word in _REASONS if bits & bit]
     if unknown := bits & ~_KNOWN:
@@ -186,7 +192,7 @@ EVERY_SECOND = (
 )
 """Asked at every sample."""
 
-NOW_AND_THEN = (
+EVERY_5_SECONDS = (
     Question(("power_limit",), _power_limit),
     Question(("fan",), _fan),
     Question(("performance_state",), _performance_state),

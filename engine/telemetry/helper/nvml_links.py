@@ -8,7 +8,7 @@ from typing import Any
 
 import pynvml
 
-from engine.telemetry.helper.nvml_errors import GONE_FOR_SURE, UNSAID
+from engine.telemetry.helper.nvml_errors import NO_VALUE, SURE_LOST_ERRORS
 from engine.telemetry.snapshot import Link, LinkKind
 
 _LEVELS: dict[int, LinkKind] = {
@@ -36,14 +36,14 @@ def _kind(driver: Any, first: Any, second: Any) -> LinkKind:
         status = driver.nvmlDeviceGetP2PStatus(first, second, index)
         if status == pynvml.NVML_P2P_STATUS_OK:
             return "NVLink"
-    except GONE_FOR_SURE:
+    except SURE_LOST_ERRORS:
         raise
-    except (*UNSAID, pynvml.NVMLError):
+    except (*NO_VALUE, pynvml.NVMLError):
         pass  # an old driver: the other question may still have an answer
     try:
         level = driver.nvmlDeviceGetTopologyCommonAncestor(first, second)
-    except GONE_FOR_SURE:
+    except SURE_LOST_ERRORS:
         raise
-    except (*UNSAID, pynvml.NVMLError):
+    except (*NO_VALUE, pynvml.NVMLError):
         return "unknown"
     return _LEVELS.get(level, "unknown")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pynvml
 
-from engine.telemetry.helper.nvml_errors import GONE_FOR_SURE, UNSAID
+from engine.telemetry.helper.nvml_errors import NO_VALUE, SURE_LOST_ERRORS
 from engine.telemetry.snapshot import MigSlice
 
 
@@ -14,7 +14,7 @@ def is_divided(driver: Any, handle: Any) -> bool:
     """Whether the GPU is divided now; a GPU that cannot be is not."""
     try:
         current, _ = driver.nvmlDeviceGetMigMode(handle)
-    except UNSAID:
+    except NO_VALUE:
         return False
     return bool(current)
 
@@ -47,8 +47,8 @@ def _slice(driver: Any, part: Any) -> MigSlice:
 def _memory(driver: Any, part: Any) -> tuple[int | None, int | None]:
     try:
         memory = driver.nvmlDeviceGetMemoryInfo(part, pynvml.nvmlMemory_v2)
-    except GONE_FOR_SURE:
+    except SURE_LOST_ERRORS:
         raise
-    except (*UNSAID, pynvml.NVMLError):
+    except (*NO_VALUE, pynvml.NVMLError):
         return None, None  # another program may dissolve a slice at any time
     return int(memory.total), int(memory.used)

@@ -8,7 +8,7 @@ from typing import Any
 import psutil
 import pynvml
 
-from engine.telemetry.helper.nvml_errors import UNSAID, NoValue
+from engine.telemetry.helper.nvml_errors import NO_VALUE, NoValue
 from engine.telemetry.snapshot import GpuProcess
 
 _List = Callable[[Any], Sequence[Any]]
@@ -31,7 +31,7 @@ def processes(driver: Any, handle: Any) -> tuple[GpuProcess, ...]:
 def _driver_version(driver: Any) -> tuple[int, ...]:
     try:
         text = driver.nvmlSystemGetDriverVersion()
-    except UNSAID:
+    except NO_VALUE:
         return ()
     return tuple(int(part) for part in text.split(".") if part.isdecimal())
 
@@ -47,7 +47,7 @@ def _graphics(driver: Any, handle: Any) -> dict[int, int | None]:
     older = driver.nvmlDeviceGetGraphicsRunningProcesses_v2
     try:
         return _by_pid(newest, older, handle)
-    except UNSAID:
+    except NO_VALUE:
         return {}  # a GPU that only computes
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pynvml
 
-from engine.telemetry.helper.nvml_errors import GONE_FOR_SURE, UNSAID, NoValue, reason
+from engine.telemetry.helper.nvml_errors import NO_VALUE, SURE_LOST_ERRORS, NoValue, reason
 from engine.telemetry.helper.nvml_fields import Answers
 
 _ALL_LINKS = 0xFFFFFFFF
@@ -63,9 +63,9 @@ class Rates:
         """All four in one call to the driver."""
         try:
             found = self._driver.nvmlDeviceGetFieldValues(handle, list(_COUNTERS.values()))
-        except GONE_FOR_SURE:
+        except SURE_LOST_ERRORS:
             raise
-        except (*UNSAID, pynvml.NVMLError) as error:
+        except (*NO_VALUE, pynvml.NVMLError) as error:
             return dict.fromkeys(RATES, NoValue(reason(error)))
         return {name: _read(field) for name, field in zip(RATES, found, strict=True)}
 
@@ -73,9 +73,9 @@ class Rates:
         """Bytes per second over the next 20 ms, for which the driver keeps us waiting."""
         try:
             return float(self._driver.nvmlDeviceGetPcieThroughput(handle, direction) * _KIB)
-        except GONE_FOR_SURE:
+        except SURE_LOST_ERRORS:
             raise
-        except (*UNSAID, pynvml.NVMLError) as error:
+        except (*NO_VALUE, pynvml.NVMLError) as error:
             return NoValue(reason(error))
 
     def _rate(self, name: str, counted: int, now: float) -> float | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engine.spec.strategy import CutsModel
+from engine.spec.strategy import PartitionedStrategy
 from engine.tf.tf_strategy import TfStrategy
 
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from engine.worker.session import WorkerSession
 
 
-class ModelParallel(CutsModel, TfStrategy):
+class ModelParallel(PartitionedStrategy, TfStrategy):
     """One stage per device; activations are moved from device to device."""
 
     name = "tf/model_parallel"

@@ -24,7 +24,7 @@ class MultiWorker(TfStrategy):
         "MultiWorkerMirroredStrategy: one process per device, a copy of the model in each, "
         "gradients summed over them. The same as tf/mirrored, in the way used across machines."
     )
-    longest_silence = SILENCE
+    heartbeat_timeout = SILENCE
 
     def pool(self, devices: Sequence[str]) -> tuple[WorkerPlan, ...]:
         return one_process_per_device(devices)

@@ -27,7 +27,7 @@ class ParameterServer(TfStrategy):
         "two runs with several workers never give the same figures."
     )
     is_synchronous = False
-    longest_silence = SILENCE
+    heartbeat_timeout = SILENCE
     refusals = TfStrategy.refusals | {
         "cross_device": "Workers exchange nothing: each sends its gradients to the servers.",
         "compile": "XLA cannot compile a step whose variables are in other processes.",

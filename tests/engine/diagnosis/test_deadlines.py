@@ -33,9 +33,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return Clock()
 
 
-def deadlines(clock: Clock, longest_silence: float = 8.0) -> Deadlines:
+def deadlines(clock: Clock, heartbeat_timeout: float = 8.0) -> Deadlines:
     """The deadlines of three workers, of which two are ready."""
-    made = Deadlines((0, 1, 2), longest_silence, clock)
+    made = Deadlines((0, 1, 2), heartbeat_timeout, clock)
     made.ready(0)
     made.ready(1)
     return made
@@ -71,7 +71,7 @@ def test_ranks_that_start_or_have_disconnected_may_be_silent(clock: Clock) -> No
 
 
 def test_an_infinite_silence_names_no_rank(clock: Clock) -> None:
-    made = deadlines(clock, longest_silence=float("inf"))
+    made = deadlines(clock, heartbeat_timeout=float("inf"))
     assert watch(made, clock, 1000.0, alive=()) is None
 
 

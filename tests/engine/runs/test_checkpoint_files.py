@@ -95,7 +95,7 @@ def test_damage_is_found_before_anything_is_loaded(name: str, damage: str, tmp_p
 def test_what_lies_beyond_a_step_is_set_aside_and_kept(tmp_path: Path) -> None:
     for step in (5, 10, 15):
         save(tmp_path, step)
-    checkpoint_files.set_aside_after(tmp_path, 5, attempt=2)
+    checkpoint_files.rename_after(tmp_path, 5, attempt=2)
     assert steps(tmp_path) == [5]
     kept = tmp_path / "checkpoints" / "step-00000015.before-2"
     assert checkpoint_files.verify(kept).position.step == 15
@@ -104,7 +104,7 @@ def test_what_lies_beyond_a_step_is_set_aside_and_kept(tmp_path: Path) -> None:
 def test_a_damaged_checkpoint_beyond_the_step_does_not_stay_in_the_way(tmp_path: Path) -> None:
     save(tmp_path, 5)
     (save(tmp_path, 10).folder / checkpoint_files.MANIFEST).unlink()
-    checkpoint_files.set_aside_after(tmp_path, 5, attempt=2)
+    checkpoint_files.rename_after(tmp_path, 5, attempt=2)
     save(tmp_path, 10, b"new weights")
     assert steps(tmp_path) == [5, 10]
 

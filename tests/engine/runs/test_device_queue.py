@@ -14,7 +14,7 @@ import pytest
 from engine.messages.channel import Server
 from engine.messages.events import AttemptStarted, Event, Paused, Queued, RunEnded
 from engine.runs import device_queue
-from engine.runs.device_queue import CannotMove, Ticket
+from engine.runs.device_queue import CannotMoveRun, Ticket
 from engine.runs.store import RunStore
 from engine.spec.run_spec import RunSpec
 from engine.system import paths, process
@@ -28,7 +28,7 @@ def ticket(
     run: str, *devices: str, place: device_queue.Place = "waiting", **changes: Any
 ) -> Ticket:
     """A ticket of this very process, which lives, for a run that wants all its devices alone."""
-    settings: dict[str, Any] = {"pid": os.getpid(), "created": BORN, "wants_alone": devices}
+    settings: dict[str, Any] = {"pid": os.getpid(), "created": BORN, "exclusive_devices": devices}
     return Ticket(run, devices=devices, place=place, **(settings | changes))
 
 
@@ -51,7 +51,7 @@ def runs(line: list[Ticket]) -> list[str]:
 )
 def test_what_a_run_waits_for(wish: Any, devices: tuple[str, ...], alone: tuple[str, ...]) -> None:
     spec = RunSpec(recipe="digits", strategy="torch/single", devices=devices, queue=wish)
-    assert device_queue.wanted_alone(spec) == alone
+    assert device_queue.exclusive_devices(spec) == alone
 
 
 def test_parts_of_a_set_wait_in_strict_order() -> None:
@@ -71,11 +71,11 @@ def test_parts_of_a_set_wait_in_strict_order() -> None:
 def test_nobody_waits_for_other_devices_for_who_is_aside_or_without_wanting_to() -> None:
     inside = ticket("a", "g0", place="inside")
     assert device_queue.ahead_of(ticket("b", "g1"), [inside]) == []
-    assert device_queue.ahead_of(ticket("b", "g0", wants_alone=()), [inside]) == []
+    assert device_queue.ahead_of(ticket("b", "g0", exclusive_devices=()), [inside]) == []
     assert device_queue.ahead_of(ticket("b", "g0"), [ticket("a", "g0", place="aside")]) == []
-    assert runs(device_queue.ahead_of(ticket("b", "g0"), [ticket("a", "g0", wants_alone=())])) == [
-        "a"
-    ]
+    assert runs(
+        device_queue.ahead_of(ticket("b", "g0"), [ticket("a", "g0", exclusive_devices=())])
+    ) == ["a"]
 
 
 def test_no_two_share_a_device_nobody_starves_and_each_device_keeps_its_order() -> None:
@@ -145,7 +145,7 @@ def test_a_move_counts_among_those_who_wait_for_the_same_devices(
     for each in line:
         device_queue.enter(each)
     if order == "abcde":
-        with pytest.raises(CannotMove, match=r"line already|not wait"):
+        with pytest.raises(CannotMoveRun, match=r"line already|not wait"):
             device_queue.move(run, where)
     else:
         device_queue.move(run, where)
@@ -217,7 +217,7 @@ def test_a_damaged_file_is_made_anew_from_the_runs(
     line = device_queue.read()
     assert runs(line) == [inside.run, aside.run, waiting.run, other.run]
     assert [each.place for each in line] == ["inside", "aside", "waiting", "inside"]
-    assert (line[0].wants_alone, line[3].wants_alone) == (("g0",), ())
+    assert (line[0].exclusive_devices, line[3].exclusive_devices) == (("g0",), ())
     assert runs(device_queue.enter(ticket("99", "g0"))) == [inside.run, waiting.run]
     assert runs(msgspec.json.decode(file.read_bytes(), type=list[Ticket])) == [*runs(line), "99"]
     device_queue.leave(inside)
@@ -236,5 +236,5 @@ def test_a_run_that_cannot_be_read_is_not_in_the_way_of_a_damaged_queue(
 def test_a_queue_that_cannot_be_written_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device_queue, "LOCK_SECONDS", 0.0)
     device_queue.enter(ticket("a", "g0"))
-    with device_queue._changing(), pytest.raises(OSError, match="lock"):
+    with device_queue._locked_tickets(), pytest.raises(OSError, match="lock"):
         device_queue.leave(ticket("a", "g0"))

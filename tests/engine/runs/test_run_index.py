@@ -122,10 +122,10 @@ def test_a_glance_at_runs_that_are_over_looks_into_few_folders(
     index = RunIndex()
     first = settle(index)
     stamped: list[str] = []
-    stamp = run_index._stamp
-    monkeypatch.setattr("engine.runs.run_index.IN_TURN", 2)
+    stamp = run_index._file_stamp
+    monkeypatch.setattr("engine.runs.run_index.PER_REFRESH", 2)
     monkeypatch.setattr(
-        "engine.runs.run_index._stamp",
+        "engine.runs.run_index._file_stamp",
         lambda folder: (stamped.append(Path(folder).name), stamp(folder))[1],
     )
     looked.clear()
@@ -173,7 +173,7 @@ def test_a_glance_finds_an_old_run_that_somebody_else_resumes() -> None:
 
 def test_a_supervisor_that_is_slow_to_write_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     old = record_epochs("stopped")
-    monkeypatch.setattr("engine.runs.run_index.IN_TURN", 0)
+    monkeypatch.setattr("engine.runs.run_index.PER_REFRESH", 0)
     device_queue.enter(ticket("1"))
     index = RunIndex()
     assert settle(index)[0].state == "stopped"

@@ -144,7 +144,9 @@ def test_an_option_that_a_strategy_cannot_do_is_refused_with_the_reason(
     strategy: str, changes: dict[str, Any], field: str, phrase: str
 ) -> None:
     framework = "keras" if strategy.startswith("tf/") else "torch"
-    recipe = RecipeInfo(name="r", path="/r.py", builtin=False, framework=framework, can_be_cut=True)
+    recipe = RecipeInfo(
+        name="r", path="/r.py", builtin=False, framework=framework, can_be_partitioned=True
+    )
     count = 2 if strategy in ("torch/ddp", "torch/pipeline") else 1
     devices = tuple(f"cpu:{k}" for k in range(count))
     [(where, text)] = found(spec(strategy=strategy, devices=devices, **changes), recipe)

@@ -24,11 +24,11 @@ class Watched:
         self.alarms = Alarms()
         self.time = 1000.0
 
-    def see(self, seconds: float = 1.0, *, at_work: bool = False, **known: Any) -> list[Change]:
+    def see(self, seconds: float = 1.0, *, should_work: bool = False, **known: Any) -> list[Change]:
         """What a snapshot changes that comes `seconds` after the one before."""
         self.time += seconds
         snapshot = Snapshot(time=self.time, devices=(gpu(**known),))
-        return self.alarms.take(snapshot, {ID} if at_work else ())
+        return self.alarms.take(snapshot, {ID} if should_work else ())
 
     def kinds(self) -> list[AlarmKind]:
         return [alarm.kind for alarm in self.alarms.active]
@@ -152,20 +152,20 @@ def test_new_errors_of_the_memory_stay_until_the_card_is_reset(watched: Watched)
 
 def test_a_device_of_a_run_that_does_nothing_for_a_minute_is_idle(watched: Watched) -> None:
     for _ in range(60):
-        assert watched.see(at_work=True, utilisation=0.0) == []
-    [raised] = watched.see(at_work=True, utilisation=0.0)
+        assert watched.see(should_work=True, utilisation=0.0) == []
+    [raised] = watched.see(should_work=True, utilisation=0.0)
     assert raised.alarm.kind is AlarmKind.IDLE
-    assert watched.see(at_work=True) == []
-    [cleared] = watched.see(at_work=True, utilisation=1.0)
+    assert watched.see(should_work=True) == []
+    [cleared] = watched.see(should_work=True, utilisation=1.0)
     assert not cleared.is_raised
 
 
 @pytest.mark.parametrize(
     "interruption",
     [
-        {"at_work": True, "utilisation": 5.0},
-        {"at_work": True, "utilisation": None},
-        {"at_work": False, "utilisation": 0.0},
+        {"should_work": True, "utilisation": 5.0},
+        {"should_work": True, "utilisation": None},
+        {"should_work": False, "utilisation": 0.0},
     ],
     ids=["work", "not known", "not needed"],
 )
@@ -174,13 +174,13 @@ def test_the_minute_begins_anew_after_anything_else(
 ) -> None:
     for _ in range(2):
         for _ in range(50):
-            assert watched.see(at_work=True, utilisation=0.0) == []
+            assert watched.see(should_work=True, utilisation=0.0) == []
         assert watched.see(**interruption) == []
 
 
 def test_time_that_nobody_watched_is_not_idleness(watched: Watched) -> None:
     for seconds in (1, 600, -300, 1):
-        assert watched.see(seconds, at_work=True, utilisation=0.0) == []
+        assert watched.see(seconds, should_work=True, utilisation=0.0) == []
 
 
 def test_a_device_that_no_run_uses_may_be_idle(watched: Watched) -> None:
@@ -190,7 +190,7 @@ def test_a_device_that_no_run_uses_may_be_idle(watched: Watched) -> None:
 
 def test_an_idle_alarm_ends_when_the_run_pauses(watched: Watched) -> None:
     for _ in range(61):
-        watched.see(at_work=True, utilisation=0.0)
+        watched.see(should_work=True, utilisation=0.0)
     assert watched.kinds() == [AlarmKind.IDLE]
     assert [change.is_raised for change in watched.see(utilisation=0.0)] == [False]
 

@@ -134,7 +134,7 @@ def test_stages_of_a_recipe(count: int) -> None:
     images = torch.randn(5, 8, 8)
     assert len(cut) == count
     assert torch.equal(nn.Sequential(*cut)(images), model(images))
-    assert read_recipe(Path(probe_stages.__file__)).can_be_cut
+    assert read_recipe(Path(probe_stages.__file__)).can_be_partitioned
 
 
 def test_only_one_stage_is_kept_under_its_names_in_the_model() -> None:
