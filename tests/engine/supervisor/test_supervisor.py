@@ -1,9 +1,10 @@
-"""A run loses its GPU: the supervisor ends the workers, which may hang, and says why."""
+"""A real supervisor whose workers hang: at their start, or because the run loses its GPU."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,7 +22,6 @@ from engine.messages.events import (
 )
 from engine.runs.store import RunStore
 from engine.runs.store_reader import RunReader
-from engine.spec.run_spec import RunSpec
 from engine.supervisor.buffered_store import BufferedStore
 from engine.supervisor.inbox import Inbox, MessageReceived, SnapshotReceived
 from engine.supervisor.queue_admission import QueueAdmission
@@ -44,10 +44,12 @@ def datasets(): ...
 """
 
 
-class Attempt:
-    """A real supervisor with a worker that hangs; the test makes up messages and snapshots."""
+class SupervisedRun:
+    """A supervisor with workers that hang; the test makes up messages and snapshots."""
 
-    def __init__(self, wanted: RunSpec) -> None:
+    def __init__(self, file: Path, strategy: str, devices: int | tuple[str, ...]) -> None:
+        file.write_text(HANGS)
+        wanted = spec(str(file), strategy, devices)
         self.folder = new_run_folder(wanted)
         self.store = RunStore(self.folder)
         self.store.append(this_process_supervises(), time.time())
@@ -56,6 +58,10 @@ class Attempt:
         admission = QueueAdmission(self.folder, wanted)
         buffer = BufferedStore(self.folder, self.store)
         self.supervisor = Supervisor(self.folder, wanted, buffer, self.inbox, admission)
+
+    def close(self) -> None:
+        self.server.close()
+        self.store.close()
 
     def receive(self, *messages: Any) -> None:
         for message in messages:
@@ -67,16 +73,33 @@ class Attempt:
 
 
 @pytest.fixture
-def attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Attempt]:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SupervisedRun]:
     """A run that trains on GPU."""
     monkeypatch.setattr(deadlines, "FAILURE_GRACE_SECONDS", 0.0)
-    recipe = tmp_path / "hangs.py"
-    recipe.write_text(HANGS)
-    made = Attempt(spec(str(recipe), "torch/single", (GPU,)))
-    made.receive(TrainingStarted(0, 10, 3, 1, 1234), Progress(1, 3, 100.0, 0.0, 60.0))
-    yield made
-    made.server.close()
-    made.store.close()
+    with closing(SupervisedRun(tmp_path / "hangs.py", "torch/single", (GPU,))) as made:
+        made.receive(TrainingStarted(0, 10, 3, 1, 1234), Progress(1, 3, 100.0, 0.0, 60.0))
+        yield made
+
+
+def left_of(run: SupervisedRun) -> list[psutil.Process]:
+    """The workers that have not ended within 30 s."""
+    pids = filter(psutil.pid_exists, run.store.status.worker_pids)
+    _, alive = psutil.wait_procs(map(psutil.Process, pids), timeout=30)
+    return list(alive)
+
+
+def test_workers_that_never_get_ready_are_named_and_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deadlines, "START_SECONDS", 2.0)
+    with closing(SupervisedRun(tmp_path / "hangs.py", "torch/ddp", 2)) as run:
+        ended = run.supervisor.run()
+        assert len(run.store.status.worker_pids) == 2
+        assert ended.state == "failed"
+        assert ended.reason.startswith(
+            "Rank 0 on cpu:0, Rank 1 on cpu:1 did not start within 2 s: the logs in "
+        )
+        assert not left_of(run)
 
 
 def alarms(folder: Path) -> list[Alarm]:
@@ -90,34 +113,31 @@ def failed_because_of_the_gpu(ended: RunEnded) -> bool:
     )
 
 
-def test_the_run_ends_with_that_reason_and_no_worker_is_left(
-    attempt: Attempt, monkeypatch: pytest.MonkeyPatch
+def test_a_lost_gpu_ends_the_run_and_no_worker_is_left(
+    run: SupervisedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(device_watch, "STEP_PATIENCE", 0.0)
-    attempt.take_snapshot(None)
-    attempt.take_snapshot("GPU is lost")
-    attempt.take_snapshot("GPU is lost")
-    ended = attempt.supervisor.run()
+    run.take_snapshot(None)
+    run.take_snapshot("GPU is lost")
+    run.take_snapshot("GPU is lost")
+    ended = run.supervisor.run()
     assert failed_because_of_the_gpu(ended), ended.reason
     assert ended.failure is not None
     assert (ended.failure.rank, ended.failure.device) == (0, GPU)
-    assert [(alarm.kind, alarm.raised) for alarm in alarms(attempt.folder)] == [("lost", True)]
-    [pid] = attempt.store.status.worker_pids
-    left = [psutil.Process(pid)] if psutil.pid_exists(pid) else []
-    assert not psutil.wait_procs(left, timeout=30)[1]
+    assert [(alarm.kind, alarm.raised) for alarm in alarms(run.folder)] == [("lost", True)]
+    assert len(run.store.status.worker_pids) == 1
+    assert not left_of(run)
 
 
-def test_a_worker_that_fails_because_of_it_is_not_to_blame(attempt: Attempt) -> None:
-    attempt.take_snapshot("GPU is lost")
-    attempt.receive(WorkerFailed(0, "AcceleratorError: CUDA error: unknown error", "", "", False))
-    assert failed_because_of_the_gpu(attempt.supervisor.run())
+def test_a_worker_that_fails_because_of_a_lost_gpu_is_not_to_blame(run: SupervisedRun) -> None:
+    run.take_snapshot("GPU is lost")
+    run.receive(WorkerFailed(0, "AcceleratorError: CUDA error: unknown error", "", "", False))
+    assert failed_because_of_the_gpu(run.supervisor.run())
 
 
-def test_a_worker_that_fails_after_training_on_is_to_blame(attempt: Attempt) -> None:
-    attempt.take_snapshot("Unknown Error")
-    attempt.take_snapshot("Unknown Error")
-    attempt.receive(
-        Progress(1, 4, 100.0, 0.0, 60.0), WorkerFailed(0, "ValueError: no", "", "", False)
-    )
-    ended = attempt.supervisor.run()
+def test_a_worker_that_fails_after_training_on_is_to_blame(run: SupervisedRun) -> None:
+    run.take_snapshot("Unknown Error")
+    run.take_snapshot("Unknown Error")
+    run.receive(Progress(1, 4, 100.0, 0.0, 60.0), WorkerFailed(0, "ValueError: no", "", "", False))
+    ended = run.supervisor.run()
     assert ended.reason == f"Rank 0 on {GPU} failed: ValueError: no"
