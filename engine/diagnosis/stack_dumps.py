@@ -70,10 +70,9 @@ def locate_worker(
     if not threads:
         text = f"{plan.label} does not answer: it is halted, or waits for a device."
         return WorkerLocation(plan, text, "")
-    folder = Path(recipe.path).parent
     frames, in_recipe = threads[0], None
     for thread in threads:
-        found = [f for f in thread if _is_in(f, Path(recipe.path), recipe.builtin, folder)]
+        found = [frame for frame in thread if recipe.owns(Path(frame.file))]
         if found:
             frames, in_recipe = thread, found[0]
             break
@@ -83,14 +82,6 @@ def locate_worker(
         text += f", there in {_in_words(frames[0])}"
     where = f"{in_recipe.file}:{in_recipe.line}" if in_recipe else ""
     return WorkerLocation(plan, f"{text}.", where)
-
-
-def _is_in(frame: Frame, recipe: Path, builtin: bool, folder: Path) -> bool:
-    file = Path(frame.file)
-    if file == recipe:
-        return True
-    # The files beside the user's recipe, which it may import, belong to it.
-    return not builtin and file.is_relative_to(folder) and "site-packages" not in file.parts
 
 
 def _in_words(frame: Frame) -> str:
