@@ -42,7 +42,7 @@ def test_a_checkpoint_needs_the_model_only_for_a_moment(training: Training) -> N
     training.session.answers[CheckpointSaved] = [EmptyCache()]
     training.session.answers[CacheEmptied] = [Resume()]
     training.run()
-    assert training.trainer.moves == ["freed", "restored", "freed", "taken back"]
+    assert training.trainer.moves == ["freed", "restored", "freed", "restored"]
     assert training.said(Paused) == [Paused(1, freed_devices=True)]
     assert training.kinds() == {1: ("request",), 8: ("last",)}
 
@@ -87,4 +87,4 @@ def test_all_ranks_free_their_devices(tmp_path: Path) -> None:
     other.join(SECONDS)
     assert not other.is_alive()
     for trainer in trainers:
-        assert trainer.moves == ["freed", "restored", "freed", "taken back"]
+        assert trainer.moves == ["freed", "restored", "freed", "restored"]
