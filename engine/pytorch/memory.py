@@ -67,20 +67,18 @@ def explain_out_of_memory(
 
 
 def out_of_memory_message(
-    text: str, name: str, use: DeviceMemory | None, batch: int, accumulation: int
+    text: str, name: str, memory: DeviceMemory | None, batch: int, accumulation: int
 ) -> str:
     """Return an explanation of PyTorch's error `text`, with what the user can try."""
     found = _ASKED.search(text)
     asked = float(found[1]) * _UNITS[found[2] or "bytes"] if found else 0.0
-    parts = [f"{name} is out of memory"]
-    if asked:
-        parts.append(f"{gib(asked, 2)} were asked for")
-    if use:
-        parts.append(
-            f"{gib(use.free, 2)} of {gib(use.total, 2)} are free; this training holds "
-            f"{gib(use.reserved, 2)}, everything else {gib(use.others, 2)}"
+    details = [f"{gib(asked, 2)} were asked for"] if asked else []
+    if memory:
+        details.append(
+            f"{gib(memory.free, 2)} of {gib(memory.total, 2)} are free; this training holds "
+            f"{gib(memory.reserved, 2)}, everything else {gib(memory.others, 2)}"
         )
-    summary = ": ".join([parts[0], ", ".join(parts[1:])]) if parts[1:] else parts[0]
+    summary = f"{name} is out of memory{': ' if details else ''}{', '.join(details)}"
     return (
         f"{summary}. Each replica computes {batch} samples at once. Try gradient accumulation "
         f"{2 * accumulation} (the same global batch in smaller parts), a smaller batch, precision "

@@ -125,6 +125,7 @@ class OptimizerStep:
             norm = _norm(gradients) / self.optimizer.scale_loss(tf.constant(1.0))
             figures["gradient_norm"] = norm
         if spec.clip_norm > 0:
+            # The formula of PyTorch's clip_grad_norm_.
             factor = tf.minimum(1.0, spec.clip_norm / (norm + 1e-6))
             gradients = [g * tf.cast(factor, g.dtype) for g in gradients]
         # All replicas have the same gradients, so all of them skip a step that overflowed.

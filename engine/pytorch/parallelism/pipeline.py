@@ -1,8 +1,8 @@
 """One rank's stage of a model; the micro-batches of a batch pass through the stages of all ranks.
 
-The schedules are those of torch.distributed.pipelining: 1F1B in training, GPipe in validation. They
-need micro-batches of one size, and the shapes of the tensors between two stages. Both are computed
-here, once for every size of batch.
+The schedules are those of torch.distributed.pipelining: 1F1B in training, GPipe in validation and
+for few micro-batches. They need micro-batches of one size and the shapes of the tensors between two
+stages, which are computed here once for every size of batch.
 """
 
 from __future__ import annotations

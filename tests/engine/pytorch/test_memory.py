@@ -1,4 +1,4 @@
-"""Out of memory in words, and tensors that leave their device and return."""
+"""The message when a device is out of memory, and tensors that leave their device and return."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from engine.pytorch import memory
 from engine.pytorch.memory import DeviceMemory, HostOffload, OutOfMemory, out_of_memory_message
 
 CPU = torch.device("cpu")
-TORCHS_WORDS = (
+CUDA_ERROR = (
     "CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total capacity of 23.64 GiB of "
     "which 1.12 GiB is free."
 )
 GIB = 2**30
 
 
-def test_all_the_numbers_are_said() -> None:
-    use = DeviceMemory(total=24 * GIB, free=1 * GIB, reserved=15 * GIB)
-    text = out_of_memory_message(TORCHS_WORDS, "GPU-1", use, batch=64, accumulation=2)
+def test_all_the_numbers_are_in_the_message() -> None:
+    device = DeviceMemory(total=24 * GIB, free=1 * GIB, reserved=15 * GIB)
+    text = out_of_memory_message(CUDA_ERROR, "GPU-1", device, batch=64, accumulation=2)
     for said in (
         "GPU-1 is out of memory",
         "2.50 GiB were asked for",
@@ -32,11 +32,11 @@ def test_all_the_numbers_are_said() -> None:
     assert text.endswith(".")
 
 
-def test_a_text_without_numbers_is_no_problem() -> None:
+def test_an_error_without_numbers_is_explained() -> None:
     assert "is out of memory. Each" in out_of_memory_message("no idea", "cpu:0", None, 1, 1)
 
 
-def test_a_real_lack_of_memory_is_explained() -> None:
+def test_a_real_allocation_that_fails_is_explained() -> None:
     with (
         pytest.raises(OutOfMemory, match=r"cpu:0 is out of memory: \d+\.\d\d GiB were asked for"),
         memory.explain_out_of_memory(CPU, "cpu:0", 8, 1),
@@ -57,7 +57,7 @@ def test_a_gpu_out_of_memory_is_explained_by_its_type() -> None:
         pytest.raises(OutOfMemory, match=r"2\.50 GiB"),
         memory.explain_out_of_memory(CPU, "x", 8, 1),
     ):
-        raise torch.OutOfMemoryError(TORCHS_WORDS)
+        raise torch.OutOfMemoryError(CUDA_ERROR)
 
 
 def test_a_training_goes_on_alike_after_its_tensors_were_away() -> None:
