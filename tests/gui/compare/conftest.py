@@ -1,4 +1,4 @@
-"""The comparison with the choice behind it, for all its tests."""
+"""Fixtures of the comparison's tests: the comparison, and the chosen runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gui.style.theme import ThemeController
 
 
 class View(NamedTuple):
-    """The comparison, and the choice behind it."""
+    """The comparison, and the chosen runs."""
 
     chosen: ChosenRuns
     comparison: Comparison
@@ -67,7 +67,7 @@ def begin_live(record: Callable[..., Any]) -> None:
 
 
 def zoomed_in(view: View) -> tuple[list[float], list[float]]:
-    """The first plot's view, after a zoom by hand."""
+    """The visible range of the first plot after a zoom by hand."""
     view.comparison.plots.plot("Validation loss").canvas.zoom_x(0.5)
     return in_sight(view)
 

@@ -1,4 +1,4 @@
-"""Several runs over each other."""
+"""The plots of several runs in the comparison."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_live_run_grows_and_a_rewound_one_shrinks(view: View, record: Callable
     assert len(curves(view, "Training loss")["1"].series) == 2
 
 
-def test_a_run_that_is_taken_out_leaves_every_plot(view: View) -> None:
+def test_a_removed_run_leaves_every_plot(view: View) -> None:
     for _ in range(3):
         record_epochs("finished", (0.5, 0.4))
     view.compare("1", "2", "3")

@@ -1,4 +1,4 @@
-"""What stays as it was in the comparison while runs come and go, and in the next window."""
+"""What the comparison keeps while runs come and go, and at the next start of the window."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_look_at_the_single_run_leaves_the_comparison_as_it_is(view: View) -> 
     assert len(curves(view, "Validation loss")["1"].series) == 3
 
 
-def test_a_plot_of_one_run_goes_with_it_and_the_others_come_back(
+def test_the_only_plot_of_a_run_is_removed_with_it_and_the_others_are_shown_again(
     view: View, record: Callable[..., Any]
 ) -> None:
     live = record()

@@ -52,7 +52,7 @@ def test_the_table_says_so_where_no_setting_differs(view: View) -> None:
     assert cells(view)["State"] == ["finished", "finished"]
 
 
-def test_devices_are_said_briefly() -> None:
+def test_device_names_are_short() -> None:
     record_epochs("finished")
     info = get_run("1")
     spec = RunSpec(recipe="digits", strategy="torch/ddp", devices=("cpu:0", "cpu:1"))
@@ -91,7 +91,7 @@ def test_a_live_run_changes_cells_and_leaves_the_selection(
     assert [index.row() for index in table.selectionModel().selectedRows()] == [1]
 
 
-def test_runs_of_all_kinds_stand_side_by_side(view: View, record: Callable[..., Any]) -> None:
+def test_runs_of_all_kinds_are_compared(view: View, record: Callable[..., Any]) -> None:
     record_epochs("finished", tuple(1 / k for k in range(1, 30)))
     record_epochs("failed")
     keras = record(RunSpec(recipe="digits_keras", strategy="tf/mirrored", devices=("cpu:0",)))

@@ -1,4 +1,4 @@
-"""The list of devices on the screen and what it is given, for the tests of its rows and states."""
+"""A list of devices and its snapshots, for the tests of the rows and their states."""
 
 from __future__ import annotations
 

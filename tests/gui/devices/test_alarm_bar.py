@@ -1,4 +1,4 @@
-"""The strip of alarms: in sight while something is wrong, and only then."""
+"""The alarm bar: visible only while there is an alarm."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_lost_gpu_cannot_be_dismissed(bar: AlarmBar) -> None:
 IDLE = Alarm("GPU-1", "idle", "GPU 1 has done nothing.", True)
 
 
-def test_an_idle_device_is_told_by_the_watched_run(bar: AlarmBar) -> None:
+def test_an_idle_device_is_reported_by_the_watched_run(bar: AlarmBar) -> None:
     hear(bar, IDLE, Alarm("GPU-1", "hot", "GPU 1 is hot.", True))
     assert texts(bar) == ["GPU 1 has done nothing."], "the rest is seen in the snapshots"
     hear(bar, Alarm("GPU-1", "idle", "GPU 1 works again.", False))

@@ -1,4 +1,4 @@
-"""The charts of a device's charts: what is known is drawn, what is not is a gap or no chart."""
+"""The charts of a device: known values are drawn, unknown ones are a gap or no chart."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def see(charts: DeviceCharts, second: float, power: float | None) -> None:
 
 
 def columns(charts: DeviceCharts) -> list[bool]:
-    """Where, from left to right, the curve of the power has ink."""
+    """Whether each pixel column, from left to right, contains the curve of the power."""
     QApplication.processEvents()
     image = charts.charts["power"].grab().toImage()
 
-    def inked(x: int) -> bool:  # the second device is orange; caption, line and ground are bluish
+    def inked(x: int) -> bool:  # GPU 1 is orange; caption, line and background are bluish
         pixels = (image.pixelColor(x, y) for y in range(image.height()))
         return any(pixel.red() > pixel.blue() + 40 for pixel in pixels)
 

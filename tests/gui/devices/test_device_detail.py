@@ -62,7 +62,7 @@ def test_every_field_is_a_value_or_says_why_there_is_none(detail: DeviceDetail) 
     assert "00000000:10:00.0" in detail.address.text()
 
 
-def test_what_needs_a_look_says_so_in_signs_and_in_colour(detail: DeviceDetail) -> None:
+def test_critical_values_have_a_sign_and_a_colour(detail: DeviceDetail) -> None:
     show(detail, HOT)
     slowed, heat = detail.value("Slowed down"), detail.value("Temperature / slowdown")
     assert slowed.text() == "⚠ hardware thermal slowdown"
@@ -125,7 +125,7 @@ def test_without_figures_it_says_why(detail: DeviceDetail, id: str, words: str) 
         detail.value("Power / limit")
 
 
-def test_old_figures_say_since_when(detail: DeviceDetail) -> None:
+def test_stale_figures_say_since_when(detail: DeviceDetail) -> None:
     show(detail, SILENT)
     assert not detail.stale_note.isVisible()
     detail.set_stale(TIME)

@@ -1,4 +1,4 @@
-"""The list of devices: what each row paints, and how it is reached and opened."""
+"""The list of devices: how rows are painted, focused and opened."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_the_smallest_bar_is_still_a_bar(devices: DeviceList) -> None:
     assert len({y for _, y in inked}) >= 4
 
 
-def test_the_reason_for_no_gpu_is_told(devices: DeviceList) -> None:
+def test_the_reason_for_no_gpu_is_shown(devices: DeviceList) -> None:
     devices.show_snapshot(snapshot(note="No NVIDIA driver answers."))
     assert devices.gpu_note.isVisible()
     assert devices.gpu_note.text() == "No NVIDIA driver answers."
@@ -96,7 +96,7 @@ def test_the_last_minute_is_a_curve_with_gaps(devices: DeviceList) -> None:
     show(range(180, 300), 50.0)
     assert sparkline() == whole
     show(range(360, 362), 50.0)
-    assert 0 < sparkline() < 0.7 * whole  # nobody sampled for a minute
+    assert 0 < sparkline() < 0.7 * whole  # no samples for a minute
 
 
 def test_every_row_is_reached_by_tab_and_opened_by_enter(devices: DeviceList, qtbot: QtBot) -> None:
@@ -108,7 +108,7 @@ def test_every_row_is_reached_by_tab_and_opened_by_enter(devices: DeviceList, qt
     plain = second.grab().toImage()
     QTest.keyClick(first, Qt.Key.Key_Tab)
     assert second.hasFocus()
-    assert second.grab().toImage() != plain  # the ring of the focus
+    assert second.grab().toImage() != plain  # the focus ring
     with qtbot.waitSignal(devices.detail_wanted) as wanted:
         QTest.keyClick(second, Qt.Key.Key_Return)
     assert wanted.args == ["GPU-1"]
@@ -118,7 +118,7 @@ def test_every_row_is_reached_by_tab_and_opened_by_enter(devices: DeviceList, qt
     assert first.hasFocus()
 
 
-def test_a_click_opens_the_details_and_closing_them_is_told(
+def test_a_click_opens_the_details_and_closing_them_is_signalled(
     devices: DeviceList, qtbot: QtBot
 ) -> None:
     devices.show_snapshot(snapshot(gpu(0)))

@@ -1,4 +1,4 @@
-"""The list of devices, whatever state they are in: not known, old, lost, hot, or simply odd."""
+"""The list of devices with unknown, stale, lost, hot or odd values."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = ["devices"]
 
 
 def is_inked(devices: DeviceList, id: str, colour: str) -> bool:
-    """Whether something is in `colour`, as nearly as the edges of letters are."""
+    """Whether some pixels have nearly the `colour`, as the edges of letters do."""
     wanted = QColor(colour)
     return any(
         abs(seen.red() - wanted.red()) + abs(seen.green() - wanted.green()) < 24
@@ -66,7 +66,7 @@ def test_full_memory_is_amber_and_then_red(
     assert seen == ({colour} if colour else set())
 
 
-def test_old_figures_are_grey_and_say_since_when(devices: DeviceList) -> None:
+def test_stale_figures_are_grey_and_say_since_when(devices: DeviceList) -> None:
     since = time.mktime((2026, 5, 4, 14, 2, 11, 0, 0, -1))
     devices.show_snapshot(snapshot(gpu(0)))
     devices.set_stale(since)
@@ -95,7 +95,7 @@ def test_a_lost_device_keeps_its_row_with_the_reason(devices: DeviceList) -> Non
 
 
 @pytest.mark.parametrize("flat", [False, True])
-def test_every_state_is_told_in_words_and_not_by_colour_alone(
+def test_every_state_is_said_in_text_and_not_by_colour_alone(
     devices: DeviceList, flat: bool
 ) -> None:
     for one in last_minutes(3):

@@ -1,4 +1,4 @@
-"""What the tests of plots share: how to see what is on the screen."""
+"""Fixtures of the plots' tests: plots on the screen, and how to see what they show."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def plot(qtbot: QtBot) -> CurvePlot:
 
 @pytest.fixture
 def run_plots(qtbot: QtBot) -> RunPlots:
-    """An empty grid on the screen."""
+    """Empty plots on the screen."""
     made = RunPlots(DARK)
     qtbot.addWidget(made)
     made.resize(1000, 700)

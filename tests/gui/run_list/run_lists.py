@@ -1,4 +1,4 @@
-"""The list of runs with everything around it, for the tests of both."""
+"""The list of runs with its controllers, for the tests of the list and of its actions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gui.style.theme import ThemeController
 
 
 class Room(NamedTuple):
-    """The list with everything around it."""
+    """The list of runs with its controllers."""
 
     history: RunListView
     panel: RunListPanel

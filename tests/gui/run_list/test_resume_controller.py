@@ -1,4 +1,4 @@
-"""How a run goes on: asked back where there is something to decide."""
+"""Resuming a run, and the dialogs where the user must decide."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ CHECKPOINTS = [checkpoint(10, ("epochs",), accuracy=0.5), checkpoint(1200, ("epo
 
 
 class Surroundings:
-    """A ResumeController with its surroundings, and what it asks the engine for."""
+    """A ResumeController with its window and form, and what it requests of the engine."""
 
     def __init__(self, background: Background, qtbot: QtBot) -> None:
         self.window = QWidget()
@@ -101,10 +101,10 @@ def test_with_changes_the_form_asks_for_them(
     assert wanted.args == [ResumeRequest("7", CHECKPOINTS[0].folder, SPEC)]
 
 
-def test_a_wish_for_one_run_is_not_taken_for_another(
+def test_a_request_for_one_run_does_not_affect_another(
     around: Surroundings, asked: list[ResumeRequest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Checkpoints are looked for in the background: another wish may come before the answer."""
+    """Checkpoints are listed in the background: another request may come before the result."""
     monkeypatch.setattr(RunController, "list_checkpoints", lambda *_: None)
     around.resume_controller.continue_with_changes("7")
     around.resume_controller.resume_from_older("8")
@@ -130,7 +130,9 @@ def test_a_damaged_checkpoint_is_named_and_the_previous_one_offered(
     assert asked == ([again] if yes else [])
 
 
-def test_what_speaks_against_it_is_said(around: Surroundings, asked: list[ResumeRequest]) -> None:
+def test_the_reason_against_a_resume_is_shown(
+    around: Surroundings, asked: list[ResumeRequest]
+) -> None:
     around.controller.resume_refused.emit("7", "The recipe is gone.")
     assert around.dialog().text() == "The recipe is gone."
     assert not asked

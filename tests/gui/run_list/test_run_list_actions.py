@@ -1,4 +1,4 @@
-"""Writing on runs, deleting them, bringing them back and running them again."""
+"""Notes on runs; deleting, restoring and repeating runs."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_deleted_runs_can_be_brought_back(room: Room, qtbot: QtBot) -> None:
     assert not room.panel.undo_bar.isVisible()
 
 
-def test_an_active_run_cannot_be_deleted_and_the_reason_is_said(room: Room) -> None:
+def test_an_active_run_cannot_be_deleted_and_the_reason_is_shown(room: Room) -> None:
     record_epochs("running")
     room.refresh()
     select(room, "1")
@@ -161,7 +161,7 @@ def test_the_trash_gives_back_what_another_window_put_there(room: Room, qtbot: Q
     assert not menu.isEnabled()
 
 
-def test_what_can_come_back_does_and_the_rest_is_said(room: Room, qtbot: QtBot) -> None:
+def test_restorable_runs_are_restored_and_the_rest_is_reported(room: Room, qtbot: QtBot) -> None:
     for _ in range(2):
         record_epochs("finished")
     room.refresh()
@@ -176,7 +176,7 @@ def test_what_can_come_back_does_and_the_rest_is_said(room: Room, qtbot: QtBot) 
     assert room.listed() == ["2", "1"]
 
 
-def test_notes_on_a_run_that_is_gone_are_refused_in_words(room: Room, qtbot: QtBot) -> None:
+def test_notes_on_a_missing_run_are_refused_with_a_sentence(room: Room, qtbot: QtBot) -> None:
     folder = record_epochs("finished")
     room.refresh()
     select(room, "1")

@@ -59,7 +59,7 @@ def test_runs_can_be_sorted_by_what_they_reached(room: Room) -> None:
         assert room.listed() == found, order
 
 
-def test_the_order_by_the_metric_goes_the_way_that_the_runs_say(room: Room) -> None:
+def test_the_order_by_metric_follows_the_directions_of_the_runs(room: Room) -> None:
     for losses in ((0.5, 0.2), (0.4, 0.3), (0.6, 0.1)):
         record_epochs("finished", losses, metric_directions={"loss": "max"})
     room.refresh()
@@ -133,7 +133,7 @@ def test_only_rows_that_changed_are_written_again(room: Room) -> None:
     assert set(touched) == {1}
 
 
-def test_a_search_selects_no_run_that_nobody_selected(room: Room) -> None:
+def test_a_search_does_not_change_the_selection(room: Room) -> None:
     for name in ("kept", "deleted"):
         record_epochs("finished", name=name)
     room.refresh()
@@ -202,7 +202,7 @@ def test_it_says_that_the_runs_are_being_read_until_they_are(room: Room) -> None
     assert not room.panel.empty.isVisible()
 
 
-def test_who_opens_the_search_can_type_at_once(room: Room, qtbot: QtBot) -> None:
+def test_an_opened_search_has_the_focus(room: Room, qtbot: QtBot) -> None:
     room.refresh()
     QTest.mouseClick(room.panel.search_button, Qt.MouseButton.LeftButton)
     assert room.window.focusWidget() is room.panel.search

@@ -62,7 +62,7 @@ def test_the_selection_stays_with_its_run_when_a_new_one_comes(
     assert history.currentIndex().row() == 0
 
 
-def test_the_second_line_says_state_merit_and_end(record: Callable[..., Any]) -> None:
+def test_the_second_line_has_state_metric_and_end(record: Callable[..., Any]) -> None:
     run = record()
     run.begin()
     run.add(EpochEnded(1, 10, {"validation/loss": 0.25, "validation/accuracy": 0.875}))
@@ -178,7 +178,7 @@ def test_runs_that_are_over_are_not_read_again(
     assert looked == [active.id, active.id, over.id]
 
 
-def test_a_queued_run_says_behind_whom_and_can_be_moved(
+def test_a_queued_run_says_what_it_waits_for_and_can_be_moved(
     history: RunListView, record: Callable[..., Any], qtbot: QtBot
 ) -> None:
     record().begin()

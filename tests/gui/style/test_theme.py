@@ -1,4 +1,4 @@
-"""The look: tokens, palette, style sheet, fonts, icons, and who follows whom."""
+"""The look: colours, palette, style sheet, fonts, icons, and how the theme is chosen."""
 
 from __future__ import annotations
 
@@ -123,7 +123,8 @@ def test_an_unknown_icon_is_an_error() -> None:
 
 
 def test_system_means_what_the_system_says(controller: ThemeController, qapp: QApplication) -> None:
-    """Unknown, as here without a screen, is light; while followed, a change is heard."""
+    """An unknown colour scheme, as without a screen, is light; while the system is followed, a
+    change is applied."""
     hints = qapp.styleHints()
     assert hints.colorScheme() is Qt.ColorScheme.Unknown
     assert controller.current is LIGHT
@@ -146,7 +147,7 @@ def test_it_follows_the_system_while_asked_to(
     assert controller.current is LIGHT
 
 
-def test_a_change_dresses_the_application_and_is_told_once(
+def test_a_change_is_applied_and_signalled_once(
     controller: ThemeController, qapp: QApplication, qtbot: QtBot
 ) -> None:
     told: list[Theme] = []

@@ -1,4 +1,4 @@
-"""The window in another language: every sentence is translated, and the tools find each of them."""
+"""The window in another language: every sentence is translated, and lupdate finds all of them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ NAMES = re.compile(
     r"Traindeck|TOML|CPU|GPU|VRAM|PCIe|NVLink|GiB|MiB|ms|Ctrl|Shift|Alt|F\d+|Esc|"
     r"NVIDIA|H100|HBM3|AMD|EPYC|80GB|8xH100|"
     r"shifted_digits|digits|torch|single|ddp|"  # what the recorded runs trained, and how
-    r"loss|accuracy|Accuracy|LOSS|ACCURACY|"  # metrics are called what their recipe calls them
+    r"loss|accuracy|Accuracy|LOSS|ACCURACY|"  # the names of metrics come from their recipe
     r"SIGKILL|INFO|WARN|ERROR|OUT"  # the levels, as log files have them
 )
 """Names of things, units and keys: the same in every language."""
@@ -103,7 +103,7 @@ def test_every_word_of_the_window_is_translated(state: State, qapp: QApplication
 
 
 def untranslated(text: str, engine: re.Pattern[str]) -> str:
-    """What stands outside the brackets, without numbers, names and what the engine says."""
+    """The text outside the brackets, without numbers, names and sentences of the engine."""
     text = re.sub(r"/\S*/runs/\S*", "", engine.sub("", text))
     while INNERMOST.search(text):
         text = INNERMOST.sub(" ", text)
@@ -142,7 +142,7 @@ def texts(window: QWidget) -> Iterator[tuple[str, str]]:
 
 
 def engines_words(app: AppController) -> re.Pattern[str]:
-    """What the window says in the engine's words, or the user's, which are not translated."""
+    """Texts of the engine or the user, which are not translated."""
     said: set[str] = set()
     for field in FIELDS.values():
         said |= {field.title, field.doc, field.group, *map(str, field.choices)}

@@ -25,7 +25,7 @@ from gui.widgets.entry_fields import Combo, Field
         (FieldInfo("size", "choice", 8, (8, 16)), Combo, 16),
     ],
 )
-def test_a_value_comes_back_as_it_went_in(
+def test_a_value_survives_set_and_get(
     qtbot: QtBot, field: FieldInfo, widget: type, value: Setting
 ) -> None:
     entry = Field(field)
@@ -47,7 +47,7 @@ def test_a_number_may_be_typed_in_scientific_notation(qtbot: QtBot, text: str) -
 
 
 @pytest.mark.parametrize("text", ["", "abc", "1,5", "--", "1e", "😀"])
-def test_nonsense_is_said_in_a_sentence(qtbot: QtBot, text: str) -> None:
+def test_nonsense_is_refused_with_a_sentence(qtbot: QtBot, text: str) -> None:
     entry = Field(FieldInfo("width", "int", 32))
     qtbot.addWidget(entry)
     _cleared(entry).setText(text)

@@ -1,4 +1,4 @@
-"""Where to save: the ending, and the question before something is replaced."""
+"""The save dialog: the suffix, and the question before a file is replaced."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def chosen(window: QWidget, folder: Path) -> str:
 
 
 @pytest.mark.parametrize("name", ["foo", "foo.v2"])
-def test_what_exists_under_the_whole_name_is_asked_about(
+def test_a_file_with_the_added_suffix_is_not_replaced_without_a_question(
     window: QWidget, tmp_path: Path, name: str
 ) -> None:
     (tmp_path / f"{name}.png").touch()

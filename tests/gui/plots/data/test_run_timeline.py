@@ -1,4 +1,4 @@
-"""Markers from what really happens to runs: checkpoints, restarts, edits, and what went wrong."""
+"""Markers of the events of a run: checkpoints, restarts, edits, pauses and alarms."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_an_automatic_restart_says_its_number_and_why() -> None:
     assert marker.text == "Restart 1 of 3 at step 60, from step-60: Rank 0 was killed."
 
 
-def test_a_restart_without_a_checkpoint_begins_anew_and_takes_the_markers_along() -> None:
+def test_a_restart_without_a_checkpoint_removes_the_markers() -> None:
     made = timeline(
         (95, Restarting(KILLED, 2, 3)),
         (95, AttemptStarted(2, 1, 0.0)),
@@ -98,7 +98,7 @@ def test_a_manual_resume_says_how_long_the_run_was_down() -> None:
     assert made.markers[-1].text == "Resumed at step 60 after 0:20:00 (attempt 3)."
 
 
-def test_an_edit_is_told_at_the_first_attempt_that_trains_with_it() -> None:
+def test_an_edit_is_marked_at_the_first_attempt_that_trains_with_it() -> None:
     made = timeline(
         (95, RunEnded("stopped", "")),
         (1000, AttemptStarted(2, 2, 0.0)),
@@ -225,7 +225,7 @@ def test_decimated_lines_have_that_gap_too_at_any_zoom() -> None:
             assert np.isnan(ys).sum() == 1
 
 
-def test_gaps_stand_at_their_places_on_every_axis_and_in_a_zoom(run_plots: RunPlots) -> None:
+def test_gaps_have_their_positions_on_every_axis_and_in_a_zoom(run_plots: RunPlots) -> None:
     steps = np.arange(1.0, 201.0)
     values = np.where((steps == 60) | (steps == 150), np.nan, 1 + steps)
     times = T + 5 + steps + np.where(steps > 100, 3600.0, 0.0)
@@ -281,7 +281,8 @@ def test_checkpoints_without_end_are_thinned_and_edits_stay() -> None:
 
 
 def test_epochs_end_at_whole_numbers_after_a_change_of_the_batch_size() -> None:
-    """10 of 23 batches of the second epoch are done when it goes on with 9 larger ones of 15."""
+    """10 of 23 batches of the second epoch are done when the run continues with 9 larger batches of
+    15."""
     made = RunTimeline()
     events: list[tuple[float, Event]] = [
         (0, AttemptStarted(1, 1, 1.0)),

@@ -1,4 +1,4 @@
-"""A curve's points: the view against brute force, the moving average against the plain loop."""
+"""The points of a curve: the view against brute force, the moving average against a plain loop."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def noisy(count: int, seed: int = 0) -> Array:
 
 
 def series(values: Array, smoothing: float = 0.0) -> Series:
-    """Fed in uneven batches, as a run does."""
+    """A series that is filled in uneven batches, as a run does."""
     made = Series()
     made.set_smoothing(smoothing)
     start, batch = 0, 1
@@ -58,7 +58,7 @@ def test_the_average_of_a_run_that_has_exploded_is_a_number() -> None:
     np.testing.assert_allclose(smoothed, plain_average(values, 0.1), rtol=1e-12)
 
 
-def test_the_average_goes_on_where_the_last_look_ended() -> None:
+def test_the_average_continues_from_batch_to_batch() -> None:
     values = noisy(3000)
     watched = Series()
     watched.set_smoothing(0.9)
@@ -69,7 +69,7 @@ def test_the_average_goes_on_where_the_last_look_ended() -> None:
     np.testing.assert_allclose(smoothed, plain_average(values, 0.9), rtol=1e-12, atol=1e-12)
 
 
-def test_another_smoothing_begins_anew_and_none_is_the_points_themselves() -> None:
+def test_another_smoothing_starts_from_the_first_point_and_none_shows_the_points() -> None:
     values = noisy(300)
     changed = series(values, 0.5)
     changed.smoothed_view(*ALL, 300)
@@ -96,7 +96,7 @@ def test_a_view_keeps_every_peak_and_invents_none(count: int, x0: float, x1: flo
         assert np.nanmax(ys) >= np.nanmax(inside)
         assert np.nanmin(ys) <= np.nanmin(inside)
     assert np.isin(ys[~np.isnan(ys)], finite).all()
-    # Each column holds the extremes of the points from its step to that of the next column.
+    # Each column holds the extremes of the points from its step to the step of the next column.
     if len(xs) > 2 * pixels and len(ys) % 2 == 0 and (xs[::2] == xs[1::2]).all():
         edges = [*xs[::2], min(count, xs[-1] + (xs[2] - xs[0]))]
         for number in range(len(edges) - 2):
@@ -114,7 +114,7 @@ def test_few_points_are_drawn_as_they_are_with_a_neighbour_to_each_side() -> Non
     assert len(ys) == len(xs)
 
 
-def test_columns_stand_still_while_points_arrive() -> None:
+def test_columns_do_not_move_while_points_arrive() -> None:
     values = noisy(20_400)
     short, long = series(values[:20_001]), series(values)
     xs, ys = short.view(0, 20_000, 500)
@@ -176,7 +176,7 @@ def test_it_is_empty_at_first_and_after_clear() -> None:
     assert points.smoothing == 0.9
 
 
-def test_the_last_value_is_told_as_it_came() -> None:
+def test_the_last_value_is_unchanged() -> None:
     points = Series()
     points.extend([1, 2], [0.5, np.inf])
     assert points.last == math.inf
@@ -184,7 +184,7 @@ def test_the_last_value_is_told_as_it_came() -> None:
     assert points.last == math.inf
 
 
-def test_steps_without_a_finite_value_are_told_one_per_pixel() -> None:
+def test_gaps_are_one_per_pixel_at_most() -> None:
     series = Series()
     assert series.gaps(0, 100, 10).tolist() == []
     values = np.ones(1000)

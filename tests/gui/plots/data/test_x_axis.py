@@ -114,7 +114,7 @@ def test_what_happened_becomes_markers_and_lost_checkpoints_lose_theirs() -> Non
     assert "Resumed at step 60 after" in made.markers[3].text
 
 
-def test_places_are_said_with_their_step() -> None:
+def test_positions_are_described_with_their_step() -> None:
     assert RESUMED.scale(XKind.STEP).describe(50, 50) == "step 50 · epoch 0.5"
     assert RESUMED.scale(XKind.EPOCH).describe(1.1, 85) == "epoch 1.10 · step 85"
     assert RESUMED.scale(XKind.RELATIVE).describe(3725, 1200) == "1:02:05 · step 1,200"

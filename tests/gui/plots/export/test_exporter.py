@@ -97,7 +97,7 @@ def test_csv_has_every_stored_point(
     assert QApplication.clipboard().text().count("\n") == 2
 
 
-def test_too_much_for_the_clipboard_is_said(
+def test_too_many_points_for_the_clipboard_are_reported(
     export: PlotExport,
     plot: CurvePlot,
     record: Callable[..., Any],
@@ -114,7 +114,7 @@ def test_too_much_for_the_clipboard_is_said(
     assert "4 points, too many for the clipboard" in said.args[0]
 
 
-def test_a_folder_that_cannot_be_written_is_said(
+def test_a_folder_that_cannot_be_written_is_reported(
     background: Background, plot: CurvePlot, tmp_path: Path, qtbot: QtBot
 ) -> None:
     export = PlotExport(background, lambda *_: str(tmp_path / "nowhere" / "loss.svg"))
@@ -123,7 +123,7 @@ def test_a_folder_that_cannot_be_written_is_said(
     assert "could not be written to" in said.args[0]
 
 
-def test_runs_stand_beside_each_other_in_a_csv_of_the_comparison(
+def test_runs_are_columns_in_a_csv_of_the_comparison(
     export: PlotExport,
     plot: CurvePlot,
     record: Callable[..., Any],

@@ -1,4 +1,4 @@
-"""What is smoothed of a curve of blocks: what the points stand for, not the extremes drawn."""
+"""A curve of blocks is smoothed from the means of the blocks, not from the drawn extremes."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ COUNT = 60_000
 
 @pytest.fixture(scope="module")
 def values() -> Any:
-    """Their mean is 1, the middle of 16 of them is more than 1.7."""
+    """The mean of these is 1; the middle of 16 of them is more than 1.7."""
     return np.random.default_rng(0).exponential(size=COUNT)
 
 
 @pytest.fixture
 def curves(record: Callable[..., Any], values: Any) -> tuple[StoredPoints, StoredPoints]:
-    """The whole series in blocks, and an addition in a hurry: 40,000 points and the rest."""
+    """The whole series in blocks, and later points: 40,000 points and the rest."""
     run = record()
     run.begin()
     now = time.time()
@@ -73,7 +73,7 @@ def test_a_curve_of_blocks_is_smoothed_like_its_points(
         assert np.abs(curve.value - 1).mean() > 0.7, "the extremes themselves are far from it"
 
 
-def test_a_plot_takes_what_points_stand_for(
+def test_a_plot_smooths_the_means_of_blocks(
     curves: tuple[StoredPoints, StoredPoints], run_plots: RunPlots
 ) -> None:
     whole, _ = curves

@@ -1,4 +1,4 @@
-"""What a plot shows at first: all of it, whatever was done to the plots before."""
+"""A plot shows all of its points at first, whatever was done to the plots before."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def shows_all(run_plots: RunPlots, title: str) -> bool:
 
 
 def zoom(run_plots: RunPlots) -> None:
-    """A zoom by hand, which leaves the steps 40 to 60 in sight."""
+    """A zoom by hand that shows the steps 40 to 60."""
     area = run_plots.plot("Loss").canvas.area
     area.setXRange(40, 60, padding=0)
     area.sigRangeChangedManually.emit([True, True])
@@ -51,7 +51,7 @@ def test_another_run_is_seen_after_a_zoom(run_plots: RunPlots, linked: bool) -> 
     assert in_sight(run_plots.plot("Loss"))[1] > 200, "it follows"
 
 
-def test_who_does_not_follow_sees_all_of_the_next_run_once(run_plots: RunPlots) -> None:
+def test_without_follow_all_of_the_next_run_is_shown_once(run_plots: RunPlots) -> None:
     paint(run_plots)
     run_plots.toolbar.follow.click()
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Plots by keyboard, and what the bar remembers."""
+"""The keys of the plots, and the stored state of the toolbar."""
 
 from __future__ import annotations
 
@@ -45,9 +45,7 @@ def focus(run_plots: RunPlots, qtbot: QtBot) -> None:
     qtbot.waitUntil(canvas.hasFocus)
 
 
-def test_a_plot_is_reached_by_tab_and_says_that_it_has_the_keys(
-    run_plots: RunPlots, qtbot: QtBot
-) -> None:
+def test_a_plot_is_reached_by_tab_and_shows_its_focus(run_plots: RunPlots, qtbot: QtBot) -> None:
     focus(run_plots, qtbot)
     plot = run_plots.plot("Loss")
     assert plot.canvas.focusPolicy() & Qt.FocusPolicy.TabFocus
@@ -57,7 +55,7 @@ def test_a_plot_is_reached_by_tab_and_says_that_it_has_the_keys(
     assert plot.property("focused") is False
 
 
-def test_tab_goes_through_the_plots_as_they_stand(run_plots: RunPlots, qtbot: QtBot) -> None:
+def test_tab_visits_the_plots_in_their_visible_order(run_plots: RunPlots, qtbot: QtBot) -> None:
     for series in ("train/loss", "device/a/memory", "validation/accuracy", "train/learning_rate"):
         run_plots.add_points(series, points_of(np.arange(101.0), np.arange(101.0)))
     run_plots.visibility.move("Device memory", "Loss")
@@ -164,7 +162,9 @@ def test_a_zoom_is_no_choice_for_the_next_time(settings: QSettings, qtbot: QtBot
 
 
 @pytest.mark.parametrize("word", ["", "none", "nan", "1e999", "7", "-3"])
-def test_what_nobody_wrote_is_no_smoothing(settings: QSettings, qtbot: QtBot, word: str) -> None:
+def test_damaged_settings_do_not_change_the_smoothing(
+    settings: QSettings, qtbot: QtBot, word: str
+) -> None:
     settings.setValue("plots/smoothing", word)
     settings.setValue("plots/x_axis", word)
     settings.setValue("plots/raw", word)

@@ -1,4 +1,4 @@
-"""The crosshair without a mouse: from point to point, from mark to mark, seen and heard."""
+"""The crosshair without a mouse: from point to point and from mark to mark, drawn and announced."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Press = Callable[..., None]
 
 @pytest.fixture
 def heard(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What a screen reader is given to say."""
+    """What a screen reader announces."""
     said: list[str] = []
 
     def note(event: QAccessibleAnnouncementEvent) -> None:
@@ -69,7 +69,7 @@ def box(run_plots: RunPlots, title: str = "Loss") -> str:
 
 
 def put_star(run_plots: RunPlots) -> None:
-    """Let the validation be best at step 60."""
+    """Move the best validation loss to step 60."""
     steps = STEPS[::10]
     run_plots.set_points(
         "validation/loss", points_of(steps, np.where(steps == 60, 140.0, 1000.0 + steps))
@@ -110,7 +110,7 @@ def test_the_arrows_go_from_point_to_point_and_the_values_are_heard(
     assert run_plots.crosshair_x == 100
 
 
-def test_every_plot_shows_it_and_the_next_one_says_its_values(
+def test_every_plot_shows_the_crosshair_and_the_next_one_announces_its_values(
     run_plots: RunPlots, press: Press, heard: list[str]
 ) -> None:
     press(KEYS.Key_Home)
@@ -125,7 +125,7 @@ def test_every_plot_shows_it_and_the_next_one_says_its_values(
 
 
 def test_it_leaves_no_trace_where_it_stood(run_plots: RunPlots, press: Press) -> None:
-    """Seen on the screen: a picture of the widget alone would be painted anew."""
+    """Compare the screen: a grab of the widget alone would paint it anew."""
     before = on_the_screen(run_plots)
     for x in (20.0, 50.0, 80.0):
         run_plots.set_crosshair_x(x)
@@ -139,7 +139,7 @@ def on_the_screen(run_plots: RunPlots) -> QImage:
     return run_plots.screen().grabWindow(run_plots.winId()).toImage()
 
 
-def test_it_goes_with_escape(run_plots: RunPlots, press: Press) -> None:
+def test_escape_hides_the_crosshair(run_plots: RunPlots, press: Press) -> None:
     run_plots.visibility.do(next(iter(run_plots.visibility.kinds())), PlotAction.ENLARGE)
     press(KEYS.Key_End)
     assert box(run_plots)
@@ -150,7 +150,9 @@ def test_it_goes_with_escape(run_plots: RunPlots, press: Press) -> None:
     assert not run_plots.visibility.is_enlarged
 
 
-def test_it_goes_with_the_focus(run_plots: RunPlots, press: Press, qtbot: QtBot) -> None:
+def test_the_crosshair_is_hidden_when_the_focus_leaves(
+    run_plots: RunPlots, press: Press, qtbot: QtBot
+) -> None:
     window, other = QSplitter(), QLineEdit()
     qtbot.addWidget(window)
     window.addWidget(run_plots)
@@ -180,9 +182,7 @@ def test_what_is_out_of_sight_comes_into_sight(run_plots: RunPlots, press: Press
     assert canvas.area.viewRange()[0] == pytest.approx([18.3, 25.3]), "it zooms around it"
 
 
-def test_of_a_million_points_those_that_can_be_told_apart(
-    run_plots: RunPlots, press: Press
-) -> None:
+def test_the_crosshair_skips_points_that_share_a_pixel(run_plots: RunPlots, press: Press) -> None:
     many = np.arange(1_000_000.0)
     run_plots.set_points("train/loss", points_of(many, many))
     paint(run_plots)
@@ -221,7 +221,7 @@ def test_curves_that_are_hidden_have_no_points(run_plots: RunPlots, press: Press
     assert run_plots.crosshair_x == 90
 
 
-def test_from_mark_to_mark_with_what_they_say(
+def test_the_crosshair_goes_from_mark_to_mark_and_announces_them(
     run_plots: RunPlots, press: Press, heard: list[str]
 ) -> None:
     loss = 200.0 - STEPS
@@ -288,5 +288,5 @@ def test_without_points_nothing_happens(
     assert not box(run_plots)
 
 
-def test_a_real_announcement_hurts_nobody(run_plots: RunPlots) -> None:
+def test_a_real_announcement_does_no_harm(run_plots: RunPlots) -> None:
     keyboard_cursor.announce(run_plots.plot("Loss").canvas, "step 1: train 2")

@@ -1,4 +1,4 @@
-"""Plots together: which one is painted, what steps are in sight, and one crosshair in all."""
+"""Linked plots: which one is repainted, which range they show, and their common crosshair."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_the_bar_rules_all_plots(run_plots: RunPlots) -> None:
     assert steps_in_sight(loss)[1] > 200
 
 
-def test_the_crosshair_stands_in_all_plots(run_plots: RunPlots) -> None:
+def test_the_crosshair_is_shown_in_all_plots(run_plots: RunPlots) -> None:
     run_plots.add_points("train/loss", points_of(STEPS, HALF))
     run_plots.add_points("device/a/memory", points_of(STEPS, HALF))
     paint(run_plots)

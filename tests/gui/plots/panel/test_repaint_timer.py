@@ -1,4 +1,4 @@
-"""The clock of the plots."""
+"""The repaint timer of the plots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All plots: who gets which series, what each says of it, and where they stand."""
+"""All plots of a run: which series each shows, its headline, and its position."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_the_best_validation_gets_a_star(run_plots: RunPlots) -> None:
 
 
 def test_the_run_says_which_way_its_metrics_are_better(run_plots: RunPlots) -> None:
-    """Its points may come before the event that says so, and after it."""
+    """Points may come before and after the event that has the directions."""
     points = points_of(STEPS[:3], np.array([0.5, 0.25, 0.75]))
     run_plots.add_points("validation/novelty", points)
     run_plots.add_points("validation/loss", points)
@@ -153,11 +153,11 @@ def test_the_run_says_which_way_its_metrics_are_better(run_plots: RunPlots) -> N
 
 
 @pytest.mark.parametrize("values", [[], [math.nan]])
-def test_the_star_goes_with_the_points_it_stood_for(
+def test_the_best_marker_is_removed_with_its_points(
     run_plots: RunPlots, inked: Inked, values: list[float]
 ) -> None:
     canvas = run_plots.plot("Loss").canvas
-    run_plots.add_points("train/loss", points_of(STEPS, STEPS / 100))  # what is in sight stays
+    run_plots.add_points("train/loss", points_of(STEPS, STEPS / 100))  # the visible range stays
     run_plots.add_points("validation/loss", points_of(STEPS[:3], np.array([0.5, 0.25, 0.75])))
     paint(run_plots)
     assert inked(canvas, DARK.warn) > 5
@@ -186,7 +186,7 @@ def test_devices_have_the_names_and_the_colours_of_their_labels(run_plots: RunPl
         assert middle.name() == DARK.cycle[1]
 
 
-def test_devices_that_share_a_colour_are_told_apart_by_dashes(run_plots: RunPlots) -> None:
+def test_devices_that_share_a_colour_have_different_dashes(run_plots: RunPlots) -> None:
     names = [f"gpu{number}" for number in range(16)]
     run_plots.add_points("device/gpu0/power", points_of(STEPS, HALF))
     run_plots.set_device_labels(
@@ -202,7 +202,7 @@ def test_devices_that_share_a_colour_are_told_apart_by_dashes(run_plots: RunPlot
     assert not curves["gpu8"].dash.pattern
 
 
-def test_the_curves_of_sixteen_ranks_are_told_apart(run_plots: RunPlots) -> None:
+def test_the_curves_of_sixteen_ranks_look_different(run_plots: RunPlots) -> None:
     shares = ("data_share", "compute_share", "communication_share")
     for rank in range(16):
         for share in shares:

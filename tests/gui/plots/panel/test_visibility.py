@@ -1,4 +1,4 @@
-"""Plots that are moved, hidden, enlarged, and found again where they were left."""
+"""Plots that are moved, hidden and enlarged; the order is stored."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def settings(tmp_path: Path) -> QSettings:
 
 
 def order(run_plots: RunPlots) -> list[str]:
-    """What is seen, row by row."""
+    """Titles of the visible plots, row by row."""
     QApplication.processEvents()
     seen = [plot for plot in run_plots.plots() if plot.isVisible()]
     return [plot.title for plot in sorted(seen, key=lambda plot: (plot.y(), plot.x()))]
@@ -118,7 +118,7 @@ def test_the_layout_is_found_again_by_another_window(settings: QSettings, qtbot:
     assert order(second) == ["Loss", "Device utilisation", "Device memory"]
 
 
-def test_a_plot_that_was_never_moved_stands_behind_its_natural_neighbour() -> None:
+def test_a_plot_that_was_never_moved_follows_its_natural_neighbour() -> None:
     layout = PlotOrder(PanelSettings(None, "plots"))
     layout.move("C", "A", ["A", "B", "C"])
     assert layout.sorted_titles(["A", "B", "C"]) == ["C", "A", "B"]
@@ -153,7 +153,7 @@ def test_a_metric_that_is_called_like_another_plot_has_its_own(qtbot: QtBot) -> 
     assert list(run_plots.plot("Step time (metric)").curves) == ["val"]
 
 
-def test_a_comparison_tells_such_metrics_from_the_losses() -> None:
+def test_the_comparison_separates_such_metrics_from_the_losses() -> None:
     losses = ("train/loss", "validation/loss")
     metrics = ("validation/training_loss", "validation/validation_loss")
     positions = [comparison_style(series) for series in losses + metrics]

@@ -1,4 +1,4 @@
-"""Zooming into a long curve brings its points; markers say what they stand for."""
+"""A zoom into a long curve reads its points; tooltips describe the markers."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_zooming_in_fetches_every_point_in_the_background(
     reader.watch(None)
 
 
-def test_a_marker_says_what_it_stands_for_and_can_be_hidden(
+def test_a_marker_describes_its_event_and_can_be_hidden(
     run_plots: RunPlots, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_plots.add_points(
@@ -137,7 +137,7 @@ def test_a_marker_says_what_it_stands_for_and_can_be_hidden(
     assert set_crosshair_x(60) == ""
 
 
-def test_ranks_stand_by_their_number(run_plots: RunPlots) -> None:
+def test_ranks_are_sorted_by_number(run_plots: RunPlots) -> None:
     for rank in (10, 2, 0):
         for figure in ("compute_share", "data_share"):
             run_plots.add_points(f"rank/{rank}/{figure}", points_of(np.arange(3.0), np.arange(3.0)))

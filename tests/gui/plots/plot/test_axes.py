@@ -1,4 +1,4 @@
-"""The labels of ticks: short, each another than the next, and all of them drawn."""
+"""The labels of the ticks are short and different, and all of them are drawn."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.gui.points import points_of
         ([7], ["7"]),
     ],
 )
-def test_labels_have_the_digits_that_tell_them_apart(
+def test_labels_have_enough_digits_to_differ(
     qtbot: QtBot, ticks: list[float], labels: list[str]
 ) -> None:
     assert Axis("bottom").tickStrings(ticks, 1.0, None) == labels

@@ -68,7 +68,7 @@ def test_no_dot_is_left_out_after_a_zoom(plot: CurvePlot) -> None:
     plot.grab()
     dots = [item for item in plot.canvas.area.addedItems if isinstance(item, ScatterPlotItem)]
     plot.canvas.zoom_x(0.5, 7.0)
-    QApplication.processEvents()  # painted once before the points have their new places
+    QApplication.processEvents()  # painted once before the points have their new positions
     plot.refresh()
     plot.grab()
     for item in dots:
@@ -167,7 +167,7 @@ def test_a_fixed_range_is_kept_and_left_when_the_values_leave_it(qtbot: QtBot) -
     assert in_sight(plot)[3] > 150
 
 
-def test_the_crosshair_says_what_the_lines_show(plot: CurvePlot) -> None:
+def test_the_crosshair_shows_the_values_of_the_lines(plot: CurvePlot) -> None:
     plot.set_curve("train", label="<train>")
     plot.add_points("train", points_of(STEPS, STEPS))
     plot.add_points("val", points_of(np.array([0.0, 20.0]), np.array([5.0, np.nan])))

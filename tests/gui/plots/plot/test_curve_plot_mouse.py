@@ -1,4 +1,4 @@
-"""One plot under the mouse: the wheel, a drag, a double click, and the step that is below it."""
+"""One plot under the mouse: the wheel, a drag, a double click, and the position of the mouse."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def drag(plot: CurvePlot, start: QPoint, end: QPoint) -> None:
 
 
 def double_click(plot: CurvePlot, at: QPoint) -> None:
-    """As screens send it: QTest presses a third time."""
+    """As real screens send it: QTest presses a third time."""
     canvas, kind = plot.canvas.viewport(), QEvent.Type
     for type in (
         kind.MouseButtonPress,
@@ -110,7 +110,7 @@ def test_a_drag_zooms_and_a_double_click_shows_everything(plot: CurvePlot, qtbot
     assert in_sight(plot) == pytest.approx(everything)
 
 
-def test_the_mouse_tells_the_step_below_it(plot: CurvePlot, qtbot: QtBot) -> None:
+def test_the_mouse_signals_the_position_below_it(plot: CurvePlot, qtbot: QtBot) -> None:
     plot.add_points("train", points_of(STEPS, STEPS))
     plot.refresh()
     QApplication.processEvents()

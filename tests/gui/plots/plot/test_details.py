@@ -1,4 +1,4 @@
-"""The plots of details: learning rate, gradient norm, and what each rank tells of its steps."""
+"""The detail plots: learning rate, gradient norm, and the step times of each rank."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HALF = np.full(100, 0.5)
 GIB = 2**30
 
 
-def test_what_a_step_is_made_of_stands_below_and_smaller(run_plots: RunPlots) -> None:
+def test_the_step_time_plot_is_a_small_one_below(run_plots: RunPlots) -> None:
     for series in (
         "rank/0/memory_resident",
         "rank/0/compute_share",

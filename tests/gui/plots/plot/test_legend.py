@@ -1,4 +1,4 @@
-"""The chips: a click hides, Alt and a click shows one alone, and the keyboard does both."""
+"""The legend: a click hides a curve, Alt+click shows it alone, and the keyboard does both."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_chip_shows_the_dash_of_its_curve_and_whether_it_is_seen(
     assert drawn("b") != shown, "and not by its colour alone"
 
 
-def test_names_are_said_whole_or_not_at_all(qtbot: QtBot) -> None:
+def test_names_are_shown_whole_or_not_at_all(qtbot: QtBot) -> None:
     card = QWidget()
     qtbot.addWidget(card)
     legend = Legend()
@@ -93,7 +93,7 @@ def test_names_are_said_whole_or_not_at_all(qtbot: QtBot) -> None:
     assert are_said(300)
 
 
-def test_chips_stand_in_the_order_given(legend: Legend) -> None:
+def test_chips_are_sorted_by_the_given_order(legend: Legend) -> None:
     legend.arrange(["c", "a", "b"])
     assert legend.names() == ["c", "a", "b"]
     QApplication.processEvents()
