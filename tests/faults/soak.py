@@ -124,7 +124,7 @@ class SoakedRun:
         # Several ranks write the count in turn: the value may be a step behind or ahead.
         self._slack = int(devices > 1)
         self.id = client.start(
-            spec("counted", strategy, devices, epochs=1_000_000, checkpoint_steps=100)
+            spec("endless_counter", strategy, devices, epochs=1_000_000, checkpoint_steps=100)
         )
         self._first = 0
         self._processes: list[psutil.Process] = []

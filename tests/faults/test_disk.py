@@ -158,7 +158,7 @@ def test_a_run_folder_that_became_read_only_is_reported_and_no_point_is_lost() -
 
 @pytest.mark.skipif(os.name != "posix", reason="elsewhere a folder that is in use stays")
 def test_a_run_whose_folder_is_deleted_ends() -> None:
-    run_id = client.start(spec("moments", "torch/single", epochs=10_000, max_restarts=5))
+    run_id = client.start(spec("slow_phases", "torch/single", epochs=10_000, max_restarts=5))
     info = wait_for(run_id, is_training)
     log = (info.folder / "logs" / "supervisor.log").open()
     with log:

@@ -32,11 +32,17 @@ from engine.spec.spec_file import FILE_NAME as SPEC
 from engine.spec.spec_file import UnreadableSpec, read_spec
 from engine.supervisor.message_validation import is_valid
 from tests.support.events import EXAMPLES, losses
-from tests.support.nonsense import TEXT, any_of, few, mutated, some
+from tests.support.generated_values import (
+    TEXT,
+    fifteen_examples,
+    mutated,
+    sixty_examples,
+    values_of,
+)
 from tests.support.runs import is_training, spec, wait_for, wait_for_end, wait_until_gone
 
 
-@some
+@sixty_examples
 @given(st.one_of(st.binary(max_size=200), st.deferred(lambda: mutated(_spec_text()))))
 def test_any_bytes_are_a_spec_or_an_unreadable_one(tmp_path: Path, data: bytes) -> None:
     (tmp_path / SPEC).write_bytes(data)
@@ -50,7 +56,7 @@ VALUES = st.recursive(
 )
 
 
-@some
+@sixty_examples
 @given(st.dictionaries(st.sampled_from(RunSpec.__struct_fields__), VALUES, max_size=3))
 def test_any_value_in_a_spec_is_accepted_or_named(tmp_path: Path, changes: dict[str, Any]) -> None:
     document = tomllib.loads(_spec_text().decode())
@@ -59,15 +65,15 @@ def test_any_value_in_a_spec_is_accepted_or_named(tmp_path: Path, changes: dict[
     _read_spec(tmp_path)
 
 
-@some
-@given(any_of(RunSpec))
+@sixty_examples
+@given(values_of(RunSpec))
 def test_every_spec_is_checked_with_sentences(wanted: RunSpec) -> None:
     if not _is_gpu(wanted):
         assert all(problem.text for problem in client.check(wanted))
 
 
-@some
-@given(any_of(WorkerEvent | Alive), st.integers(-1, 3))
+@sixty_examples
+@given(values_of(WorkerEvent | Alive), st.integers(-1, 3))
 def test_every_message_of_a_worker_is_recorded_or_ignored(
     tmp_path: Path, message: WorkerEvent | Alive, rank: int
 ) -> None:
@@ -101,7 +107,7 @@ def training(processes: None) -> Iterator[str]:
 
 FRAMES = st.one_of(
     st.binary(max_size=60),
-    any_of(Event | Command | Hello | Alive).map(msgspec.msgpack.encode),
+    values_of(Event | Command | Hello | Alive).map(msgspec.msgpack.encode),
     st.sampled_from(EXAMPLES).flatmap(lambda event: mutated(msgspec.msgpack.encode(event))),
     st.just(b"\x81\xa4rank" + b"\x91" * 5000),
 )
@@ -111,7 +117,7 @@ def test_a_live_supervisor_survives_any_frame_and_goes_on_answering(training: st
     folder = client.get_run(training).folder
     control = json.loads((folder / CONTROL_FILE).read_text())
 
-    @few
+    @fifteen_examples
     @given(st.sampled_from([-(2**63), -1, 1, 2**63]), st.lists(FRAMES, max_size=20), st.booleans())
     def send_frames(rank: int, frames: list[bytes], says_hello: bool) -> None:
         with Client(control["address"], authkey=bytes.fromhex(control["key"])) as connection:
@@ -150,7 +156,7 @@ def test_any_store_is_read_or_is_an_sqlite_error(stored: bytes, traindeck_home: 
     folder.mkdir(parents=True)
     (folder / SPEC).write_bytes(_spec_text())
 
-    @some
+    @sixty_examples
     @given(mutated(stored))
     def read(data: bytes) -> None:
         (folder / STORE).write_bytes(data)

@@ -23,7 +23,7 @@ from gui.log.event_text import event_text
 from gui.run_form.run_form import RunForm
 from gui.run_view.run_controls import RunControls
 from gui.style.theme import DARK
-from tests.support.nonsense import any_of, few, mutated, some
+from tests.support.generated_values import fifteen_examples, mutated, sixty_examples, values_of
 from tests.support.runs import spec
 
 WHOLE = ["from torch import nn", "def model(): ...", "def datasets(): ..."]
@@ -55,13 +55,13 @@ def form(qapp: QApplication) -> Iterator[RunForm]:
     made.deleteLater()
 
 
-@few
-@given(any_of(RunSpec))
+@fifteen_examples
+@given(values_of(RunSpec))
 def test_the_form_can_be_filled_with_any_spec(form: RunForm, wanted: RunSpec) -> None:
     form.load(wanted)
 
 
-@some
+@sixty_examples
 @given(
     st.one_of(
         st.binary(max_size=300),
@@ -89,8 +89,8 @@ def controls(qapp: QApplication) -> Iterator[RunControls]:
     made.deleteLater()
 
 
-@some
-@given(st.lists(any_of(WorkerEvent), max_size=5))
+@sixty_examples
+@given(st.lists(values_of(WorkerEvent), max_size=5))
 def test_the_window_shows_every_event_of_a_worker(
     controls: RunControls, received: list[WorkerEvent]
 ) -> None:
@@ -105,7 +105,7 @@ def test_the_window_shows_every_event_of_a_worker(
     controls.show_info(info)
 
 
-@some
+@sixty_examples
 @given(st.one_of(st.binary(max_size=300), mutated(b"[General]\ntheme=dark\n[window]\nstate=1\n")))
 def test_any_settings_of_the_window_are_read_or_set_aside(
     tmp_path: Path, qapp: QApplication, data: bytes

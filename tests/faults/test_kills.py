@@ -37,7 +37,7 @@ pytestmark = [
 
 
 def test_after_any_process_is_killed_the_others_end_and_the_run_resumes() -> None:
-    run_id = client.start(spec("moments", "torch/ddp", 2, epochs=10_000, checkpoint_steps=5))
+    run_id = client.start(spec("slow_phases", "torch/ddp", 2, epochs=10_000, checkpoint_steps=5))
     info = wait_for_work(run_id, 1)
     seconds = kill(info, info.status.worker_pids[1], signal.SIGSEGV)
     print(f"worker killed by SIGSEGV: pool gone after {seconds:.2f} s")

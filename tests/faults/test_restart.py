@@ -53,7 +53,7 @@ def loss(outputs, targets):
 def test_a_killed_run_continues_from_its_last_checkpoint_with_one_curve() -> None:
     begun = time.monotonic()
     run_id = client.start(
-        spec("moments", "torch/single", epochs=10_000, max_restarts=2, checkpoint_steps=10)
+        spec("slow_phases", "torch/single", epochs=10_000, max_restarts=2, checkpoint_steps=10)
     )
     wait_for(run_id, is_training)
     first_start = time.monotonic() - begun

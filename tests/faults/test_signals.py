@@ -56,7 +56,7 @@ def test_every_kind_of_end_at_every_moment_saves_a_checkpoint_first(
 ) -> None:
     """One run is ended at four moments and in four ways, and resumed each time."""
     monkeypatch.setenv("TEST_DWELL", "first-step")
-    run_id = client.start(spec("moments", "torch/single", epochs=10_000, loader_workers=1))
+    run_id = client.start(spec("slow_phases", "torch/single", epochs=10_000, loader_workers=1))
     folder = client.get_run(run_id).folder
 
     def stop() -> None:
@@ -133,7 +133,7 @@ def test_a_worker_that_ignores_everything_is_killed_stage_by_stage(
 
     def start_impatient(module: str, *arguments: str, **named: Any) -> subprocess.Popen[bytes]:
         assert module == "engine.supervisor"
-        return start_module("tests.support.impatient_supervisor", *arguments, **named)
+        return start_module("tests.support.quick_stop_supervisor", *arguments, **named)
 
     monkeypatch.setattr(client, "start_module", start_impatient)
     path = tmp_path / "halted.py"

@@ -16,7 +16,7 @@ from engine.messages.events import WorkerFailed
 from engine.runs.run_state import RunState
 from tests.support.inhibitor import Inhibitor, only_linux
 from tests.support.runs import (
-    LONGEST,
+    TIMEOUT_SECONDS,
     events,
     is_training,
     spec,
@@ -42,7 +42,7 @@ def test_the_machine_is_awake_while_a_run_trains_and_a_sleep_does_no_harm(
 
     client.send(run_id, Pause())
     wait_for(run_id, lambda info: info.state is RunState.PAUSED)
-    helper.wait(LONGEST)  # a paused run does not keep the machine awake
+    helper.wait(TIMEOUT_SECONDS)  # a paused run does not keep the machine awake
     client.send(run_id, Resume())
     wait_for(run_id, lambda info: info.state is RunState.RUNNING)
     helper = psutil.Process(inhibitor.wait_for_call())
@@ -66,7 +66,7 @@ def test_the_machine_is_awake_while_a_run_trains_and_a_sleep_does_no_harm(
     assert info.status.attempt == 1
     assert not any(isinstance(event, WorkerFailed) for event in events(info))
     wait_until_gone(info)
-    helper.wait(LONGEST)
+    helper.wait(TIMEOUT_SECONDS)
 
 
 @only_linux

@@ -13,7 +13,7 @@ from PySide6.QtGui import QColor, QIcon, QImage
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
 from gui.app import AppController
 from gui.style.device_labels import device_labels
-from tests.gui.points import points_of
+from tests.gui.stored_points import stored_points
 from tests.support.device_states import cpu, eight_gpus, gpu, uuid
 
 STEPS = np.arange(10.0)
@@ -37,7 +37,7 @@ def test_a_gpu_has_one_colour_and_one_number(
     devices = [*(gpu(each, utilisation=90.0) for each in range(8) if each != 4), cpu()]
     app.telemetry.snapshot.emit(Snapshot(time=1.0, devices=tuple(devices)))
     for series in SERIES:
-        app.plots.add_points(f"device/{device}/{series}", points_of(STEPS, STEPS * 1e9))
+        app.plots.add_points(f"device/{device}/{series}", stored_points(STEPS, STEPS * 1e9))
     colour, name = theme.curve(number), f"GPU {number}"
     app.devices.open_detail(device)
     assert colour in colours_of(app.devices.row(device).grab().toImage())

@@ -1,4 +1,4 @@
-"""The made-up machine with eight GPUs of the pictures, at a time that never changes."""
+"""The made-up machine with eight GPUs of the screenshots, at a fixed time."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ def process(pid: int, memory: float | None, **known: Any) -> GpuProcess:
 
 
 def eight_gpus(time: float = TIME) -> Snapshot:
-    """All of them at `time`; utilisation moves with it."""
+    """Return all GPUs at `time`; the utilisation changes with it."""
     return fake_machine.eight_gpus(time, TIME - 3600)
 
 
 def workers() -> list[Worker]:
-    """Our run on the first two GPUs."""
+    """Return the workers of a run on the first two GPUs."""
     noted = TIME - 3599
     return [
         Worker(RUN, 0, 7001, noted, (BUSY,), 41.0 * GIB, 58.5 * GIB),
@@ -70,6 +70,6 @@ def workers() -> list[Worker]:
 
 
 def last_minutes(seconds: int = 120) -> Iterator[Snapshot]:
-    """A snapshot a second, up to TIME."""
+    """Yield a snapshot for each second up to TIME."""
     for age in reversed(range(seconds)):
         yield eight_gpus(TIME - age)

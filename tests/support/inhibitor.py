@@ -1,4 +1,4 @@
-"""A `systemd-inhibit` that only writes down that it was called."""
+"""A `systemd-inhibit` that only records its calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Samples the GPUs in a process of its own, at the times and as often as a test asks for.
+"""Samples the GPUs in a separate process, once for each request of a test.
 
 As a program it reads a question a line, and prints what engine.telemetry.helper.nvml answers: the
 real pynvml loads the double of the driver there, because it finds it by its environment.
@@ -18,16 +18,16 @@ from engine.telemetry.snapshot import DeviceSnapshot, Link
 
 
 class Question(msgspec.Struct):
-    """One sample, please."""
+    """A request for one sample."""
 
     now: float
-    """What the clock shows, in seconds."""
+    """The time of the helper's clock, in seconds."""
 
     detail: str = ""
 
 
 class Sample(msgspec.Struct):
-    """What Nvml.sample gave."""
+    """The result of `Nvml.sample`."""
 
     devices: tuple[DeviceSnapshot, ...]
     note: str
@@ -35,10 +35,10 @@ class Sample(msgspec.Struct):
 
 
 class NvmlOnDemand:
-    """The process; a context manager that ends it."""
+    """The process; as a context manager, ends it."""
 
     def __init__(self, pci_devices: Path) -> None:
-        """`pci_devices` stands for the folder in which Linux describes the cards."""
+        """`pci_devices` replaces the folder in which Linux describes the cards."""
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.support.nvml_on_demand", str(pci_devices)],
             cwd=ROOT,
@@ -47,7 +47,7 @@ class NvmlOnDemand:
         )
 
     def sample(self, now: float, detail: str = "") -> Sample:
-        """The GPUs when the clock shows `now`."""
+        """Return the GPUs at the time `now`."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(msgspec.json.encode(Question(now, detail)) + b"\n")
@@ -55,7 +55,7 @@ class NvmlOnDemand:
         return msgspec.json.decode(self._process.stdout.readline(), type=Sample)
 
     def rows(self, now: float, detail: str = "") -> dict[str, DeviceSnapshot]:
-        """The same by UUID."""
+        """Return the GPUs at the time `now`, by UUID."""
         return {row.id: row for row in self.sample(now, detail).devices}
 
     def __enter__(self) -> Self:
@@ -66,7 +66,7 @@ class NvmlOnDemand:
 
 
 def main() -> None:
-    """Answer questions until there are none."""
+    """Answer requests until the input ends."""
     from engine.telemetry.helper import runtime_suspend
     from engine.telemetry.helper.nvml import Nvml
 

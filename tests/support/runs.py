@@ -19,7 +19,7 @@ from engine.runs.store_reader import RunReader
 from engine.spec.run_spec import RunSpec
 
 RECIPES = Path(__file__).parent.parent / "recipes"
-LONGEST = 120.0
+TIMEOUT_SECONDS = 120.0
 """Longest wait in seconds; only a test that fails waits so long."""
 
 POLL_SECONDS = 0.05
@@ -47,7 +47,7 @@ def spec(recipe: str, strategy: str, devices: int | tuple[str, ...] = 1, **chang
 
 def wait_for(run_id: str, condition: Callable[[RunInfo], bool]) -> RunInfo:
     """Wait until `condition` holds, and return the run. Fails if the run is over before that."""
-    deadline = time.monotonic() + LONGEST
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     pause = threading.Event()
     while True:
         info = client.get_run(run_id)
@@ -121,12 +121,12 @@ def wait_until_gone(info: RunInfo, seconds: float = 10.0) -> None:
             processes.append(psutil.Process(pid))
     deadline = time.monotonic() + seconds
     pause = threading.Event()
-    while left := [process for process in processes if _lives(process)]:
+    while left := [process for process in processes if _is_alive(process)]:
         assert time.monotonic() < deadline, f"orphans: {left}"
         pause.wait(POLL_SECONDS)
 
 
-def _lives(process: psutil.Process) -> bool:
+def _is_alive(process: psutil.Process) -> bool:
     try:
         return bool(process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:

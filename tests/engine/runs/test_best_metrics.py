@@ -11,7 +11,7 @@ from engine.runs import checkpoint_files
 from engine.runs.best_metrics import best_figures
 from engine.runs.store import RunStore
 from engine.runs.store_reader import RunReader
-from tests.support.counting import STEPS, Training
+from tests.support.loop_doubles import STEPS, Training
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_the_best_checkpoint_is_the_one_with_the_best_figure(
     values = [0.5, 0.3, 0.6, 0.4]
     name = wanted.partition(":")[0]
     training = Training(tmp_path)
-    training.wish(checkpoint_best=wanted, epochs=len(values))
+    training.change_spec(checkpoint_best=wanted, epochs=len(values))
     training.session.recipe_directions = recipe
     training.trainer.validation = lambda epoch: {name: values[epoch]}
     events = training.run()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.training import pace
-from tests.support.counting import Training
+from tests.support.loop_doubles import Training
 
 
 @pytest.fixture

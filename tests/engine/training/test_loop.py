@@ -20,7 +20,7 @@ from engine.messages.events import (
 from engine.runs.checkpoint_files import Position
 from engine.training import reporter
 from engine.training.errors import LossNotFinite
-from tests.support.counting import (
+from tests.support.loop_doubles import (
     EPOCHS,
     FIRST,
     LAST_OF_EPOCH,
@@ -28,20 +28,20 @@ from tests.support.counting import (
     VALIDATIONS,
     Moment,
     Training,
-    everything,
+    every_batch,
 )
 
 
 def test_every_epoch_is_trained_and_validated_once_and_in_order(training: Training) -> None:
     training.run()
-    assert training.trainer.done == everything()
+    assert training.trainer.done == every_batch()
 
 
 def test_chunks_of_any_length_do_the_same(tmp_path: Path) -> None:
     """Here the pace decides, not the test."""
     training = Training(tmp_path)
     training.run()
-    assert training.trainer.done == everything()
+    assert training.trainer.done == every_batch()
     assert [step for step, _ in training.curve("train/loss")] == list(range(1, 9))
 
 
@@ -58,7 +58,7 @@ def test_what_a_training_says_from_beginning_to_end(training: Training) -> None:
     assert isinstance(said[-2], CheckpointSaved)
     assert said[-1] == TrainingEnded(step=8, completed=True)
     validation = {"validation/loss": 0.5, "validation/seen": float(VALIDATIONS)}
-    assert training.said(EpochEnded) == [
+    assert training.emitted(EpochEnded) == [
         EpochEnded(1, 4, validation),
         EpochEnded(2, 8, validation),
     ]
@@ -84,7 +84,7 @@ def test_the_loss_of_every_step_and_the_validation_of_every_epoch_are_points(
 
 def test_progress_counts_epochs_from_one(training: Training) -> None:
     training.run()
-    said = [(e.epoch, e.step) for e in training.said(Progress) if isinstance(e, Progress)]
+    said = [(e.epoch, e.step) for e in training.emitted(Progress) if isinstance(e, Progress)]
     where = list(dict.fromkeys(said))
     assert len(said) > len(where), "also while it validates, where the step stays"
     assert where == [(1, 1), (1, 2), (1, 3), (1, 4), (2, 5), (2, 6), (2, 7), (2, 8)]
@@ -117,7 +117,7 @@ def test_a_ranks_own_figures_are_reported_seldom(
 def test_a_loss_that_is_no_number_is_said_once(value: float, training: Training) -> None:
     training.trainer.loss = lambda step: value if step in (3, 4, 6) else 1.0
     training.run()
-    [notice] = training.said(Notice)
+    [notice] = training.emitted(Notice)
     assert isinstance(notice, Notice)
     assert "not a finite number since step 3:" in notice.text
     assert len(training.curve("train/loss")) == 8, "and the training goes on"
@@ -127,10 +127,10 @@ def test_every_episode_of_bad_losses_is_said(
     training: Training, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reporter, "EPISODE_GAP_STEPS", 2)
-    training.wish(on_nan="skip")
+    training.change_spec(on_nan="skip")
     training.trainer.loss = lambda step: math.nan if step in (1, 2, 4, 7) else 1.0
     training.run()
-    texts = [notice.text for notice in training.said(Notice) if isinstance(notice, Notice)]
+    texts = [notice.text for notice in training.emitted(Notice) if isinstance(notice, Notice)]
     assert [text.partition(":")[0].rpartition(" ")[2] for text in texts] == ["1", "7"]
     assert "are left out" in texts[0]
 
@@ -139,7 +139,7 @@ def test_the_first_bad_step_inside_a_chunk_is_named(tmp_path: Path) -> None:
     training = Training(tmp_path)  # chunks grow
     training.trainer.loss = lambda step: math.nan if step >= 3 else 1.0
     training.run()
-    [notice] = training.said(Notice)
+    [notice] = training.emitted(Notice)
     assert isinstance(notice, Notice)
     assert "since step 3:" in notice.text
 
@@ -148,23 +148,23 @@ def test_the_first_bad_step_inside_a_chunk_is_named(tmp_path: Path) -> None:
 def test_a_loss_that_is_no_number_ends_the_training_if_that_is_wished(
     value: float, training: Training
 ) -> None:
-    training.wish(on_nan="stop")
+    training.change_spec(on_nan="stop")
     training.trainer.loss = lambda step: value if step >= 3 else 1.0
     training.post(FIRST, SaveCheckpoint())
     with pytest.raises(LossNotFinite, match=f"The loss is {value} since step 3. Try a smaller"):
         training.run()
-    assert training.trainer.done == everything()[:3]
+    assert training.trainer.done == every_batch()[:3]
     assert [step for step, _ in training.curve("train/loss")] == [1, 2, 3], "also the bad one"
     assert [position.step for position in training.saved()] == [1], "nothing was saved after it"
-    assert training.said(TrainingEnded, Notice) == []
+    assert training.emitted(TrainingEnded, Notice) == []
 
 
 @pytest.mark.parametrize(
     ("position", "expected"),
     [
-        (Position(epoch=0, batch=3, step=3), everything()[3:]),
-        (Position(epoch=0, batch=STEPS, step=STEPS), everything()[STEPS:]),
-        (Position(epoch=1, batch=0, step=STEPS), everything(first_epoch=1)),
+        (Position(epoch=0, batch=3, step=3), every_batch()[3:]),
+        (Position(epoch=0, batch=STEPS, step=STEPS), every_batch()[STEPS:]),
+        (Position(epoch=1, batch=0, step=STEPS), every_batch(first_epoch=1)),
     ],
     ids=["within an epoch", "before the validation", "between epochs"],
 )
@@ -191,4 +191,4 @@ def test_stopping_and_going_on_does_what_going_through_does(
     [position] = training.saved()
     rest = Training(tmp_path)
     rest.run(position)
-    assert training.trainer.done + rest.trainer.done == everything()
+    assert training.trainer.done + rest.trainer.done == every_batch()

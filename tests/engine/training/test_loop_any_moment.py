@@ -17,13 +17,13 @@ from engine.messages.events import Resumed
 from engine.runs.checkpoint_files import Position
 from engine.training import pace, step_boundary
 from engine.training.loop import Loop
-from tests.support.counting import (
+from tests.support.loop_doubles import (
     SECONDS,
     STEPS,
     CountingTrainer,
     Moment,
     RecordingSession,
-    Together,
+    ThreadedRanks,
 )
 
 COMMANDS = 100
@@ -33,7 +33,7 @@ BATCH_SECONDS = 0.0002
 class Rank:
     """One rank, with a note of what it did and between which batches."""
 
-    def __init__(self, folder: Path, peers: Together, rank: int) -> None:
+    def __init__(self, folder: Path, peers: ThreadedRanks, rank: int) -> None:
         self.trainer = CountingTrainer(peers, rank, replicas=2)
         self.session = RecordingSession(folder, rank)
         self.session.spec = msgspec.structs.replace(
@@ -70,7 +70,7 @@ def test_a_hundred_commands_at_random_moments(
     monkeypatch.setattr(step_boundary, "PAUSED_WAIT_SECONDS", 0.001)
     monkeypatch.setattr(pace, "MOST_STEPS", 1)
     chance = random.Random(seed)
-    peers = Together(2)
+    peers = ThreadedRanks(2)
     ranks = [Rank(tmp_path, peers, rank) for rank in range(2)]
     first, second = ranks
     for rank in ranks:
@@ -97,4 +97,4 @@ def test_a_hundred_commands_at_random_moments(
     after = {act[2][0::2] for act in first.acts if act[2]}
     assert ("train", STEPS - 1) in after, "after the last step of an epoch, too"
     assert ("validate", 0) in after, "and during validation"
-    assert any(isinstance(event, Resumed) for event in first.session.said)
+    assert any(isinstance(event, Resumed) for event in first.session.emitted)

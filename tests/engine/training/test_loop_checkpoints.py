@@ -11,12 +11,12 @@ from engine.messages.commands import SaveCheckpoint, Stop
 from engine.messages.events import CheckpointSaved, Notice
 from engine.runs import checkpoint_files
 from engine.runs.checkpoint_files import Position
-from tests.support.counting import IN_VALIDATION, STEPS, Training
+from tests.support.loop_doubles import IN_VALIDATION, STEPS, Training
 
 
 def test_every_n_steps_is_at_multiples_of_n_however_long_chunks_are(tmp_path: Path) -> None:
     training = Training(tmp_path)  # chunks grow
-    training.wish(checkpoint_steps=3)
+    training.change_spec(checkpoint_steps=3)
     training.run()
     assert training.kinds() == {3: ("steps",), 6: ("steps",), 8: ("last",)}
 
@@ -24,15 +24,15 @@ def test_every_n_steps_is_at_multiples_of_n_however_long_chunks_are(tmp_path: Pa
 def test_a_checkpoint_is_there_only_after_the_points_before_it_are(tmp_path: Path) -> None:
     """Else a run that goes on from it, because all its processes were killed, lacks those."""
     training = Training(tmp_path)
-    training.wish(checkpoint_steps=3)
+    training.change_spec(checkpoint_steps=3)
     training.run()
-    assert training.session.settled == [(3, []), (6, [3]), (8, [3, 6])]
+    assert training.session.flushes == [(3, []), (6, [3]), (8, [3, 6])]
 
 
 def test_what_is_due_at_the_end_of_an_epoch_is_saved_once_after_its_validation(
     training: Training,
 ) -> None:
-    training.wish(checkpoint_steps=2, checkpoint_epochs=1, keep_checkpoints=9)
+    training.change_spec(checkpoint_steps=2, checkpoint_epochs=1, keep_checkpoints=9)
     training.run()
     assert training.kinds() == {
         2: ("steps",),
@@ -41,17 +41,17 @@ def test_what_is_due_at_the_end_of_an_epoch_is_saved_once_after_its_validation(
         8: ("steps", "epochs", "last"),
     }
     assert Position(epoch=1, batch=0, step=4) in training.saved()
-    assert len(training.said(CheckpointSaved)) == 4
+    assert len(training.emitted(CheckpointSaved)) == 4
 
 
 def test_every_n_epochs(training: Training) -> None:
-    training.wish(checkpoint_epochs=2, epochs=5)
+    training.change_spec(checkpoint_epochs=2, epochs=5)
     training.run()
     assert training.kinds() == {8: ("epochs",), 16: ("epochs",), 20: ("last",)}
 
 
 def test_the_clock_counts_between_steps(training: Training) -> None:
-    training.wish(checkpoint_minutes=1e-9, keep_checkpoints=9)
+    training.change_spec(checkpoint_minutes=1e-9, keep_checkpoints=9)
     training.run()
     minutes = dict.fromkeys(range(1, 8), ("minutes",))
     assert training.kinds() == minutes | {8: ("minutes", "last")}
@@ -75,7 +75,7 @@ def test_the_clock_counts_between_steps(training: Training) -> None:
 def test_the_best_by_a_metric_is_kept_and_no_other(
     metric: str, values: list[float], best: int, training: Training
 ) -> None:
-    training.wish(checkpoint_best=metric, epochs=4)
+    training.change_spec(checkpoint_best=metric, epochs=4)
     name = metric.removeprefix("validation/").partition(":")[0]
     training.trainer.validation = lambda epoch: {name: values[epoch]}
     training.run()
@@ -87,14 +87,14 @@ def test_the_best_by_a_metric_is_kept_and_no_other(
 
 
 def test_the_best_so_far_survives_a_resume(training: Training, tmp_path: Path) -> None:
-    training.wish(checkpoint_best="loss", epochs=4)
+    training.change_spec(checkpoint_best="loss", epochs=4)
     training.trainer.validation = lambda epoch: {"loss": [0.3, 0.5][epoch]}
     training.post(("train", 2, 0), Stop())
     training.run()
     assert training.kinds() == {4: ("best",), 9: ("last",)}
 
     rest = Training(tmp_path)
-    rest.wish(checkpoint_best="loss", epochs=4)
+    rest.change_spec(checkpoint_best="loss", epochs=4)
     rest.trainer.validation = lambda epoch: {"loss": [0.4, 0.2][epoch - 2]}
     rest.run(Position(epoch=2, batch=1, step=9))
     assert rest.kinds() == {9: ("last",), 16: ("best", "last")}, "0.4 was no best"
@@ -116,10 +116,10 @@ def test_metrics_are_those_of_the_last_validation_also_after_a_resume(
 def test_a_metric_that_there_is_not_is_said_once_with_those_that_there_are(
     training: Training,
 ) -> None:
-    training.wish(checkpoint_best="acuracy")
+    training.change_spec(checkpoint_best="acuracy")
     training.trainer.validation = lambda epoch: {"loss": 0.5, "accuracy": 0.9}
     training.run()
-    [notice] = training.said(Notice)
+    [notice] = training.emitted(Notice)
     assert isinstance(notice, Notice)
     assert "'acuracy'" in notice.text
     assert "seen, loss, accuracy" in notice.text
@@ -129,7 +129,7 @@ def test_a_metric_that_there_is_not_is_said_once_with_those_that_there_are(
 def test_a_checkpoint_that_exists_gains_kinds_and_what_the_validation_found(
     training: Training,
 ) -> None:
-    training.wish(checkpoint_best="loss", checkpoint_epochs=1)
+    training.change_spec(checkpoint_best="loss", checkpoint_epochs=1)
     training.post(IN_VALIDATION, SaveCheckpoint())
     training.run()
     [info, _] = checkpoint_files.checkpoints(training.session.folder)
@@ -140,7 +140,7 @@ def test_a_checkpoint_that_exists_gains_kinds_and_what_the_validation_found(
 
 
 def test_older_automatic_checkpoints_go(training: Training) -> None:
-    training.wish(checkpoint_steps=1, keep_checkpoints=2, checkpoint_best="loss")
+    training.change_spec(checkpoint_steps=1, keep_checkpoints=2, checkpoint_best="loss")
     training.post(("train", 0, 1), SaveCheckpoint())
     training.trainer.validation = lambda epoch: {"loss": [0.1, 0.2][epoch]}
     training.run()
@@ -157,11 +157,11 @@ def test_older_automatic_checkpoints_go(training: Training) -> None:
 def test_going_on_saves_nothing_at_the_step_where_it_begins(
     training: Training, tmp_path: Path
 ) -> None:
-    training.wish(checkpoint_steps=4)
+    training.change_spec(checkpoint_steps=4)
     training.post(("train", 1, 1), Stop())
     training.run()
     rest = Training(tmp_path)
-    rest.wish(checkpoint_steps=4)
+    rest.change_spec(checkpoint_steps=4)
     rest.run(Position(epoch=1, batch=0, step=4))
-    steps = [event.step for event in rest.said(CheckpointSaved)]  # type: ignore[union-attr]
+    steps = [event.step for event in rest.emitted(CheckpointSaved)]  # type: ignore[union-attr]
     assert steps == [8]

@@ -22,7 +22,7 @@ from engine.runs import checkpoint_files
 from engine.runs.checkpoint_files import Position
 from engine.training import pace
 from engine.training.loop import Loop
-from tests.support.counting import (
+from tests.support.loop_doubles import (
     FIRST,
     IN_VALIDATION,
     LAST_OF_EPOCH,
@@ -32,9 +32,9 @@ from tests.support.counting import (
     CountingTrainer,
     Moment,
     RecordingSession,
-    Together,
+    ThreadedRanks,
     Training,
-    everything,
+    every_batch,
 )
 
 BOUNDARIES = pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_a_checkpoint_is_saved_at_the_next_boundary(
 ) -> None:
     training.post(moment, SaveCheckpoint())
     training.run()
-    first, last = training.said(CheckpointSaved)
+    first, last = training.emitted(CheckpointSaved)
     [info, _] = checkpoint_files.checkpoints(training.session.folder)
     assert isinstance(first, CheckpointSaved)
     assert (first.path, first.step, first.epoch) == (str(info.folder), step, 0)
@@ -59,7 +59,7 @@ def test_a_checkpoint_is_saved_at_the_next_boundary(
     assert (info.folder / "rank0").read_text().endswith(f"{moment!r}]"), "saved right then"
     assert isinstance(last, CheckpointSaved)
     assert last.step == 8
-    assert training.trainer.done == everything()
+    assert training.trainer.done == every_batch()
 
 
 def test_a_second_checkpoint_of_the_same_step_is_answered_with_the_first(
@@ -69,7 +69,7 @@ def test_a_second_checkpoint_of_the_same_step_is_answered_with_the_first(
     training.session.answers[CheckpointSaved] = [Pause()]
     training.session.answers[Paused] = [SaveCheckpoint(), Stop()]
     training.run()
-    first, second = training.said(CheckpointSaved)
+    first, second = training.emitted(CheckpointSaved)
     assert isinstance(first, CheckpointSaved)
     assert isinstance(second, CheckpointSaved)
     assert (second.path, second.step, second.seconds) == (first.path, first.step, 0)
@@ -92,15 +92,15 @@ def test_a_pause_holds_at_the_next_boundary_until_resumed(
 
     training.session.emit = note  # type: ignore[method-assign]
     training.run()
-    assert training.said(Paused, Resumed) == [Paused(step), Resumed(step)]
+    assert training.emitted(Paused, Resumed) == [Paused(step), Resumed(step)]
     assert seen == [moment, moment], "nothing was trained while it held"
-    assert training.trainer.done == everything()
+    assert training.trainer.done == every_batch()
 
 
 def test_a_pause_that_is_taken_back_before_the_boundary_is_short(training: Training) -> None:
     training.post(FIRST, Pause(), Resume())
     training.run()
-    assert training.said(Paused, Resumed) == [Paused(1), Resumed(1)]
+    assert training.emitted(Paused, Resumed) == [Paused(1), Resumed(1)]
 
 
 def test_commands_work_while_paused(training: Training) -> None:
@@ -109,7 +109,7 @@ def test_commands_work_while_paused(training: Training) -> None:
     training.session.answers[CheckpointSaved] = [EmptyCache()]
     training.session.answers[CacheEmptied] = [Resume()]
     training.run()
-    kinds = [type(e) for e in training.said(Paused, Resumed, CheckpointSaved, CacheEmptied)]
+    kinds = [type(e) for e in training.emitted(Paused, Resumed, CheckpointSaved, CacheEmptied)]
     assert kinds[:4] == [Paused, CheckpointSaved, CacheEmptied, Resumed]
     assert training.saved()[0] == Position(epoch=0, batch=1, step=1)
 
@@ -123,22 +123,22 @@ def test_a_stop_ends_at_the_next_boundary_with_a_checkpoint(
     assert training.trainer.done[-1] == moment
     assert training.saved() == [Position(epoch=0, batch=step, step=step)]
     assert said[-1] == TrainingEnded(step=step, completed=False)
-    assert training.said(EpochEnded) == []
+    assert training.emitted(EpochEnded) == []
 
 
 def test_a_stop_ends_a_pause(training: Training) -> None:
     training.post(FIRST, Pause())
     training.session.answers[Paused] = [Stop()]
     training.run()
-    assert training.said(Paused, Resumed) == [Paused(1)]
-    assert training.said(TrainingEnded) == [TrainingEnded(step=1, completed=False)]
+    assert training.emitted(Paused, Resumed) == [Paused(1)]
+    assert training.emitted(TrainingEnded) == [TrainingEnded(step=1, completed=False)]
 
 
 def test_a_stop_comes_before_a_pause(training: Training) -> None:
     training.post(FIRST, Pause(), Stop())
     training.run()
-    assert training.said(Paused) == []
-    assert training.said(TrainingEnded) == [TrainingEnded(step=1, completed=False)]
+    assert training.emitted(Paused) == []
+    assert training.emitted(TrainingEnded) == [TrainingEnded(step=1, completed=False)]
 
 
 def test_a_stop_before_the_first_step_trains_nothing(training: Training) -> None:
@@ -154,15 +154,15 @@ def test_the_cache_is_emptied_at_the_next_boundary(
 ) -> None:
     training.post(moment, EmptyCache())
     training.run()
-    assert training.said(CacheEmptied) == [CacheEmptied(0, "cpu:0", 4096)]
-    assert training.trainer.done == everything()
+    assert training.emitted(CacheEmptied) == [CacheEmptied(0, "cpu:0", 4096)]
+    assert training.trainer.done == every_batch()
 
 
 def test_two_ranks_do_the_same_and_the_first_speaks_for_both(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pace, "MOST_STEPS", 1)
-    peers = Together(2)
+    peers = ThreadedRanks(2)
     trainers = [CountingTrainer(peers, rank, replicas=2) for rank in range(2)]
     sessions = [RecordingSession(tmp_path, rank) for rank in range(2)]
     commands = {
@@ -185,12 +185,12 @@ def test_two_ranks_do_the_same_and_the_first_speaks_for_both(
     other.join(SECONDS)
     assert not other.is_alive()
 
-    assert trainers[0].done == trainers[1].done == everything()[: STEPS + VALIDATIONS + 2]
-    first, *rest = sessions[1].said
+    assert trainers[0].done == trainers[1].done == every_batch()[: STEPS + VALIDATIONS + 2]
+    first, *rest = sessions[1].emitted
     assert isinstance(first, Metrics), "its own figures"
     assert [points.series for points in first.points] == ["rank/1/batches"]
     assert rest == [CacheEmptied(1, "cpu:1", 4096)]
-    assert CacheEmptied(0, "cpu:0", 4096) in sessions[0].said
+    assert CacheEmptied(0, "cpu:0", 4096) in sessions[0].emitted
     saved = checkpoint_files.checkpoints(tmp_path)
     assert [info.manifest.position.step for info in saved] == [1, 6]
     for info in saved:

@@ -10,7 +10,7 @@ import pytest
 from engine.messages.commands import Command, EmptyCache, Pause, Resume, SaveCheckpoint, Stop
 from engine.messages.events import CacheEmptied, CheckpointSaved, Paused, Resumed, TrainingEnded
 from engine.training.loop import Loop
-from tests.support.counting import (
+from tests.support.loop_doubles import (
     FIRST,
     IN_VALIDATION,
     SECONDS,
@@ -18,9 +18,9 @@ from tests.support.counting import (
     Moment,
     Position,
     RecordingSession,
-    Together,
+    ThreadedRanks,
     Training,
-    everything,
+    every_batch,
 )
 
 FREE = Pause(free_devices=True)
@@ -31,9 +31,9 @@ def test_the_model_leaves_and_comes_back(moment: Moment, step: int, training: Tr
     training.post(moment, FREE)
     training.session.answers[Paused] = [Resume()]
     training.run()
-    assert training.said(Paused, Resumed) == [Paused(step, freed_devices=True), Resumed(step)]
+    assert training.emitted(Paused, Resumed) == [Paused(step, freed_devices=True), Resumed(step)]
     assert training.trainer.moves == ["freed", "restored"]
-    assert training.trainer.done == everything()
+    assert training.trainer.done == every_batch()
 
 
 def test_a_checkpoint_needs_the_model_only_for_a_moment(training: Training) -> None:
@@ -43,7 +43,7 @@ def test_a_checkpoint_needs_the_model_only_for_a_moment(training: Training) -> N
     training.session.answers[CacheEmptied] = [Resume()]
     training.run()
     assert training.trainer.moves == ["freed", "restored", "freed", "restored"]
-    assert training.said(Paused) == [Paused(1, freed_devices=True)]
+    assert training.emitted(Paused) == [Paused(1, freed_devices=True)]
     assert training.kinds() == {1: ("request",), 8: ("last",)}
 
 
@@ -53,8 +53,8 @@ def test_a_stop_saves_what_comes_back(commands: list[Command], training: Trainin
     training.session.answers[Paused] = commands
     training.run()
     assert training.trainer.moves == ["freed", "restored"]
-    assert training.said(Resumed) == []
-    assert training.said(TrainingEnded) == [TrainingEnded(1, completed=False)]
+    assert training.emitted(Resumed) == []
+    assert training.emitted(TrainingEnded) == [TrainingEnded(1, completed=False)]
     assert [position.step for position in training.saved()] == [1]
 
 
@@ -71,12 +71,12 @@ def test_the_devices_can_be_freed_later_in_a_pause(training: Training) -> None:
 
     training.session.emit = answer  # type: ignore[method-assign]
     training.run()
-    assert training.said(Paused) == [Paused(1), Paused(1, freed_devices=True)]
+    assert training.emitted(Paused) == [Paused(1), Paused(1, freed_devices=True)]
     assert training.trainer.moves == ["freed", "restored"]
 
 
 def test_all_ranks_free_their_devices(tmp_path: Path) -> None:
-    peers = Together(2)
+    peers = ThreadedRanks(2)
     trainers = [CountingTrainer(peers, rank, replicas=2) for rank in range(2)]
     sessions = [RecordingSession(tmp_path, rank) for rank in range(2)]
     sessions[0].mailbox.post(FREE)

@@ -20,13 +20,13 @@ from engine.messages.events import (
 )
 from engine.runs.checkpoint_files import Position
 from engine.training.loop import Loop
-from tests.support.counting import (
+from tests.support.loop_doubles import (
     EPOCHS,
     SECONDS,
     STEPS,
     CountingTrainer,
     RecordingSession,
-    Together,
+    ThreadedRanks,
     Training,
 )
 
@@ -54,12 +54,12 @@ CHECKPOINTS = (CheckpointFailed, CheckpointSaved, Paused, Resumed, TrainingEnded
 
 
 def test_it_holds_and_tries_again_once_resumed(training: Training) -> None:
-    training.wish(checkpoint_steps=3)
+    training.change_spec(checkpoint_steps=3)
     training.session.answers[Paused] = [Resume()]
     fail(training.trainer, 2)
     training.run()
     once = ["CheckpointFailed", "Paused", "Resumed"]
-    said = training.said(*CHECKPOINTS)
+    said = training.emitted(*CHECKPOINTS)
     assert kinds_of(said)[:7] == [*once, *once, "CheckpointSaved"]
     assert isinstance(said[0], CheckpointFailed)
     assert said[0].text.startswith(
@@ -70,11 +70,11 @@ def test_it_holds_and_tries_again_once_resumed(training: Training) -> None:
 
 
 def test_it_stops_where_that_is_wanted(training: Training) -> None:
-    training.wish(checkpoint_steps=3, on_disk_full="stop")
+    training.change_spec(checkpoint_steps=3, on_disk_full="stop")
     fail(training.trainer, 9)
     training.run()
-    assert training.said(*CHECKPOINTS)[-1] == TrainingEnded(3, completed=False)
-    assert not training.said(Paused)
+    assert training.emitted(*CHECKPOINTS)[-1] == TrainingEnded(3, completed=False)
+    assert not training.emitted(Paused)
     assert training.saved() == []
     assert not list(training.session.folder.rglob("step-*"))
 
@@ -84,7 +84,7 @@ def test_what_was_learnt_waits_for_room_at_the_end(training: Training) -> None:
     fail(training.trainer, 1)
     training.run()
     assert training.kinds() == {LAST: ("last",)}
-    assert training.said(*CHECKPOINTS)[-1] == TrainingEnded(LAST, completed=True)
+    assert training.emitted(*CHECKPOINTS)[-1] == TrainingEnded(LAST, completed=True)
 
 
 def test_whoever_stops_instead_of_making_room_leaves_without(training: Training) -> None:
@@ -92,7 +92,7 @@ def test_whoever_stops_instead_of_making_room_leaves_without(training: Training)
     fail(training.trainer, 9)
     training.run()
     assert training.saved() == []
-    assert training.said(TrainingEnded) == [TrainingEnded(LAST, completed=True)]
+    assert training.emitted(TrainingEnded) == [TrainingEnded(LAST, completed=True)]
 
 
 def test_an_error_that_is_not_the_disks_ends_the_training(training: Training) -> None:
@@ -103,7 +103,7 @@ def test_an_error_that_is_not_the_disks_ends_the_training(training: Training) ->
 
 @pytest.mark.parametrize("unlucky", [0, 1])
 def test_all_ranks_hold_when_one_cannot_write(tmp_path: Path, unlucky: int) -> None:
-    peers = Together(2)
+    peers = ThreadedRanks(2)
     trainers = [CountingTrainer(peers, rank, replicas=2) for rank in range(2)]
     sessions = [RecordingSession(tmp_path, rank) for rank in range(2)]
     sessions[0].answers[Paused] = [Resume()]
@@ -117,8 +117,8 @@ def test_all_ranks_hold_when_one_cannot_write(tmp_path: Path, unlucky: int) -> N
     for thread in threads:
         thread.join(SECONDS)
         assert not thread.is_alive()
-    [failed] = [event for event in sessions[0].said if isinstance(event, CheckpointFailed)]
+    [failed] = [event for event in sessions[0].emitted if isinstance(event, CheckpointFailed)]
     reason = "No space left on device" if unlucky == 0 else "another rank could not write its part"
     assert reason in failed.text
-    assert sum(isinstance(event, CheckpointSaved) for event in sessions[0].said) == 1
-    assert not any(isinstance(event, CheckpointFailed) for event in sessions[1].said)
+    assert sum(isinstance(event, CheckpointSaved) for event in sessions[0].emitted) == 1
+    assert not any(isinstance(event, CheckpointFailed) for event in sessions[1].emitted)

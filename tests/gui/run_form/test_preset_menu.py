@@ -14,7 +14,7 @@ from engine.cli.equivalent_command import train_command
 from engine.spec import presets
 from engine.spec.run_spec import RunSpec
 from gui.run_form.run_form import RunForm
-from tests.gui.saver import Saver
+from tests.gui.save_dialog_user import SaveDialogUser
 
 SPEC = RunSpec(
     recipe="digits",
@@ -142,7 +142,7 @@ def test_a_file_gets_the_ending_that_its_filter_asks_for(
     form: RunForm, tmp_path: Path, qtbot: QtBot
 ) -> None:
     form.load(SPEC)
-    with Saver(str(tmp_path / "mine")) as saver, qtbot.waitSignal(form.message) as said:
+    with SaveDialogUser(str(tmp_path / "mine")) as saver, qtbot.waitSignal(form.message) as said:
         form.presets.save_file()
     assert saver.questions == []
     assert presets.read(tmp_path / "mine.toml") == SPEC

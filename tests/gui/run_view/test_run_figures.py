@@ -15,7 +15,7 @@ from engine.runs.run_state import RunState, RunStatus
 from engine.runs.store_reader import StoredEvent
 from engine.spec.run_spec import RunSpec
 from gui.run_view.run_figures import RunFigures
-from tests.gui.points import points_of
+from tests.gui.stored_points import stored_points
 
 SPEC = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",))
 
@@ -45,11 +45,11 @@ def stored(*events: Event) -> list[StoredEvent]:
 def test_the_trend_compares_the_last_epoch_with_the_one_before(figures: RunFigures) -> None:
     cards = Cards(figures)
     figures.add_events(stored(TrainingStarted(0, 10, 3, 1, parameters=5)))
-    figures.set_points("train/loss", points_of(np.arange(1.0, 11), np.full(10, 2.0)))
-    figures.add_points("train/loss", points_of(np.arange(11.0, 21), np.full(10, 1.0)))
+    figures.set_points("train/loss", stored_points(np.arange(1.0, 11), np.full(10, 2.0)))
+    figures.add_points("train/loss", stored_points(np.arange(11.0, 21), np.full(10, 1.0)))
     figures.show_info(info(steps_per_epoch=10, metrics={"train/loss": 1.0}))
     assert cards.shown["loss"] == ("1", "▼ 50.0 % / epoch", "good")
-    figures.add_points("train/loss", points_of(np.arange(21.0, 31), np.full(10, np.nan)))
+    figures.add_points("train/loss", stored_points(np.arange(21.0, 31), np.full(10, np.nan)))
     figures.show_info(info(steps_per_epoch=10, metrics={"train/loss": float("nan")}))
     assert cards.shown["loss"] == ("nan", "", "")
 
@@ -60,7 +60,7 @@ def test_the_trend_of_a_curve_of_blocks_is_that_of_their_means(figures: RunFigur
     extremes, mean = np.tile([0.0, 90.0], 10), np.repeat([2.0, 1.0], 10)
     statistics = BlockStatistics(mean, np.full(20, 8.0))
     figures.set_points(
-        "train/loss", points_of(np.arange(1.0, 21), extremes, np.arange(20.0), statistics)
+        "train/loss", stored_points(np.arange(1.0, 21), extremes, np.arange(20.0), statistics)
     )
     figures.show_info(info(steps_per_epoch=10, metrics={"train/loss": 1.0}))
     assert cards.shown["loss"] == ("1", "▼ 50.0 % / epoch", "good")
@@ -116,11 +116,13 @@ def test_speed_and_the_fullest_device(figures: RunFigures) -> None:
     figures.show_info(info(samples_per_second=11840.4, step_seconds=0.0649, replicas=2))
     assert cards.shown["throughput"][:2] == ("11,840 samples/s", "2 replicas")
     assert cards.shown["step_time"][0] == "64.9 ms"
-    figures.set_points("device/GPU-a/memory", points_of(np.arange(2.0), np.array([2.0**30, 0.0])))
     figures.set_points(
-        "device/GPU-b/memory", points_of(np.arange(2.0), np.array([1.5 * 2**30, 1.0]))
+        "device/GPU-a/memory", stored_points(np.arange(2.0), np.array([2.0**30, 0.0]))
     )
-    figures.add_points("device/GPU-b/memory", points_of(np.arange(1.0), np.array([np.nan])))
+    figures.set_points(
+        "device/GPU-b/memory", stored_points(np.arange(2.0), np.array([1.5 * 2**30, 1.0]))
+    )
+    figures.add_points("device/GPU-b/memory", stored_points(np.arange(1.0), np.array([np.nan])))
     assert cards.shown["memory"][:2] == ("1.5 GiB", "GPU 1")
     figures.set_device_names({"GPU-b": "GPU 3"})
     assert cards.shown["memory"][:2] == ("1.5 GiB", "GPU 3")
@@ -131,11 +133,11 @@ def test_the_step_time_says_what_was_no_computing(figures: RunFigures) -> None:
     figures.show_info(info(step_seconds=0.0649))
     assert cards.shown["step_time"][1] == "per step"
     figures.add_points(
-        "rank/0/communication_share", points_of(np.arange(2.0), np.array([0.5, 0.08]))
+        "rank/0/communication_share", stored_points(np.arange(2.0), np.array([0.5, 0.08]))
     )
-    figures.set_points("rank/0/data_share", points_of(np.arange(2.0), np.array([0.5, 0.03])))
-    figures.add_points("rank/1/data_share", points_of(np.arange(1.0), np.array([0.9])))
-    figures.add_points("rank/0/data_share", points_of(np.arange(1.0), np.array([np.nan])))
+    figures.set_points("rank/0/data_share", stored_points(np.arange(2.0), np.array([0.5, 0.03])))
+    figures.add_points("rank/1/data_share", stored_points(np.arange(1.0), np.array([0.9])))
+    figures.add_points("rank/0/data_share", stored_points(np.arange(1.0), np.array([np.nan])))
     figures.show_info(info(step_seconds=0.0649))
     assert cards.shown["step_time"][1] == "data 3 % · comm. 8 %"
     figures.clear()

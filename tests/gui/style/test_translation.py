@@ -31,7 +31,7 @@ from gui.app import AppController
 from gui.style.theme import RESOURCES
 from gui.style.translation import install_translation, translate
 from gui.window.shortcuts import ShortcutsDialog
-from tests.gui.staged import called, in_sight, plain, staged
+from tests.gui.window_states import called, plain, visible_widgets, window_in_state
 from tools.screenshots.pictures import State
 
 ROOT = RESOURCES.parent
@@ -92,7 +92,7 @@ def bracketed(qapp: QApplication, known: set[tuple[str, str]]) -> Iterator[None]
 @pytest.mark.parametrize("state", ["running", "failed", "compare", "first-start"])
 @pytest.mark.usefixtures("bracketed")
 def test_every_word_of_the_window_is_translated(state: State, qapp: QApplication) -> None:
-    with staged(state, qapp) as app:
+    with window_in_state(state, qapp) as app:
         said = list(texts(app.window))
         assert sum("⟦" in text for _, text in said) > 150
         engine = engines_words(app)
@@ -113,7 +113,7 @@ def untranslated(text: str, engine: re.Pattern[str]) -> str:
 
 def texts(window: QWidget) -> Iterator[tuple[str, str]]:
     """Everything that can be read or heard in `window`, and where."""
-    for widget in (window, *in_sight(window)):
+    for widget in (window, *visible_widgets(window)):
         for text in (widget.toolTip(), widget.accessibleName(), widget.accessibleDescription()):
             yield called(widget), plain(text)
         match widget:

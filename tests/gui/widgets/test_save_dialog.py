@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
 from gui.widgets.save_dialog import ask_where_to_save
-from tests.gui.saver import Saver
+from tests.gui.save_dialog_user import SaveDialogUser
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def test_a_file_with_the_added_suffix_is_not_replaced_without_a_question(
     window: QWidget, tmp_path: Path, name: str
 ) -> None:
     (tmp_path / f"{name}.png").touch()
-    with Saver(str(tmp_path / name)) as saver:
+    with SaveDialogUser(str(tmp_path / name)) as saver:
         assert chosen(window, tmp_path) == ""
     assert len(saver.questions) == 1
     assert f"{name}.png" in saver.questions[0]
@@ -39,6 +39,6 @@ def test_a_file_with_the_added_suffix_is_not_replaced_without_a_question(
 def test_a_new_file_gets_the_ending_without_a_question(
     window: QWidget, tmp_path: Path, name: str
 ) -> None:
-    with Saver(str(tmp_path / name)) as saver:
+    with SaveDialogUser(str(tmp_path / name)) as saver:
         assert chosen(window, tmp_path) == str(tmp_path / f"{name.removesuffix('.png')}.png")
     assert saver.questions == []

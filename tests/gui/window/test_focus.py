@@ -9,14 +9,14 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QGraphicsView, QMainWindow, QScrollArea, QWidget
 from pytestqt.qtbot import QtBot
 
-from tests.gui.staged import called, staged
 from tests.gui.window.test_reach import go_round
+from tests.gui.window_states import called, window_in_state
 from tools.screenshots.pictures import State
 
 
 @pytest.mark.parametrize("state", ["running", "failed", "compare"])
 def test_it_is_seen_what_has_the_focus(state: State, qapp: QApplication, qtbot: QtBot) -> None:
-    with staged(state, qapp) as app:
+    with window_in_state(state, qapp) as app:
         with qtbot.waitActive(app.window):
             app.window.activateWindow()
         stops = go_round(app.window)
@@ -49,7 +49,7 @@ def picture(window: QWidget, stop: QWidget) -> QImage:
 
 def test_the_focus_survives_another_run(qapp: QApplication, qtbot: QtBot) -> None:
     """Chips of curves go with the run that they belong to."""
-    with staged("running", qapp) as app:
+    with window_in_state("running", qapp) as app:
         with qtbot.waitActive(app.window):
             app.window.activateWindow()
         chip = app.plots.plots()[0].legend.chips()[0]
@@ -61,7 +61,7 @@ def test_the_focus_survives_another_run(qapp: QApplication, qtbot: QtBot) -> Non
 
 
 def test_a_pinned_run_keeps_the_focus(qapp: QApplication, qtbot: QtBot) -> None:
-    with staged("compare", qapp) as app:
+    with window_in_state("compare", qapp) as app:
         with qtbot.waitActive(app.window):
             app.window.activateWindow()
         chips, run_id = app.comparison.chips, app.chosen.ids()[2]

@@ -29,7 +29,7 @@ from pytestqt.qtbot import QtBot
 
 from gui.app import AppController
 from gui.widgets.elided_label import ElidedLabel
-from tests.gui.staged import called, in_sight, plain, staged
+from tests.gui.window_states import called, plain, visible_widgets, window_in_state
 from tools.screenshots.pictures import State
 
 STATES: list[State] = ["running", "failed", "compare", "first-start", "gpus"]
@@ -42,13 +42,13 @@ MOST_STOPS = 400
 
 @pytest.fixture(params=STATES)
 def app(request: pytest.FixtureRequest, qapp: QApplication) -> Iterator[AppController]:
-    with staged(request.param, qapp) as app:
+    with window_in_state(request.param, qapp) as app:
         yield app
 
 
 def test_whatever_is_no_text_has_a_name(app: AppController) -> None:
     """And nothing is cut off, and no letter is underlined twice: one window for all of it."""
-    seen = in_sight(app.window)
+    seen = visible_widgets(app.window)
     buddies = {label.buddy() for label in seen if isinstance(label, QLabel) and label.buddy()}
     buddies |= {buddy.focusProxy() for buddy in buddies if buddy.focusProxy()}
     nameless = [
@@ -94,7 +94,7 @@ def is_cut_off(widget: QWidget) -> bool:
 def mnemonics(window: QMainWindow) -> Counter[str]:
     """The underlined letters of what is in sight, the menus of the menu bar among it."""
     found: Counter[str] = Counter()
-    for widget in in_sight(window):
+    for widget in visible_widgets(window):
         if isinstance(widget, QAbstractButton) or (isinstance(widget, QLabel) and widget.buddy()):
             found.update(letter(widget.text()))
     for menu in window.menuBar().findChildren(QMenu):
@@ -117,7 +117,7 @@ def test_tab_goes_to_everything_pane_after_pane(app: AppController, qtbot: QtBot
     stops = go_round(window)
     left_out = [
         called(widget)
-        for widget in in_sight(window)
+        for widget in visible_widgets(window)
         if widget.focusPolicy() & Qt.FocusPolicy.TabFocus
         and widget.isEnabled()
         and widget.focusProxy() is None
@@ -162,7 +162,7 @@ def test_the_focus_is_not_lost_with_its_button(
         "compare": lambda app: app.comparison.chips.close_button,
         "first-start": lambda app: app.welcome_page.button,
     }
-    with staged(state, qapp) as app:
+    with window_in_state(state, qapp) as app:
         with qtbot.waitActive(app.window):
             app.window.activateWindow()
         button = pressed[state](app)

@@ -22,7 +22,7 @@ def test_everything_is_crisp_and_whole_at_one_and_a_half(traindeck_home: Path) -
         paths.HOME_VARIABLE: str(traindeck_home),
     }
     result = subprocess.run(
-        [sys.executable, "-m", "tests.gui.window.scaled"],
+        [sys.executable, "-m", "tests.gui.window.scale_check"],
         cwd=ROOT,
         env=environment,
         capture_output=True,

@@ -35,7 +35,7 @@ from gui.plots.data.run_timeline import MarkerKind, RunTimeline
 from gui.plots.data.series import Series
 from gui.plots.data.x_axis import XKind
 from gui.plots.panel.run_plots import RunPlots
-from tests.gui.points import points_of
+from tests.gui.stored_points import stored_points
 
 T = 1_700_000_000.0
 SPEC = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",), epochs=2)
@@ -166,7 +166,7 @@ def grown(run_plots: RunPlots) -> None:
     """A run that was down for an hour after step 100."""
     steps = np.arange(1.0, 201.0)
     times = T + 5 + steps + np.where(steps > 100, 3600.0, 0.0)
-    run_plots.add_points("train/loss", points_of(steps, 1 + steps % 7, times))
+    run_plots.add_points("train/loss", stored_points(steps, 1 + steps % 7, times))
     run_plots.add_events(
         stored(
             [
@@ -237,7 +237,7 @@ def test_gaps_have_their_positions_on_every_axis_and_in_a_zoom(run_plots: RunPlo
         XKind.WALL: [T + 65, T + 3755],
     }
     loss = run_plots.plot("Loss")
-    run_plots.set_points("train/loss", points_of(steps, values, times))
+    run_plots.set_points("train/loss", stored_points(steps, values, times))
     for kind, positions in expected.items():
         for log in (False, True):
             run_plots.toolbar.x_buttons[kind].click()

@@ -24,7 +24,7 @@ from gui.plots.plot.curve_plot import CurvePlot
 from gui.plots.plot.menu import PlotAction
 from gui.plots_controller import PlotsController
 from gui.style.theme import DARK
-from tests.gui.points import points_of
+from tests.gui.stored_points import stored_points
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def plot(qtbot: QtBot) -> CurvePlot:
     made.resize(400, 250)
     made.show()
     made.add_points(
-        "train", points_of(np.arange(100.0), np.arange(100.0), 1.7e9 + np.arange(100.0))
+        "train", stored_points(np.arange(100.0), np.arange(100.0), 1.7e9 + np.arange(100.0))
     )
     made.refresh()
     return made

@@ -15,7 +15,7 @@ from gui.plots.data.x_axis import XKind
 from gui.plots.panel.run_plots import RunPlots
 from gui.style.theme import DARK
 from tests.gui.plots.conftest import in_sight, paint
-from tests.gui.points import points_of
+from tests.gui.stored_points import stored_points
 
 STEPS = np.arange(1.0, 101.0)
 HIGH = np.linspace(500, 600, 100)
@@ -36,17 +36,17 @@ def zoom(run_plots: RunPlots) -> None:
 @pytest.mark.parametrize("linked", [True, False])
 def test_another_run_is_seen_after_a_zoom(run_plots: RunPlots, linked: bool) -> None:
     run_plots.toolbar.link_x.setChecked(linked)
-    run_plots.add_points("train/loss", points_of(STEPS / 10, HIGH / 10))
+    run_plots.add_points("train/loss", stored_points(STEPS / 10, HIGH / 10))
     paint(run_plots)
     zoom(run_plots)
     run_plots.clear()
     assert run_plots.toolbar.follow.isChecked()
     for series in ("train/loss", "validation/figure", "train/learning_rate"):
-        run_plots.add_points(series, points_of(STEPS, HIGH))
+        run_plots.add_points(series, stored_points(STEPS, HIGH))
     run_plots.resize(1000, 1600)
     paint(run_plots)
     assert all(shows_all(run_plots, title) for title in ("Loss", "Figure", "Learning rate"))
-    run_plots.add_points("train/loss", points_of(STEPS + 100, HIGH))
+    run_plots.add_points("train/loss", stored_points(STEPS + 100, HIGH))
     paint(run_plots)
     assert in_sight(run_plots.plot("Loss"))[1] > 200, "it follows"
 
@@ -56,12 +56,12 @@ def test_without_follow_all_of_the_next_run_is_shown_once(run_plots: RunPlots) -
     run_plots.toolbar.follow.click()
     for _ in range(2):
         paint(run_plots)  # plots without points have nothing to fit yet
-        run_plots.add_points("train/loss", points_of(STEPS, HIGH))
-        run_plots.add_points("validation/figure", points_of(STEPS, HIGH))
+        run_plots.add_points("train/loss", stored_points(STEPS, HIGH))
+        run_plots.add_points("validation/figure", stored_points(STEPS, HIGH))
         paint(run_plots)
         assert shows_all(run_plots, "Loss")
         assert shows_all(run_plots, "Figure")
-        run_plots.add_points("train/loss", points_of(STEPS + 100, HIGH))
+        run_plots.add_points("train/loss", stored_points(STEPS + 100, HIGH))
         paint(run_plots)
         assert shows_all(run_plots, "Loss"), "the view is still"
         zoom(run_plots)
@@ -77,7 +77,7 @@ def test_a_window_that_does_not_follow_begins_with_everything(tmp_path: Path, qt
     run_plots.resize(1000, 700)
     run_plots.show()
     paint(run_plots)
-    run_plots.add_points("train/loss", points_of(STEPS, HIGH))
+    run_plots.add_points("train/loss", stored_points(STEPS, HIGH))
     paint(run_plots)
     assert shows_all(run_plots, "Loss")
 
@@ -86,11 +86,11 @@ def test_a_window_that_does_not_follow_begins_with_everything(tmp_path: Path, qt
 def test_a_new_plot_shows_what_the_zoomed_ones_show(run_plots: RunPlots, kind: XKind) -> None:
     run_plots.toolbar.choose_x(kind)
     times = STEPS if kind is XKind.WALL else None
-    run_plots.add_points("train/loss", points_of(STEPS, HIGH, times))
+    run_plots.add_points("train/loss", stored_points(STEPS, HIGH, times))
     paint(run_plots)
     zoom(run_plots)
-    run_plots.add_points("train/figure", points_of(STEPS, HIGH, times))
-    run_plots.add_points("device/a/memory", points_of(STEPS, HIGH * 2**30, times))
+    run_plots.add_points("train/figure", stored_points(STEPS, HIGH, times))
+    run_plots.add_points("device/a/memory", stored_points(STEPS, HIGH * 2**30, times))
     paint(run_plots)
     for title in ("Figure", "Device memory"):
         first, last, _, high = in_sight(run_plots.plot(title))
@@ -102,7 +102,7 @@ def test_a_new_plot_shows_what_the_zoomed_ones_show(run_plots: RunPlots, kind: X
 
 
 def test_a_plot_that_is_zoomed_before_it_is_painted_stays_so(run_plots: RunPlots) -> None:
-    run_plots.add_points("train/loss", points_of(STEPS, HIGH))
+    run_plots.add_points("train/loss", stored_points(STEPS, HIGH))
     zoom(run_plots)
     paint(run_plots)
     assert in_sight(run_plots.plot("Loss"))[:2] == (40, 60)

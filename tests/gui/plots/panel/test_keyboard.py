@@ -17,7 +17,7 @@ from gui.plots.panel.keyboard import PlotKeys
 from gui.plots.panel.run_plots import RunPlots
 from gui.style.theme import DARK
 from gui.window.shortcuts import shortcuts
-from tests.gui.points import points_of
+from tests.gui.stored_points import stored_points
 
 KEYS = Qt.Key
 CTRL = Qt.KeyboardModifier.ControlModifier
@@ -37,7 +37,7 @@ def shown(run_plots: RunPlots, title: str = "Loss") -> tuple[float, float]:
 
 def focus(run_plots: RunPlots, qtbot: QtBot) -> None:
     PlotKeys([run_plots], run_plots)
-    run_plots.add_points("train/loss", points_of(np.arange(101.0), np.arange(101.0)))
+    run_plots.add_points("train/loss", stored_points(np.arange(101.0), np.arange(101.0)))
     run_plots.activateWindow()
     QApplication.processEvents()
     canvas = run_plots.plot("Loss").canvas
@@ -57,7 +57,7 @@ def test_a_plot_is_reached_by_tab_and_shows_its_focus(run_plots: RunPlots, qtbot
 
 def test_tab_visits_the_plots_in_their_visible_order(run_plots: RunPlots, qtbot: QtBot) -> None:
     for series in ("train/loss", "device/a/memory", "validation/accuracy", "train/learning_rate"):
-        run_plots.add_points(series, points_of(np.arange(101.0), np.arange(101.0)))
+        run_plots.add_points(series, stored_points(np.arange(101.0), np.arange(101.0)))
     run_plots.visibility.move("Device memory", "Loss")
     run_plots.activateWindow()
     QApplication.processEvents()

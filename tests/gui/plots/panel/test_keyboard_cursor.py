@@ -20,7 +20,7 @@ from gui.plots.panel.keyboard import PlotKeys
 from gui.plots.panel.run_plots import RunPlots
 from gui.plots.plot.menu import PlotAction
 from tests.gui.plots.conftest import paint
-from tests.gui.points import points_of
+from tests.gui.stored_points import stored_points
 
 KEYS = Qt.Key
 SHIFT = Qt.KeyboardModifier.ShiftModifier
@@ -47,9 +47,9 @@ def press(run_plots: RunPlots, qtbot: QtBot) -> Press:
     every tenth; the plot of memory has another curve."""
     PlotKeys([run_plots], run_plots)
     run_plots.toolbar.slider.setValue(0)
-    run_plots.add_points("train/loss", points_of(STEPS, 200.0 - STEPS))
-    run_plots.add_points("validation/loss", points_of(STEPS[::10], 1000.0 + STEPS[::10]))
-    run_plots.add_points("device/a/memory", points_of(STEPS[:60], STEPS[:60] * 2**30))
+    run_plots.add_points("train/loss", stored_points(STEPS, 200.0 - STEPS))
+    run_plots.add_points("validation/loss", stored_points(STEPS[::10], 1000.0 + STEPS[::10]))
+    run_plots.add_points("device/a/memory", stored_points(STEPS[:60], STEPS[:60] * 2**30))
     paint(run_plots)
     run_plots.activateWindow()
     canvas = run_plots.plot("Loss").canvas
@@ -72,7 +72,7 @@ def put_star(run_plots: RunPlots) -> None:
     """Move the best validation loss to step 60."""
     steps = STEPS[::10]
     run_plots.set_points(
-        "validation/loss", points_of(steps, np.where(steps == 60, 140.0, 1000.0 + steps))
+        "validation/loss", stored_points(steps, np.where(steps == 60, 140.0, 1000.0 + steps))
     )
 
 
@@ -184,7 +184,7 @@ def test_what_is_out_of_sight_comes_into_sight(run_plots: RunPlots, press: Press
 
 def test_the_crosshair_skips_points_that_share_a_pixel(run_plots: RunPlots, press: Press) -> None:
     many = np.arange(1_000_000.0)
-    run_plots.set_points("train/loss", points_of(many, many))
+    run_plots.set_points("train/loss", stored_points(many, many))
     paint(run_plots)
     press(KEYS.Key_Home)
     press(KEYS.Key_Right)
@@ -226,7 +226,7 @@ def test_the_crosshair_goes_from_mark_to_mark_and_announces_them(
 ) -> None:
     loss = 200.0 - STEPS
     loss[[50, 51, 52, 70]] = math.nan
-    run_plots.set_points("train/loss", points_of(STEPS, loss))
+    run_plots.set_points("train/loss", stored_points(STEPS, loss))
     put_star(run_plots)
     run_plots.add_events(checkpoints(20, 80))
     paint(run_plots)
@@ -258,7 +258,7 @@ def test_a_mark_out_of_sight_comes_into_sight(
 ) -> None:
     loss = 200.0 - STEPS
     loss[90] = math.nan
-    run_plots.set_points("train/loss", points_of(STEPS, loss))
+    run_plots.set_points("train/loss", stored_points(STEPS, loss))
     paint(run_plots)
     canvas = run_plots.plot("Loss").canvas
     show(run_plots, 20.0, 30.0)

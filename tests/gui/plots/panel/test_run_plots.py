@@ -18,7 +18,7 @@ from gui.plots.panel.run_plots import RunPlots
 from gui.style.device_labels import DeviceLabel
 from gui.style.theme import DARK, LIGHT
 from tests.gui.plots.conftest import Inked, paint, titles
-from tests.gui.points import points_of
+from tests.gui.stored_points import stored_points
 
 STEPS = np.arange(1.0, 101.0)
 HALF = np.full(100, 0.5)
@@ -41,7 +41,7 @@ def test_every_series_finds_its_plot(run_plots: RunPlots) -> None:
         "device/GPU-a/clock",
         "whatever",
     ):
-        run_plots.add_points(series, points_of(STEPS, HALF))
+        run_plots.add_points(series, stored_points(STEPS, HALF))
     assert titles(run_plots) == [
         "Loss",
         "Accuracy",
@@ -59,14 +59,14 @@ def test_every_series_finds_its_plot(run_plots: RunPlots) -> None:
 def test_metrics_whose_names_differ_have_plots_of_their_own(run_plots: RunPlots) -> None:
     names = ("top_5", "top/5", "top 5", "IoU", "Iou")
     for number, name in enumerate(names):
-        run_plots.add_points(f"validation/{name}", points_of(STEPS, HALF * number))
+        run_plots.add_points(f"validation/{name}", stored_points(STEPS, HALF * number))
     found = {plot.title: plot.curves["val"].series.last for plot in run_plots.plots()[1:6]}
     assert found == {"Top 5": 0.0, "Top/5": 0.5, "“top 5”": 1.0, "IoU": 1.5, "Iou": 2.0}
 
 
 def test_training_and_validation_share_the_plot_of_a_metric(run_plots: RunPlots) -> None:
-    run_plots.add_points("train/f1", points_of(STEPS, HALF))
-    run_plots.add_points("validation/f1", points_of(STEPS, HALF))
+    run_plots.add_points("train/f1", stored_points(STEPS, HALF))
+    run_plots.add_points("validation/f1", stored_points(STEPS, HALF))
     assert titles(run_plots).count("F1") == 1
     assert list(run_plots.plot("F1").curves) == ["train", "val"]
 
@@ -74,28 +74,28 @@ def test_training_and_validation_share_the_plot_of_a_metric(run_plots: RunPlots)
 def test_the_throughput_has_a_plot_where_it_is_asked_for(qtbot: QtBot) -> None:
     run_plots = RunPlots(DARK, throughput=True)
     qtbot.addWidget(run_plots)
-    run_plots.add_points("train/samples_per_second", points_of(STEPS, HALF))
+    run_plots.add_points("train/samples_per_second", stored_points(STEPS, HALF))
     assert "Throughput" in titles(run_plots)
 
 
 def test_figures_are_in_the_unit_of_their_plot(run_plots: RunPlots) -> None:
-    run_plots.add_points("validation/accuracy", points_of(STEPS, HALF))
-    run_plots.add_points("device/a/memory", points_of(STEPS, HALF * 3 * GIB))
-    run_plots.add_points("device/b/memory", points_of(STEPS, HALF * GIB))
-    run_plots.add_points("device/b/memory", points_of(STEPS[-1:] + 1, HALF[:1]))
-    run_plots.add_points("device/a/utilisation", points_of(STEPS, HALF * 100))
+    run_plots.add_points("validation/accuracy", stored_points(STEPS, HALF))
+    run_plots.add_points("device/a/memory", stored_points(STEPS, HALF * 3 * GIB))
+    run_plots.add_points("device/b/memory", stored_points(STEPS, HALF * GIB))
+    run_plots.add_points("device/b/memory", stored_points(STEPS[-1:] + 1, HALF[:1]))
+    run_plots.add_points("device/a/utilisation", stored_points(STEPS, HALF * 100))
     paint(run_plots)
     assert run_plots.plot("Accuracy").headline.text() == "50.0 %"
     assert run_plots.plot("Device memory").headline.text() == "1.5 GiB peak"
     assert run_plots.plot("Device utilisation").headline.text() == "50 %"
-    run_plots.add_points("device/b/utilisation", points_of(STEPS, HALF * 20))
-    run_plots.add_points("device/c/utilisation", points_of(STEPS, HALF * np.nan))
+    run_plots.add_points("device/b/utilisation", stored_points(STEPS, HALF * 20))
+    run_plots.add_points("device/c/utilisation", stored_points(STEPS, HALF * np.nan))
     paint(run_plots)
     assert run_plots.plot("Device utilisation").headline.text() == "30 % mean"
-    run_plots.add_points("device/a/temperature", points_of(STEPS, HALF * 160))
-    run_plots.add_points("device/b/temperature", points_of(STEPS, HALF * 120))
+    run_plots.add_points("device/a/temperature", stored_points(STEPS, HALF * 160))
+    run_plots.add_points("device/b/temperature", stored_points(STEPS, HALF * 120))
     for device, watts in (("a", 600), ("b", 500)):
-        run_plots.add_points(f"device/{device}/power", points_of(STEPS, HALF * 2 * watts))
+        run_plots.add_points(f"device/{device}/power", stored_points(STEPS, HALF * 2 * watts))
     run_plots.resize(1000, 1600)
     paint(run_plots)
     assert run_plots.plot("Device temperature").headline.text() == "80 °C peak"
@@ -103,8 +103,8 @@ def test_figures_are_in_the_unit_of_their_plot(run_plots: RunPlots) -> None:
 
 
 def test_replaced_points_are_the_only_ones(run_plots: RunPlots) -> None:
-    run_plots.add_points("device/a/memory", points_of(STEPS, HALF * 8 * GIB))
-    run_plots.set_points("device/a/memory", points_of(STEPS[:5], HALF[:5] * 2 * GIB))
+    run_plots.add_points("device/a/memory", stored_points(STEPS, HALF * 8 * GIB))
+    run_plots.set_points("device/a/memory", stored_points(STEPS[:5], HALF[:5] * 2 * GIB))
     paint(run_plots)
     assert run_plots.plot("Device memory").curves.x_range() == (1, 5)
     assert run_plots.plot("Device memory").headline.text() == "1.0 GiB peak"
@@ -116,16 +116,18 @@ def test_the_best_validation_gets_a_star(run_plots: RunPlots) -> None:
         assert found is not None
         return found[:2]
 
-    run_plots.add_points("validation/accuracy", points_of(STEPS[:3], np.array([0.5, 0.75, np.nan])))
-    run_plots.add_points("validation/accuracy", points_of(STEPS[3:5], np.array([0.6, 0.75])))
-    run_plots.add_points("validation/loss", points_of(STEPS[:3], np.array([0.5, 0.25, 0.75])))
+    run_plots.add_points(
+        "validation/accuracy", stored_points(STEPS[:3], np.array([0.5, 0.75, np.nan]))
+    )
+    run_plots.add_points("validation/accuracy", stored_points(STEPS[3:5], np.array([0.6, 0.75])))
+    run_plots.add_points("validation/loss", stored_points(STEPS[:3], np.array([0.5, 0.25, 0.75])))
     assert best_marker("Accuracy") == (2, 75)
     assert best_marker("Loss") == (2, 0.25)
-    run_plots.set_points("validation/accuracy", points_of(STEPS[:1], np.array([0.5])))
+    run_plots.set_points("validation/accuracy", stored_points(STEPS[:1], np.array([0.5])))
     assert best_marker("Accuracy") == (1, 50)
-    run_plots.add_points("validation/top_5", points_of(STEPS[:3], np.array([0.5, 0.25, 0.75])))
+    run_plots.add_points("validation/top_5", stored_points(STEPS[:3], np.array([0.5, 0.25, 0.75])))
     run_plots.add_points(
-        "validation/top_5_error", points_of(STEPS[:3], np.array([0.5, 0.25, 0.75]))
+        "validation/top_5_error", stored_points(STEPS[:3], np.array([0.5, 0.25, 0.75]))
     )
     assert best_marker("Top 5") == (3, 0.75)
     assert best_marker("Top 5 error") == (2, 0.25)
@@ -134,7 +136,7 @@ def test_the_best_validation_gets_a_star(run_plots: RunPlots) -> None:
 
 def test_the_run_says_which_way_its_metrics_are_better(run_plots: RunPlots) -> None:
     """Points may come before and after the event that has the directions."""
-    points = points_of(STEPS[:3], np.array([0.5, 0.25, 0.75]))
+    points = stored_points(STEPS[:3], np.array([0.5, 0.25, 0.75]))
     run_plots.add_points("validation/novelty", points)
     run_plots.add_points("validation/loss", points)
     directions = {"novelty": "min", "loss": "max", "mae": "max"}
@@ -157,14 +159,14 @@ def test_the_best_marker_is_removed_with_its_points(
     run_plots: RunPlots, inked: Inked, values: list[float]
 ) -> None:
     canvas = run_plots.plot("Loss").canvas
-    run_plots.add_points("train/loss", points_of(STEPS, STEPS / 100))  # the visible range stays
-    run_plots.add_points("validation/loss", points_of(STEPS[:3], np.array([0.5, 0.25, 0.75])))
+    run_plots.add_points("train/loss", stored_points(STEPS, STEPS / 100))  # the visible range stays
+    run_plots.add_points("validation/loss", stored_points(STEPS[:3], np.array([0.5, 0.25, 0.75])))
     paint(run_plots)
     assert inked(canvas, DARK.warn) > 5
-    run_plots.set_points("validation/loss", points_of(STEPS[: len(values)], np.array(values)))
+    run_plots.set_points("validation/loss", stored_points(STEPS[: len(values)], np.array(values)))
     paint(run_plots)
     assert inked(canvas, DARK.warn) == 0
-    run_plots.add_points("validation/loss", points_of(STEPS[1:2], np.array([0.8])))
+    run_plots.add_points("validation/loss", stored_points(STEPS[1:2], np.array([0.8])))
     paint(run_plots)
     assert inked(canvas, DARK.warn) > 5
 
@@ -172,13 +174,13 @@ def test_the_best_marker_is_removed_with_its_points(
 def test_devices_have_the_names_and_the_colours_of_their_labels(run_plots: RunPlots) -> None:
     figures = {"utilisation", "memory", "temperature", "power"}
     for figure in figures:
-        run_plots.add_points(f"device/b/{figure}", points_of(STEPS, HALF))
+        run_plots.add_points(f"device/b/{figure}", stored_points(STEPS, HALF))
     assert run_plots.plot("Device utilisation").legend.chip("b").text() == "b"
     run_plots.set_device_labels(
         {"cpu": DeviceLabel("CPU", 2), "a": DeviceLabel("GPU 0", 0), "b": DeviceLabel("GPU 1", 1)}
     )
     for figure in figures:
-        run_plots.add_points(f"device/a/{figure}", points_of(STEPS, HALF))
+        run_plots.add_points(f"device/a/{figure}", stored_points(STEPS, HALF))
         chip = run_plots.plot(f"Device {figure}").legend.chip
         assert (chip("a").text(), chip("b").text()) == ("GPU 0", "GPU 1")
         dot = chip("b").icon().pixmap(QSize(8, 8), QIcon.Mode.Normal, QIcon.State.On)
@@ -188,12 +190,12 @@ def test_devices_have_the_names_and_the_colours_of_their_labels(run_plots: RunPl
 
 def test_devices_that_share_a_colour_have_different_dashes(run_plots: RunPlots) -> None:
     names = [f"gpu{number}" for number in range(16)]
-    run_plots.add_points("device/gpu0/power", points_of(STEPS, HALF))
+    run_plots.add_points("device/gpu0/power", stored_points(STEPS, HALF))
     run_plots.set_device_labels(
         {name: DeviceLabel(name, number) for number, name in enumerate(names)}
     )
     for name in names[1:]:
-        run_plots.add_points(f"device/{name}/power", points_of(STEPS, HALF))
+        run_plots.add_points(f"device/{name}/power", stored_points(STEPS, HALF))
     curves = {curve.label: curve for curve in run_plots.plot("Device power").curves.curves()}
     looks = {(DARK.curve(curve.colour_index), curve.dash) for curve in curves.values()}
     assert len(looks) == 16
@@ -206,7 +208,7 @@ def test_the_curves_of_sixteen_ranks_look_different(run_plots: RunPlots) -> None
     shares = ("data_share", "compute_share", "communication_share")
     for rank in range(16):
         for share in shares:
-            run_plots.add_points(f"rank/{rank}/{share}", points_of(STEPS, HALF))
+            run_plots.add_points(f"rank/{rank}/{share}", stored_points(STEPS, HALF))
     plot = run_plots.plot("Step time")
     curves = plot.curves.curves()
     assert len({(DARK.curve(curve.colour_index), curve.dash) for curve in curves}) == 48
@@ -222,7 +224,7 @@ def test_the_curves_of_sixteen_ranks_look_different(run_plots: RunPlots) -> None
 
 def test_a_gap_in_a_devices_curve_is_not_drawn_and_not_zero(run_plots: RunPlots) -> None:
     values = np.where((STEPS > 40) & (STEPS < 60), np.nan, 80.0)
-    run_plots.add_points("device/a/temperature", points_of(STEPS, values))
+    run_plots.add_points("device/a/temperature", stored_points(STEPS, values))
     run_plots.set_device_labels({"a": DeviceLabel("GPU 0", 0)})
     plot = run_plots.plot("Device temperature")
     run_plots.resize(1000, 1400)
@@ -235,13 +237,13 @@ def test_a_gap_in_a_devices_curve_is_not_drawn_and_not_zero(run_plots: RunPlots)
 
 
 def test_another_run_begins_with_empty_plots(run_plots: RunPlots) -> None:
-    run_plots.add_points("train/loss", points_of(STEPS, HALF))
-    run_plots.add_points("validation/accuracy", points_of(STEPS, HALF))
-    run_plots.add_points("device/a/memory", points_of(STEPS, HALF * 8 * GIB))
+    run_plots.add_points("train/loss", stored_points(STEPS, HALF))
+    run_plots.add_points("validation/accuracy", stored_points(STEPS, HALF))
+    run_plots.add_points("device/a/memory", stored_points(STEPS, HALF * 8 * GIB))
     run_plots.clear()
     assert titles(run_plots) == ["Loss", "Device utilisation", "Device memory"]
     assert all(plot.curves.x_range() is None for plot in run_plots.plots())
-    run_plots.add_points("device/a/memory", points_of(STEPS, HALF * 2 * GIB))
+    run_plots.add_points("device/a/memory", stored_points(STEPS, HALF * 2 * GIB))
     paint(run_plots)
     assert run_plots.plot("Device memory").headline.text() == "1.0 GiB peak"
 
@@ -261,7 +263,7 @@ def test_no_plot_is_left_alone_in_a_wide_row(
     run_plots: RunPlots, count: int, columns: int, expected: list[int]
 ) -> None:
     for number in range(count - 3):
-        run_plots.add_points(f"train/metric_{number}", points_of(STEPS, HALF))
+        run_plots.add_points(f"train/metric_{number}", stored_points(STEPS, HALF))
     found = rows(run_plots.plots(), columns)
     assert [len(row) for row in found] == expected
     assert [plot for row in found for plot in row] == run_plots.plots()
@@ -281,7 +283,7 @@ def test_a_wide_window_has_three_columns(run_plots: RunPlots) -> None:
 
 
 def test_another_theme_reaches_every_plot(run_plots: RunPlots) -> None:
-    run_plots.add_points("train/loss", points_of(STEPS, HALF))
+    run_plots.add_points("train/loss", stored_points(STEPS, HALF))
     run_plots.set_theme(LIGHT)
     paint(run_plots)
     image = run_plots.plot("Loss").canvas.grab().toImage()
@@ -294,12 +296,12 @@ def test_steps_whose_loss_is_no_number_are_marked(
 ) -> None:
     plot = run_plots.plot("Loss")
     values = np.ones(100)
-    run_plots.add_points("train/loss", points_of(np.arange(100.0), values))
-    run_plots.add_points("device/cpu/memory", points_of(np.arange(100.0), np.full(100, value)))
+    run_plots.add_points("train/loss", stored_points(np.arange(100.0), values))
+    run_plots.add_points("device/cpu/memory", stored_points(np.arange(100.0), np.full(100, value)))
     paint(run_plots)
     assert inked(plot.canvas, DARK.bad) == 0
     values[50] = value
-    run_plots.set_points("train/loss", points_of(np.arange(100.0), values))
+    run_plots.set_points("train/loss", stored_points(np.arange(100.0), values))
     paint(run_plots)
     assert inked(plot.canvas, DARK.bad) > 5
     assert inked(run_plots.plot("Device memory").canvas, DARK.bad) == 0, (

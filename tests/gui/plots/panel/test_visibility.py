@@ -20,7 +20,7 @@ from gui.plots.panel.visibility import PlotOrder
 from gui.plots.plot.header import DRAGGED
 from gui.plots.plot.menu import PlotAction
 from gui.style.theme import DARK
-from tests.gui.points import points_of
+from tests.gui.stored_points import stored_points
 
 STEPS = np.arange(1.0, 11.0)
 
@@ -63,7 +63,7 @@ def test_a_hidden_plot_is_found_in_the_bars_menu(run_plots: RunPlots) -> None:
 
 def test_an_enlarged_plot_is_alone_until_escape(run_plots: RunPlots) -> None:
     PlotKeys([run_plots], run_plots)
-    run_plots.add_points("train/learning_rate", points_of(STEPS, STEPS))
+    run_plots.add_points("train/learning_rate", stored_points(STEPS, STEPS))
     title = run_plots.plot("Learning rate").header.title
     QTest.mouseDClick(title, Qt.MouseButton.LeftButton)
     assert order(run_plots) == ["Learning rate"]
@@ -93,7 +93,7 @@ def drop(run_plots: RunPlots, title: str, onto: str) -> bool:
 
 
 def test_a_plot_is_dropped_on_another_of_its_group(run_plots: RunPlots) -> None:
-    run_plots.add_points("train/learning_rate", points_of(STEPS, STEPS))
+    run_plots.add_points("train/learning_rate", stored_points(STEPS, STEPS))
     QApplication.processEvents()
     assert drop(run_plots, "Device memory", "Loss")
     assert order(run_plots)[:3] == ["Device memory", "Loss", "Device utilisation"]
@@ -144,10 +144,10 @@ def test_a_metric_that_is_called_like_another_plot_has_its_own(qtbot: QtBot) -> 
     }
     for title, series in own.items():
         run_plots.add_points(
-            f"validation/{title.replace(' ', '_').lower()}", points_of(STEPS, STEPS)
+            f"validation/{title.replace(' ', '_').lower()}", stored_points(STEPS, STEPS)
         )
-        run_plots.add_points(series, points_of(STEPS, STEPS))
-    run_plots.add_points("validation/Loss", points_of(STEPS, STEPS))
+        run_plots.add_points(series, stored_points(STEPS, STEPS))
+    run_plots.add_points("validation/Loss", stored_points(STEPS, STEPS))
     assert len(run_plots.plots()) == 20
     assert list(run_plots.plot("Step time").curves) == ["data 0"]
     assert list(run_plots.plot("Step time (metric)").curves) == ["val"]

@@ -23,7 +23,7 @@ from gui.plots.panel.run_plots import RunPlots
 from gui.plots_controller import PlotsController
 from gui.style.theme import DARK
 from tests.gui.plots.conftest import paint
-from tests.gui.points import points_of
+from tests.gui.stored_points import stored_points
 
 COUNT = 60_000
 
@@ -105,7 +105,7 @@ def test_a_marker_describes_its_event_and_can_be_hidden(
     run_plots: RunPlots, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_plots.add_points(
-        "train/loss", points_of(np.arange(100.0), np.arange(100.0), np.arange(100.0))
+        "train/loss", stored_points(np.arange(100.0), np.arange(100.0), np.arange(100.0))
     )
     run_plots.add_events(
         [
@@ -140,6 +140,8 @@ def test_a_marker_describes_its_event_and_can_be_hidden(
 def test_ranks_are_sorted_by_number(run_plots: RunPlots) -> None:
     for rank in (10, 2, 0):
         for figure in ("compute_share", "data_share"):
-            run_plots.add_points(f"rank/{rank}/{figure}", points_of(np.arange(3.0), np.arange(3.0)))
+            run_plots.add_points(
+                f"rank/{rank}/{figure}", stored_points(np.arange(3.0), np.arange(3.0))
+            )
     names = run_plots.plot("Step time").legend.names()
     assert names == [f"{figure} {rank}" for rank in (0, 2, 10) for figure in ("data", "compute")]

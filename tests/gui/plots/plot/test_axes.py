@@ -9,7 +9,7 @@ from pytestqt.qtbot import QtBot
 
 from gui.plots.plot.axes import AXIS_WIDTH, Axis
 from gui.plots.plot.curve_plot import CurvePlot
-from tests.gui.points import points_of
+from tests.gui.stored_points import stored_points
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_labels_of_a_logarithmic_axis_do_too(qtbot: QtBot) -> None:
 
 def test_a_vertical_axis_is_as_wide_as_its_labels(plot: CurvePlot, qtbot: QtBot) -> None:
     axis = plot.canvas.getAxis("left")
-    plot.add_points("train", points_of(np.arange(10.0), np.linspace(0.0, 1.0, 10)))
+    plot.add_points("train", stored_points(np.arange(10.0), np.linspace(0.0, 1.0, 10)))
     plot.refresh()
     QApplication.processEvents()
     assert axis.width() == AXIS_WIDTH

@@ -15,7 +15,7 @@ from pytestqt.qtbot import QtBot
 from gui.plots.plot.curve_plot import CurvePlot
 from gui.style.theme import DARK, LIGHT
 from tests.gui.plots.conftest import Inked, in_sight, place_of
-from tests.gui.points import points_of
+from tests.gui.stored_points import stored_points
 
 STEPS = np.arange(100.0)
 
@@ -23,7 +23,7 @@ STEPS = np.arange(100.0)
 def test_it_paints_only_what_is_new_and_only_when_it_can_be_seen(plot: CurvePlot) -> None:
     plot.refresh()
     assert not plot.refresh()
-    plot.add_points("train", points_of(STEPS, STEPS))
+    plot.add_points("train", stored_points(STEPS, STEPS))
     plot.hide()
     assert not plot.refresh()
     plot.show()
@@ -35,7 +35,7 @@ def test_a_curve_is_seen_in_its_colour_and_a_click_on_its_chip_hides_it(
     plot: CurvePlot, inked: Inked
 ) -> None:
     plot.set_curve("train", colour_index=3, label="training")
-    plot.add_points("train", points_of(STEPS, STEPS**2))
+    plot.add_points("train", stored_points(STEPS, STEPS**2))
     plot.refresh()
     assert inked(plot.canvas, DARK.cycle[3]) > 300
     chip = plot.legend.chip("train")
@@ -49,21 +49,21 @@ def test_a_curve_is_seen_in_its_colour_and_a_click_on_its_chip_hides_it(
 
 
 def test_one_single_point_is_seen(plot: CurvePlot, inked: Inked) -> None:
-    plot.add_points("val", points_of(np.array([7.0]), np.array([0.5])))
+    plot.add_points("val", stored_points(np.array([7.0]), np.array([0.5])))
     plot.refresh()
     assert inked(plot.canvas, DARK.cycle[0]) > 4
     assert plot.headline.text() == "0.50 nats"
 
 
 def test_a_curve_without_points_leaves_the_words_that_there_are_none(plot: CurvePlot) -> None:
-    plot.add_points("val", points_of(np.array([]), np.array([])))
+    plot.add_points("val", stored_points(np.array([]), np.array([])))
     assert not plot.canvas.isVisible()
-    plot.add_points("val", points_of(np.array([7.0]), np.array([0.5])))
+    plot.add_points("val", stored_points(np.array([7.0]), np.array([0.5])))
     assert plot.canvas.isVisible()
 
 
 def test_no_dot_is_left_out_after_a_zoom(plot: CurvePlot) -> None:
-    plot.add_points("val", points_of(np.arange(10.0), np.arange(10.0)))
+    plot.add_points("val", stored_points(np.arange(10.0), np.arange(10.0)))
     plot.refresh()
     plot.grab()
     dots = [item for item in plot.canvas.area.addedItems if isinstance(item, ScatterPlotItem)]
@@ -79,7 +79,7 @@ def test_no_dot_is_left_out_after_a_zoom(plot: CurvePlot) -> None:
 
 def test_many_points_are_a_faint_band_behind_a_smoothed_line(plot: CurvePlot, inked: Inked) -> None:
     rng = np.random.default_rng(0)
-    plot.add_points("train", points_of(np.arange(50_000.0), rng.standard_normal(50_000)))
+    plot.add_points("train", stored_points(np.arange(50_000.0), rng.standard_normal(50_000)))
     plot.set_smoothing(0.99)
     plot.refresh()
     line = inked(plot.canvas, DARK.cycle[0])
@@ -102,7 +102,7 @@ def test_a_gap_stays_empty_and_infinity_does_not_stretch_the_axis(
     values[count // 4 : count // 2] = np.nan
     values[-3] = np.inf
     values[-2] = -np.inf
-    plot.add_points("train", points_of(np.arange(float(count)), values))
+    plot.add_points("train", stored_points(np.arange(float(count)), values))
     plot.set_smoothing(0.5)
     plot.refresh()
     _, _, low, high = in_sight(plot)
@@ -118,7 +118,7 @@ def test_a_gap_stays_empty_and_infinity_does_not_stretch_the_axis(
 def test_the_largest_doubles_do_not_crash(plot: CurvePlot) -> None:
     largest = float(np.finfo(float).max)
     plot.add_points(
-        "train", points_of(np.arange(5.0), np.array([-largest, -1e300, 0.0, 1e300, largest]))
+        "train", stored_points(np.arange(5.0), np.array([-largest, -1e300, 0.0, 1e300, largest]))
     )
     assert plot.refresh()
     plot.grab()
@@ -128,7 +128,7 @@ def test_the_largest_doubles_do_not_crash(plot: CurvePlot) -> None:
 
 
 def test_only_nan_does_not_crash(plot: CurvePlot) -> None:
-    plot.add_points("train", points_of(STEPS, np.full(100, np.nan)))
+    plot.add_points("train", stored_points(STEPS, np.full(100, np.nan)))
     plot.set_smoothing(0.9)
     plot.set_log_y(True)
     assert plot.refresh()
@@ -140,7 +140,7 @@ def test_a_logarithmic_axis_has_decades_and_leaves_out_what_is_not_positive(
     plot: CurvePlot, inked: Inked
 ) -> None:
     plot.set_curve("train", best_sign=-1)
-    plot.add_points("train", points_of(STEPS, np.where(STEPS < 50, -1.0, 10.0 ** (STEPS / 25))))
+    plot.add_points("train", stored_points(STEPS, np.where(STEPS < 50, -1.0, 10.0 ** (STEPS / 25))))
     plot.set_log_y(True)
     plot.refresh()
     _, _, low, high = in_sight(plot)
@@ -159,18 +159,18 @@ def test_a_fixed_range_is_kept_and_left_when_the_values_leave_it(qtbot: QtBot) -
     plot = CurvePlot("Utilisation", y_range=(0.0, 100.0), theme=DARK)
     qtbot.addWidget(plot)
     plot.show()
-    plot.add_points("0", points_of(STEPS, np.full(100, 50.0)))
+    plot.add_points("0", stored_points(STEPS, np.full(100, 50.0)))
     plot.refresh()
     assert in_sight(plot)[2:] == pytest.approx((-6, 106))
-    plot.add_points("0", points_of(STEPS + 100, np.full(100, 150.0)))
+    plot.add_points("0", stored_points(STEPS + 100, np.full(100, 150.0)))
     plot.refresh()
     assert in_sight(plot)[3] > 150
 
 
 def test_the_crosshair_shows_the_values_of_the_lines(plot: CurvePlot) -> None:
     plot.set_curve("train", label="<train>")
-    plot.add_points("train", points_of(STEPS, STEPS))
-    plot.add_points("val", points_of(np.array([0.0, 20.0]), np.array([5.0, np.nan])))
+    plot.add_points("train", stored_points(STEPS, STEPS))
+    plot.add_points("val", stored_points(np.array([0.0, 20.0]), np.array([5.0, np.nan])))
     plot.refresh()
     plot.set_crosshair(20.2)
     box = plot.canvas.crosshair.box
@@ -188,8 +188,8 @@ def test_the_crosshair_shows_the_values_of_the_lines(plot: CurvePlot) -> None:
 
 def test_replacing_and_clearing(plot: CurvePlot, inked: Inked) -> None:
     plot.set_curve("train", best_sign=1)
-    plot.add_points("train", points_of(STEPS, STEPS))
-    plot.set_points("train", points_of(STEPS[:10], STEPS[:10]))
+    plot.add_points("train", stored_points(STEPS, STEPS))
+    plot.set_points("train", stored_points(STEPS[:10], STEPS[:10]))
     plot.refresh()
     assert plot.curves.x_range() == (0.0, 9.0)
     plot.clear()
@@ -197,14 +197,14 @@ def test_replacing_and_clearing(plot: CurvePlot, inked: Inked) -> None:
     assert list(plot.curves) == []
     assert plot.curves.x_range() is None
     assert plot.headline.text() == ""
-    plot.add_points("val", points_of(STEPS, STEPS))
+    plot.add_points("val", stored_points(STEPS, STEPS))
     plot.refresh()
     assert inked(plot.canvas, DARK.warn) == 0
     assert plot.headline.text() == "99.00 nats"
 
 
 def test_a_headline_can_be_given(plot: CurvePlot) -> None:
-    plot.add_points("train", points_of(STEPS, STEPS))
+    plot.add_points("train", stored_points(STEPS, STEPS))
     plot.set_headline("94 % mean")
     plot.refresh()
     assert plot.headline.text() == "94 % mean"
@@ -214,7 +214,7 @@ def test_a_headline_can_be_given(plot: CurvePlot) -> None:
 
 
 def test_another_theme_changes_every_colour(plot: CurvePlot, inked: Inked) -> None:
-    plot.add_points("train", points_of(STEPS, STEPS))
+    plot.add_points("train", stored_points(STEPS, STEPS))
     plot.refresh()
     plot.set_theme(LIGHT)
     plot.refresh()
@@ -227,7 +227,7 @@ def test_lines_are_two_logical_pixels_thick_on_every_screen(
     plot: CurvePlot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(CurvePlot, "devicePixelRatioF", lambda self: 2.0)
-    plot.add_points("train", points_of(STEPS, STEPS))
+    plot.add_points("train", stored_points(STEPS, STEPS))
     QApplication.sendEvent(plot, QEvent(QEvent.Type.DevicePixelRatioChange))
     plot.refresh()
     curves = [item for item in plot.canvas.items() if isinstance(item, PlotCurveItem)]
@@ -237,8 +237,8 @@ def test_lines_are_two_logical_pixels_thick_on_every_screen(
 def test_the_range_of_the_smoothing_is_taken(plot: CurvePlot) -> None:
     plot.set_smoothing(0.999)
     plot.set_curve("val", smooth=False)
-    plot.add_points("val", points_of(STEPS, STEPS))
-    plot.add_points("train", points_of(STEPS, STEPS))
+    plot.add_points("val", stored_points(STEPS, STEPS))
+    plot.add_points("train", stored_points(STEPS, STEPS))
     plot.refresh()
     plot.set_crosshair(99.0)
     assert "99.00" in plot.canvas.crosshair.box.text()

@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 
 from gui.plots.plot.curve_plot import CurvePlot
 from tests.gui.plots.conftest import in_sight, place_of
-from tests.gui.points import points_of
+from tests.gui.stored_points import stored_points
 
 STEPS = np.arange(100.0)
 
@@ -59,10 +59,10 @@ def double_click(plot: CurvePlot, at: QPoint) -> None:
 
 
 def test_it_follows_until_the_wheel_moves_the_view(plot: CurvePlot, qtbot: QtBot) -> None:
-    plot.add_points("train", points_of(STEPS, STEPS))
+    plot.add_points("train", stored_points(STEPS, STEPS))
     plot.refresh()
     assert in_sight(plot)[1] == pytest.approx(102, abs=2)
-    plot.add_points("train", points_of(STEPS + 100, STEPS))
+    plot.add_points("train", stored_points(STEPS + 100, STEPS))
     plot.refresh()
     x0, x1, y0, y1 = in_sight(plot)
     assert x0 < 0
@@ -78,7 +78,7 @@ def test_it_follows_until_the_wheel_moves_the_view(plot: CurvePlot, qtbot: QtBot
     assert plot.refresh()
     held = in_sight(plot)
     assert held[1] - held[0] < x1 - x0
-    plot.add_points("train", points_of(STEPS + 200, STEPS))
+    plot.add_points("train", stored_points(STEPS + 200, STEPS))
     plot.refresh()
     assert in_sight(plot) == held
     plot.viewport.set_follow(True)
@@ -87,7 +87,7 @@ def test_it_follows_until_the_wheel_moves_the_view(plot: CurvePlot, qtbot: QtBot
 
 
 def test_the_wheel_alone_is_left_to_the_panel_behind(plot: CurvePlot) -> None:
-    plot.add_points("train", points_of(STEPS, STEPS))
+    plot.add_points("train", stored_points(STEPS, STEPS))
     plot.refresh()
     before = in_sight(plot)
     event = wheel(plot, place_of(plot, 50, 50), Qt.KeyboardModifier.NoModifier)
@@ -96,7 +96,7 @@ def test_the_wheel_alone_is_left_to_the_panel_behind(plot: CurvePlot) -> None:
 
 
 def test_a_drag_zooms_and_a_double_click_shows_everything(plot: CurvePlot, qtbot: QtBot) -> None:
-    plot.add_points("train", points_of(STEPS, STEPS))
+    plot.add_points("train", stored_points(STEPS, STEPS))
     plot.refresh()
     everything = in_sight(plot)
     QApplication.processEvents()
@@ -111,7 +111,7 @@ def test_a_drag_zooms_and_a_double_click_shows_everything(plot: CurvePlot, qtbot
 
 
 def test_the_mouse_signals_the_position_below_it(plot: CurvePlot, qtbot: QtBot) -> None:
-    plot.add_points("train", points_of(STEPS, STEPS))
+    plot.add_points("train", stored_points(STEPS, STEPS))
     plot.refresh()
     QApplication.processEvents()
     with qtbot.waitSignal(plot.canvas.hovered) as heard:

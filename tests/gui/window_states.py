@@ -1,4 +1,4 @@
-"""The window in a state of the showcase, and what is in sight there."""
+"""The window in one of the states of the screenshots, and its visible widgets."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tools.screenshots.pictures import State
 from tools.screenshots.window_states import STATES
 
 LONGEST = 120.0
-"""Seconds until the window must show what there is."""
+"""Seconds until the window must show the runs."""
 
 SIZE = (1280, 800)
 
 
 @contextmanager
-def staged(state: State, qt_app: QApplication) -> Iterator[AppController]:
-    """The window as a picture of `state` has it, at the smallest size that it is made for."""
+def window_in_state(state: State, qt_app: QApplication) -> Iterator[AppController]:
+    """Open the window in `state`, as the screenshot shows it, at the smallest supported size."""
     stage = STATES[state]()
     app = AppController(ThemeController(qt_app), FakeTelemetry(stage.machine, stage.seconds_before))
     try:
@@ -63,13 +63,13 @@ def _wait(condition: Callable[[], bool]) -> None:
         QCoreApplication.processEvents(QEventLoop.ProcessEventsFlag.WaitForMoreEvents)
 
 
-def in_sight(window: QWidget) -> list[QWidget]:
-    """Every widget that can be seen, apart from what Qt puts into its own."""
+def visible_widgets(window: QWidget) -> list[QWidget]:
+    """Return every visible widget, without the inner parts of Qt's widgets."""
     return [each for each in window.findChildren(QWidget) if each.isVisible() and not _own(each)]
 
 
 def _own(widget: QWidget | None) -> bool:
-    """Whether it is a part of one of Qt's widgets, such as the field of a spin box."""
+    """Return whether `widget` is an inner part of a Qt widget, such as the field of a spin box."""
     while widget is not None:
         if widget.objectName().startswith("qt_"):
             return True

@@ -1,4 +1,4 @@
-"""Somebody who types a name into the dialog that asks where to save."""
+"""A user who types a file name into the dialog that asks where to save."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication, QFileDialog, QLineEdit, QMessageBox
 
 
-class Saver:
-    """Types `name` and accepts; where the dialog then asks something, says no and gives up."""
+class SaveDialogUser:
+    """Types `name` and accepts; answers a question of the dialog with No, and cancels."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._typed = False
         self.questions: list[str] = []
         self.proposals: list[str] = []
-        self._is_there = True
+        self._is_active = True
 
     def __enter__(self) -> Self:
-        self._come_back()
+        self._schedule()
         return self
 
     def __exit__(
@@ -29,15 +29,15 @@ class Saver:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._is_there = False
+        self._is_active = False
 
-    def _come_back(self) -> None:
-        QTimer.singleShot(10, self._look)
+    def _schedule(self) -> None:
+        QTimer.singleShot(10, self._act)
 
-    def _look(self) -> None:
-        if not self._is_there:
+    def _act(self) -> None:
+        if not self._is_active:
             return
-        self._come_back()  # before a question is waited for here
+        self._schedule()  # before a question is waited for here
         dialog = QApplication.activeModalWidget()
         if isinstance(dialog, QMessageBox):
             self.questions.append(dialog.text())

@@ -15,10 +15,10 @@ RUN = Path(sys.argv[1])
 DWELL = os.environ.get("TEST_DWELL", "")
 
 
-def dwell(moment: str, seconds: float) -> None:
+def dwell(phase: str, seconds: float) -> None:
     """If `moment` is the phase of TEST_DWELL, write a file for it and sleep."""
-    if moment == DWELL:
-        (RUN / f"in-{moment}").touch()
+    if phase == DWELL:
+        (RUN / f"in-{phase}").touch()
         time.sleep(seconds)
 
 
@@ -37,7 +37,7 @@ first_step = True
 
 
 def loss(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """Squared error. The first step is as slow as one that is compiled."""
+    """Return the squared error. The first step is as slow as a compiled one."""
     global first_step
     if torch.is_grad_enabled():
         if first_step:

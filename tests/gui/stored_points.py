@@ -1,4 +1,4 @@
-"""Points that no store has held, for the plots and figures."""
+"""Points as a store returns them, for the tests of plots and figures."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from engine.runs.downsampling import Array, BlockStatistics
 from engine.runs.store_reader import StoredPoints
 
 
-def points_of(
+def stored_points(
     steps: Array,
     values: Array,
     times: Array | None = None,
     statistics: BlockStatistics | None = None,
 ) -> StoredPoints:
-    """All of a series; without `times` nobody knows when they were."""
+    """Return a whole series; without `times` all times are NaN."""
     unknown = np.full(len(steps), np.nan)
     return StoredPoints(steps, unknown if times is None else times, values, len(steps), statistics)

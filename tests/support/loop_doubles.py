@@ -36,13 +36,13 @@ IN_VALIDATION: Moment = ("validate", 0, 0)
 
 
 class SingleProcess:
-    """One rank agrees with itself."""
+    """A single rank, which agrees with itself."""
 
     def agree(self, control_word: tuple[int, int]) -> tuple[int, int]:
         return control_word
 
 
-class Together:
+class ThreadedRanks:
     """A barrier and a control word for ranks in threads; a missing rank breaks the barrier."""
 
     def __init__(self, ranks: int) -> None:
@@ -61,13 +61,15 @@ class Together:
 
 
 class CountingTrainer:
-    """The loss of a step is one divided by its number; the weights are how many steps it did."""
+    """The loss of a step is one divided by its number; the weights are its number of steps."""
 
     steps_per_epoch = STEPS
     validation_batches = VALIDATIONS
     parameters = 10
 
-    def __init__(self, peers: SingleProcess | Together, rank: int = 0, replicas: int = 1) -> None:
+    def __init__(
+        self, peers: SingleProcess | ThreadedRanks, rank: int = 0, replicas: int = 1
+    ) -> None:
         self.replicas = replicas
         self.done: list[Moment] = []
         self.after: Callable[[Moment], None] = lambda moment: None
@@ -144,10 +146,9 @@ class RecordingSession:
         self.mailbox = CommandMailbox()
         self.recipe_directions: dict[str, str] = {}
         self.alive = Alive()
-        self.said: list[Event] = []
-        self.settled: list[tuple[int, list[int]]] = []
-        """Whenever somebody waited for what was said to be on disk: up to which step that was, and
-        the steps of the checkpoints that there were."""
+        self.emitted: list[Event] = []
+        self.flushes: list[tuple[int, list[int]]] = []
+        """For each flush: the last step whose points were sent, and the checkpoints' steps."""
 
         self.answers: dict[type[Event], list[Command]] = {}
 
@@ -157,13 +158,13 @@ class RecordingSession:
 
     def flush(self) -> None:
         last = max(
-            (event.points[0].steps[-1] for event in self.said if isinstance(event, Metrics)),
+            (event.points[0].steps[-1] for event in self.emitted if isinstance(event, Metrics)),
             default=0,
         )
-        self.settled.append((last, [*checkpoint_files.folders(self.folder)]))
+        self.flushes.append((last, [*checkpoint_files.folders(self.folder)]))
 
     def emit(self, event: Event) -> None:
-        self.said.append(event)
+        self.emitted.append(event)
         for command in self.answers.get(type(event), []):
             self.mailbox.post(command)
 
@@ -175,12 +176,12 @@ class Training:
         self.session = RecordingSession(folder)
         self.trainer = CountingTrainer(SingleProcess())
 
-    def wish(self, **changes: Any) -> None:
+    def change_spec(self, **changes: Any) -> None:
         """Change the spec before the training begins."""
         self.session.spec = msgspec.structs.replace(self.session.spec, **changes)
 
     def post(self, moment: Moment, *commands: Command) -> None:
-        """Have commands come in while the trainer is busy with a batch."""
+        """Send commands while the trainer computes the batch `moment`."""
 
         def after(now: Moment) -> None:
             if now == moment:
@@ -191,15 +192,15 @@ class Training:
 
     def run(self, position: Position | None = None) -> list[Event]:
         Loop(self.trainer, self.session, position or Position()).run()
-        return self.session.said
+        return self.session.emitted
 
-    def said(self, *kinds: type[Event]) -> list[Event]:
-        return [event for event in self.session.said if isinstance(event, kinds)]
+    def emitted(self, *kinds: type[Event]) -> list[Event]:
+        return [event for event in self.session.emitted if isinstance(event, kinds)]
 
     def curve(self, series: str) -> list[tuple[int, float]]:
         return [
             pair
-            for event in self.session.said
+            for event in self.session.emitted
             if isinstance(event, Metrics)
             for points in event.points
             if points.series == series
@@ -212,14 +213,14 @@ class Training:
         ]
 
     def kinds(self) -> dict[int, tuple[str, ...]]:
-        """The kinds of the checkpoints that there are, by step."""
+        """Return the kinds of each checkpoint, by step."""
         return {
             info.manifest.position.step: info.manifest.kinds
             for info in checkpoint_files.checkpoints(self.session.folder)
         }
 
 
-def everything(first_epoch: int = 0) -> list[Moment]:
+def every_batch(first_epoch: int = 0) -> list[Moment]:
     """Every batch of a training, in order."""
     return [
         (what, epoch, batch)

@@ -1,6 +1,6 @@
 """What is not crisp, or cut off, at the scale that Qt was told; a line for each thing.
 
-`python -m tests.gui.window.scaled`: a process of its own, because Qt learns its scale once.
+`python -m tests.gui.window.scale_check`: a process of its own, because Qt learns its scale once.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from gui.plots.data.run_timeline import Marker, MarkerKind
 from gui.plots.plot.canvas import Canvas
 from gui.style.theme import DARK
 from gui.window.application import application
-from tests.gui.staged import called, in_sight, staged
 from tests.gui.window.test_reach import is_cut_off
+from tests.gui.window_states import called, visible_widgets, window_in_state
 from tools.screenshots.pictures import State
 
 _STATES: tuple[State, ...] = ("gpus", "failed")
@@ -35,8 +35,8 @@ def main() -> None:
     for state in _STATES:
         with tempfile.TemporaryDirectory() as home:
             os.environ[paths.HOME_VARIABLE] = home
-            with staged(state, qt_app) as app:
-                for widget in in_sight(app.window):
+            with window_in_state(state, qt_app) as app:
+                for widget in visible_widgets(app.window):
                     for fault in _faults(widget):
                         print(f"{state}: {fault}: {called(widget)}")
     for fault in _unsharp_markers(qt_app):

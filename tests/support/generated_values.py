@@ -14,7 +14,7 @@ WHOLE = st.integers(-(2**63), 2**64 - 1)
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
-some = settings(
+sixty_examples = settings(
     deadline=None,
     max_examples=60,
     derandomize=True,
@@ -24,27 +24,27 @@ some = settings(
 """The same examples each time, so that the tests are repeatable. (To search for more, raise the
 number and remove `derandomize`.)"""
 
-few = settings(some, max_examples=15)
+fifteen_examples = settings(sixty_examples, max_examples=15)
 
 
-def any_of(kind: Any) -> st.SearchStrategy[Any]:
+def values_of(kind: Any) -> st.SearchStrategy[Any]:
     """Values that msgspec accepts as `kind`; most of them make no sense."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        return any_of(arguments[0])
+        return values_of(arguments[0])
     if origin is Literal:
         return st.sampled_from(arguments)
     if origin in (Union, types.UnionType):
-        return st.one_of(*map(any_of, arguments))
+        return st.one_of(*map(values_of, arguments))
     if origin is tuple:
-        return st.lists(any_of(arguments[0]), max_size=3).map(tuple)
+        return st.lists(values_of(arguments[0]), max_size=3).map(tuple)
     if origin is list:
-        return st.lists(any_of(arguments[0]), max_size=4)
+        return st.lists(values_of(arguments[0]), max_size=4)
     if origin is dict:
-        return st.dictionaries(any_of(arguments[0]), any_of(arguments[1]), max_size=3)
+        return st.dictionaries(values_of(arguments[0]), values_of(arguments[1]), max_size=3)
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         hints = get_type_hints(kind, include_extras=True)
-        fields = {name: any_of(hints[name]) for name in kind.__struct_fields__}
+        fields = {name: values_of(hints[name]) for name in kind.__struct_fields__}
         return st.builds(kind, **fields)
     simple: dict[Any, st.SearchStrategy[Any]] = {
         bool: st.booleans(),
@@ -57,7 +57,7 @@ def any_of(kind: Any) -> st.SearchStrategy[Any]:
 
 
 def mutated(whole: bytes) -> st.SearchStrategy[bytes]:
-    """`whole` with some places cut out, overwritten, repeated or extended."""
+    """Return a strategy for copies of `whole` with parts removed, overwritten or inserted."""
 
     def apply(changes: list[tuple[int, int, bytes]]) -> bytes:
         data = whole
