@@ -1,4 +1,4 @@
-"""Checkpoints on disk, for every framework: complete under their final name, or not there."""
+"""Checkpoints on disk, for every framework. A folder with a final name is always complete."""
 
 from __future__ import annotations
 
@@ -18,38 +18,37 @@ from engine.system.atomic_file import sync_to_disk, write_atomically
 FOLDER = "checkpoints"
 MANIFEST = "manifest.json"
 KINDS = ("request", "steps", "minutes", "epochs", "best", "last")
-"""Why a checkpoint was saved: asked for; every N steps, minutes or epochs; the best one so far;
-the end of the training or a Stop."""
+"""Why a checkpoint was saved: by command; every N steps, minutes or epochs; the best so far; at the
+end of the training or at a Stop."""
 
 _NAME = re.compile(r"step-(\d{8,})")
 _TEMPORARY = ".tmp"
 
 
 class Position(msgspec.Struct, frozen=True):
-    """A step boundary: how far the training is."""
+    """A step boundary: how far the training has got."""
 
     epoch: int = 0
-    """Epochs done, validation included."""
+    """Complete epochs, with their validation."""
 
     batch: int = 0
-    """Global batches done in the epoch after those."""
+    """Global batches done in the epoch after them."""
 
     step: int = 0
     """Optimizer steps done since the start of training."""
 
     def total_steps(self, steps_per_epoch: int, epochs: int) -> int:
-        """Steps of the whole training, if it goes on from here to the end of `epochs` epochs.
+        """Return the steps of the whole training, if it goes on from here to the end of `epochs`.
 
-        The same at every later boundary. Epochs before this one may have had other lengths.
+        The result is the same at every later boundary. Earlier epochs may have had other lengths.
         """
         return self.step + (epochs - self.epoch) * steps_per_epoch - self.batch
 
     def in_batches_of(self, size: int, saved_size: int, steps_per_epoch: int) -> Position:
-        """The same place of the epoch, where its batches had `saved_size` samples and have `size`
-        now, `steps_per_epoch` of them.
+        """Return the same place in the epoch after the global batch changed to `size` samples.
 
-        A batch that would begin in the middle of one that is done is done whole: up to `size` - 1
-        samples of this epoch come twice.
+        Before, it had `saved_size` samples; now an epoch has `steps_per_epoch` batches. The result
+        is rounded down, so up to `size` - 1 samples of this epoch are trained on twice.
         """
         batch = min(self.batch * saved_size // size, steps_per_epoch)
         return Position(self.epoch, batch, self.step)
@@ -63,26 +62,26 @@ class FileRecord(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a checkpoint holds; written last, so its presence says that the rest is complete."""
+    """What a checkpoint holds. It is written last, after all other files are complete."""
 
     position: Position
     strategy: str
     replicas: int
     batch_size: int = 0
-    """The global batch in which `position` counts; 0 in a manifest from before it could change."""
+    """The global batch in whose units `position.batch` counts; 0 in old manifests."""
 
     parameters: int = 0
-    """Trainable parameters of the model; 0 in a manifest from before they were noted."""
+    """Trainable parameters of the model; 0 in old manifests."""
 
     saved: float
     """Seconds since the epoch."""
 
     files: dict[str, FileRecord]
     kinds: tuple[str, ...] = ()
-    """Of `KINDS`, in their order; empty in a manifest from before there were any."""
+    """Some of `KINDS`, in their order; empty in old manifests."""
 
     metrics: dict[str, float] = {}
-    """What the last validation found, such as {"validation/loss": 0.1}; finite values only."""
+    """Finite results of the last validation, such as {"validation/loss": 0.1}."""
 
     @property
     def bytes(self) -> int:
@@ -98,22 +97,22 @@ class CheckpointInfo(NamedTuple):
 
 
 class CheckpointDamaged(Exception):
-    """A checkpoint that is not what was saved; the text is a sentence."""
+    """A checkpoint whose files are not those that were saved; the text is a sentence."""
 
 
 def final_folder(run_folder: Path, step: int) -> Path:
-    """Where the checkpoint after `step` lies once it is complete."""
+    """The folder of the complete checkpoint after `step`."""
     return run_folder / FOLDER / f"step-{step:08d}"
 
 
 def temporary_folder(run_folder: Path, step: int) -> Path:
-    """Where the checkpoint after `step` is being written."""
+    """The folder in which the checkpoint after `step` is written."""
     final = final_folder(run_folder, step)
     return final.with_name(final.name + _TEMPORARY)
 
 
 def begin(run_folder: Path, step: int) -> Path:
-    """Make an empty temporary folder for the checkpoint after `step`; called by rank 0 only."""
+    """Make an empty temporary folder for the checkpoint after `step`. Only rank 0 calls it."""
     folder = temporary_folder(run_folder, step)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -131,9 +130,9 @@ def publish(
     kinds: Collection[str] = (),
     metrics: Mapping[str, float] | None = None,
 ) -> CheckpointInfo:
-    """Complete the checkpoint in the temporary folder: sync its files, write the manifest, rename.
+    """Complete the checkpoint in the temporary folder: write the manifest, sync all files, rename.
 
-    Called by rank 0 once every rank has written. Raises OSError.
+    Only rank 0 calls it, after every rank has written. Raises OSError.
     """
     folder = temporary_folder(run_folder, position.step)
     manifest = Manifest(
@@ -162,9 +161,9 @@ def publish(
 
 
 def add_kinds(folder: Path, kinds: Collection[str], metrics: Mapping[str, float]) -> CheckpointInfo:
-    """Note that the checkpoint in `folder` is also of these kinds, and what validation found since.
+    """Add `kinds` and newer results of a validation to the manifest in `folder`.
 
-    Raises CheckpointDamaged when its manifest is, or OSError.
+    Raises CheckpointDamaged when the manifest cannot be read, or OSError.
     """
     manifest = read_manifest(folder)
     changed = msgspec.structs.replace(
@@ -176,26 +175,26 @@ def add_kinds(folder: Path, kinds: Collection[str], metrics: Mapping[str, float]
 
 
 def set_kinds(info: CheckpointInfo, kinds: Collection[str]) -> CheckpointInfo:
-    """Let a checkpoint be of these kinds only. Raises OSError."""
+    """Replace the kinds of a checkpoint. Raises OSError."""
     return _rewrite(info.folder, msgspec.structs.replace(info.manifest, kinds=_in_order(kinds)))
 
 
 def remove(folder: Path) -> None:
-    """Delete a checkpoint; one that is deleted half-way is no longer there under its name."""
-    leaving = folder.with_name(f"{folder.name}.deleted{_TEMPORARY}")
-    shutil.rmtree(leaving, ignore_errors=True)
-    folder.rename(leaving)
-    shutil.rmtree(leaving, ignore_errors=True)  # the next attempt removes what is left
+    """Delete a checkpoint. It loses its final name first, so a half-deleted one is never used."""
+    renamed = folder.with_name(f"{folder.name}.deleted{_TEMPORARY}")
+    shutil.rmtree(renamed, ignore_errors=True)
+    folder.rename(renamed)
+    shutil.rmtree(renamed, ignore_errors=True)  # the next attempt removes what is left
 
 
 def remove_unfinished(run_folder: Path) -> None:
-    """Delete what dead attempts were writing or deleting; nobody may be doing so now."""
+    """Delete what dead attempts were writing or deleting. No worker of the run may be alive."""
     for folder in (run_folder / FOLDER).glob(f"step-*{_TEMPORARY}"):
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def checkpoints(run_folder: Path) -> list[CheckpointInfo]:
-    """The complete checkpoints of a run, by step; without what is half-written or unreadable."""
+    """Return the complete checkpoints of a run with a readable manifest, by step."""
     found = []
     for folder in folders(run_folder).values():
         try:
@@ -206,7 +205,7 @@ def checkpoints(run_folder: Path) -> list[CheckpointInfo]:
 
 
 def folders(run_folder: Path) -> dict[int, Path]:
-    """The folders that have a final name, readable or not, by step and in its order."""
+    """Return the folders with a final name, readable or not, by step in ascending order."""
     folder = run_folder / FOLDER
     entries = folder.iterdir() if folder.is_dir() else ()
     found = {int(name[1]): entry for entry in entries if (name := _NAME.fullmatch(entry.name))}
@@ -214,7 +213,7 @@ def folders(run_folder: Path) -> dict[int, Path]:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of the checkpoint in `folder`. Raises CheckpointDamaged."""
+    """Return the manifest of the checkpoint in `folder`. Raises CheckpointDamaged."""
     try:
         return msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
     except (OSError, ValueError) as error:
@@ -224,7 +223,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def verify(folder: Path) -> Manifest:
-    """The manifest, after every file was compared with its checksum. Raises CheckpointDamaged."""
+    """Compare every file with its checksum and return the manifest. Raises CheckpointDamaged."""
     manifest = read_manifest(folder)
     for name, record in manifest.files.items():
         try:
@@ -240,7 +239,7 @@ def verify(folder: Path) -> Manifest:
 
 
 def newest_intact_before(folder: Path) -> Path | None:
-    """The newest checkpoint before the one in `folder` of which every file is what was saved."""
+    """Return the newest checkpoint before the one in `folder` whose checksums are all right."""
     known = list(folders(folder.parent.parent).values())
     for older in reversed(known[: known.index(folder)]):
         try:
@@ -252,9 +251,9 @@ def newest_intact_before(folder: Path) -> Path | None:
 
 
 def rename_after(run_folder: Path, step: int, attempt: int) -> None:
-    """Rename what lies beyond `step`: the run goes another way now, and nothing is deleted.
+    """Rename the checkpoints after `step`, from where attempt number `attempt` trains again.
 
-    Also what is unreadable: its name will be needed again.
+    Nothing is deleted. Unreadable ones are renamed too, because their names will be used again.
     """
     for saved, folder in folders(run_folder).items():
         if saved > step:
@@ -276,7 +275,7 @@ def _in_order(kinds: Collection[str]) -> tuple[str, ...]:
 
 
 def _finite(metrics: Mapping[str, float]) -> dict[str, float]:
-    """JSON has no word for the others."""
+    """Return the finite values: JSON has no others."""
     return {name: value for name, value in metrics.items() if math.isfinite(value)}
 
 

@@ -1,4 +1,7 @@
-"""A min/mean/max pyramid: every curve at every zoom from a few thousand blocks, spikes kept."""
+"""A pyramid of blocks with minimum, mean and maximum.
+
+Any zoom of a curve reads a few thousand blocks, and spikes stay visible.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,14 @@ Array = npt.NDArray[np.float64]
 
 
 class Blocks(NamedTuple):
-    """Consecutive blocks of one level; equally long arrays."""
+    """Consecutive blocks of one level: float64 arrays of shape (blocks,)."""
 
     step: Array
     """Step of each block's first point."""
 
     time: Array
     low: Array
-    """Smallest value, NaN only where every point is NaN."""
+    """Smallest value; NaN only where every point is NaN."""
 
     high: Array
     mean: Array
@@ -29,31 +32,31 @@ class Blocks(NamedTuple):
 
 
 class BlockStatistics(NamedTuple):
-    """What each point of a curve of blocks stands for; equally long arrays."""
+    """What each drawn point of blocks stands for: float64 arrays of shape (points,)."""
 
     mean: Array
-    """Of the points in its place."""
+    """Mean of the points that the drawn point stands for."""
 
     size: Array
-    """How many they are: half of a block's, because two points draw it."""
+    """Number of these points: half of the block's, because two points draw a block."""
 
     def scaled(self, factor: float) -> BlockStatistics:
-        """The same of values that are `factor` times as large."""
+        """Return a copy for values that are `factor` times as large."""
         return self._replace(mean=self.mean * factor)
 
 
 def single(steps: Array, times: Array, values: Array) -> Blocks:
-    """Points as blocks of level 0."""
+    """Return points, three float64 arrays of shape (points,), as blocks of level 0."""
     return Blocks(steps, times, values, values, values)
 
 
 def concatenate(first: Blocks, second: Blocks) -> Blocks:
-    """`first` followed by `second`."""
+    """Return `first` followed by `second`, as new arrays."""
     return Blocks(*(np.concatenate(pair) for pair in zip(first, second, strict=True)))
 
 
 def merge(children: Blocks) -> tuple[Blocks, Blocks]:
-    """Group `children` by FACTOR: the complete parents, and the children left over."""
+    """Group `children` by FACTOR; return the complete parents and the children left over."""
     full = len(children.step) // FACTOR * FACTOR
     groups = [column[:full].reshape(-1, FACTOR) for column in children]
     parents = Blocks(
@@ -67,13 +70,13 @@ def merge(children: Blocks) -> tuple[Blocks, Blocks]:
 
 
 class PyramidTail:
-    """The children of one series that do not fill a block yet, level by level."""
+    """The blocks of one series that do not fill a parent block yet, by level."""
 
     def __init__(self, pending: list[Blocks] | None = None) -> None:
         self._pending = pending or []
 
     def extend(self, points: Blocks) -> list[Blocks]:
-        """Take new points (blocks of level 0); return the blocks completed at level 1, 2, ..."""
+        """Add new points (blocks of level 0); return the completed blocks of level 1, 2, ..."""
         completed = []
         level = 0
         children = points
@@ -90,7 +93,10 @@ class PyramidTail:
 
 
 def zigzag(blocks: Blocks) -> tuple[Array, Array, Array]:
-    """Steps, times and values of a line that draws `blocks`: two points a block, low and high."""
+    """Return steps, times and values of a line through low and high of each block.
+
+    Each has the shape (2 × blocks,).
+    """
     values = np.empty(2 * len(blocks.step))
     values[0::2], values[1::2] = blocks.low, blocks.high
     return np.repeat(blocks.step, 2), np.repeat(blocks.time, 2), values

@@ -1,4 +1,4 @@
-"""What may be another than before when a run goes on from a checkpoint, and what may not."""
+"""Which settings may change when a run resumes from a checkpoint."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from engine.spec.validation import Problem
 
 _FIXED = {
     "recipe": "The checkpoint holds the model of its recipe: start a new run to train another one.",
-    "seed": "The seed decides the order of the samples, and a checkpoint is a place in it: start a "
-    "new run for another seed.",
-    "optimizer": "The checkpoint holds what its optimizer has gathered: start a new run for "
+    "seed": "The seed decides the order of the samples, and a checkpoint is a position in it: "
+    "start a new run for another seed.",
+    "optimizer": "The checkpoint holds the state of its optimizer: start a new run for "
     "another optimizer.",
 }
 
 
 def fixed(field: str) -> str:
-    """Why the spec's `field` stays as it was, in a sentence; empty when it may change."""
+    """Return why `field` must not change, in a sentence; empty when it may."""
     return _FIXED.get(field, "")
 
 
 def change_problems(info: RunInfo, spec: RunSpec, manifest: Manifest) -> list[Problem]:
-    """Every reason why the run of `info` cannot go on as `spec` from the checkpoint of `manifest`.
+    """Return every reason why the run of `info` cannot resume with `spec` from this checkpoint.
 
-    What speaks against `spec` itself is not among them: see `engine.client.check`.
+    `engine.client.check` returns the problems of `spec` itself.
     """
     before = info.spec
     found = [
@@ -39,10 +39,10 @@ def change_problems(info: RunInfo, spec: RunSpec, manifest: Manifest) -> list[Pr
         found.append(Problem("strategy", f"{text}choose a {theirs} strategy."))
     if bool(spec.momentum) != bool(before.momentum):
         what = "the momentum of every weight" if before.momentum else "no momentum"
-        text = f"The checkpoint holds {what}: it cannot be switched on or off on the way."
+        text = f"The checkpoint holds {what}: it cannot be switched on or off within a run."
         found.append(Problem("momentum", text))
     if ours == "tf" and (spec.precision == "fp16") != (before.precision == "fp16"):
-        text = "Under TensorFlow a checkpoint of fp16 is another than that of other precisions: "
+        text = "Under TensorFlow a checkpoint of fp16 differs from those of other precisions: "
         found.append(Problem("precision", f"{text}go on with {before.precision}."))
     return found + _length_problems(info, spec, manifest)
 

@@ -1,4 +1,4 @@
-"""A second run that begins as a copy of another one up to one of its checkpoints."""
+"""Copies a run up to one of its checkpoints, to start a new run from there."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ from engine.system import paths, process
 
 
 def copy_run(folder: Path, saved: Path) -> Path:
-    """A new run folder with the curves, the events and the settings that the run in `folder`, which
-    is over, had at its checkpoint `saved`, and with that; not with what its workers printed. It is
-    about to start.
+    """Make a new run folder from the run in `folder`, which is over, and its checkpoint `saved`.
 
-    Raises OSError or sqlite3.Error, and then leaves nothing behind.
+    The copy has this checkpoint, and curves, events and settings up to it, but no logs. Its state
+    is `starting`. Raises OSError or sqlite3.Error; then nothing is left of the copy.
     """
     new = paths.create_run_folder()
     try:
@@ -41,15 +40,15 @@ def copy_run(folder: Path, saved: Path) -> Path:
 
 
 def _link_or_copy(source: str, target: str) -> None:
-    """Files of a checkpoint never change, so two may share one: weights are large."""
+    """Files of a checkpoint are large and never change, so two runs may share them."""
     try:
         os.link(source, target)
-    except OSError:  # not on every disk
+    except OSError:  # this file system has no hard links
         shutil.copyfile(source, target)
 
 
 def _copy_store(folder: Path, new: Path, position: checkpoint_files.Position) -> int:
-    """Copy what was stored up to `position`; the number of the attempt that came there."""
+    """Copy the store up to `position`; return the number of the attempt that trained it."""
     source = f"{(folder / store.FILE_NAME).as_uri()}?mode=ro"
     with (
         closing(sqlite3.connect(source, uri=True)) as read,
@@ -66,8 +65,8 @@ def _copy_store(folder: Path, new: Path, position: checkpoint_files.Position) ->
                 status,
                 state=RunState.STARTING,
                 reason="",
-                started=0.0,  # a run of its own: its time alone begins with the other's
-                supervisor_pid=pid,  # until its supervisor is there
+                started=0.0,  # it starts now; the seconds that it took until here are kept
+                supervisor_pid=pid,  # until its supervisor has started
                 supervisor_created=process.created(pid),
             )
         )
@@ -75,8 +74,7 @@ def _copy_store(folder: Path, new: Path, position: checkpoint_files.Position) ->
 
 
 def _saved_at(folder: Path, step: int) -> int:
-    """Number of the event that says that the checkpoint after `step` is saved; 0: its word was
-    lost."""
+    """Return the number of the event CheckpointSaved of `step`; 0 if that event was lost."""
     with RunReader(folder) as reader:
         return max(
             (
@@ -89,7 +87,7 @@ def _saved_at(folder: Path, step: int) -> int:
 
 
 def _copy_specs(folder: Path, new: Path, attempt: int) -> None:
-    """Copy the settings of the attempts up to number `attempt`; the last become `spec.toml`."""
+    """Copy the specs of the attempts up to number `attempt`; the last becomes `spec.toml`."""
     older = spec_file.older_specs(folder)
     last = folder / spec_file.FILE_NAME
     for number in sorted(older, reverse=True):

@@ -1,4 +1,4 @@
-"""What a run is now, read from its folder and from whether its supervisor lives."""
+"""The present state of a run, from its folder and from whether its supervisor lives."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from engine.system.process import is_alive
 from engine.system.program import call
 
 LONGEST_START = 20.0
-"""Seconds within which a supervisor must have taken its run."""
+"""Seconds that a supervisor has to start."""
 
 
 class NoSuchRun(Exception):
-    """There is no such run, or nothing of it can be read; the text is a sentence."""
+    """There is no such run, or it cannot be read; the text is a sentence."""
 
 
 class RunUnreadable(NoSuchRun):
-    """The run is there, but its files are damaged; the text is a sentence."""
+    """The run exists, but its files are damaged; the text is a sentence."""
 
 
 class RunInfo(NamedTuple):
@@ -44,16 +44,16 @@ class RunInfo(NamedTuple):
     spec: RunSpec
     status: RunStatus
     state: RunState
-    """The truth, with the operating system asked whether the supervisor lives."""
+    """The state after asking the operating system whether the supervisor lives."""
 
     reason: str
     notes: RunNotes = RunNotes()
     best: Mapping[str, BestFigure] = MappingProxyType({})
-    """By validation metric; only filled in by `engine.runs.run_index`, which remembers it."""
+    """By validation metric; only `engine.runs.run_index` fills it in."""
 
     @property
     def name(self) -> str:
-        """What people call it; several runs may have the same name."""
+        """The name for people; several runs may have the same one."""
         return self.notes.name or self.spec.name or Path(self.spec.recipe).stem
 
     @property
@@ -65,7 +65,7 @@ class RunInfo(NamedTuple):
 
 
 class UnreadableRun(NamedTuple):
-    """A run of which nothing can be shown: its files are damaged."""
+    """A run that cannot be shown, because its files are damaged."""
 
     id: str
     folder: Path
@@ -74,7 +74,7 @@ class UnreadableRun(NamedTuple):
 
 
 def get_run(run_id: str) -> RunInfo:
-    """The run `run_id` as it is now. Raises NoSuchRun."""
+    """Return the run `run_id` as it is now. Raises NoSuchRun."""
     folder = paths.run_folder(run_id)
     if not paths.is_run(run_id):
         raise NoSuchRun(f"There is no run {run_id}: `{call('runs')}` lists the runs there are.")
@@ -83,22 +83,20 @@ def get_run(run_id: str) -> RunInfo:
         status = _read_status(folder)
         state = state_of(status)
         if state is RunState.INTERRUPTED:
-            # Its last word may have come between reading the store and asking for the process.
+            # The supervisor may have written its last event and ended between these two questions.
             status = _read_status(folder)
             state = _state_in(folder, status)
     except (UnreadableSpec, sqlite3.Error, msgspec.DecodeError) as error:
         raise RunUnreadable(f"Run {run_id} cannot be read: {error}") from error
     reason = status.reason
     if state is RunState.INTERRUPTED:
-        reason = (
-            "Its supervisor is gone without a word: the machine was restarted or it was killed."
-        )
+        reason = "Its supervisor is gone: the machine was restarted, or the supervisor was killed."
         status = _with_newest_checkpoint(folder, status)
     return RunInfo(run_id, folder, spec, status, state, reason, _notes(folder))
 
 
 def _notes(folder: Path) -> RunNotes:
-    """The notes on a run; where they are damaged, what is wrong with them."""
+    """Return the notes on a run; if they are damaged, notes that say so."""
     try:
         return read_notes(folder)
     except UnreadableNotes as error:
@@ -106,7 +104,7 @@ def _notes(folder: Path) -> RunNotes:
 
 
 def _with_newest_checkpoint(folder: Path, status: RunStatus) -> RunStatus:
-    """A checkpoint may be complete while the word of it, as the last word of all, was lost."""
+    """Add the newest checkpoint to `status`: its event may have been lost with the supervisor."""
     found = checkpoint_files.folders(folder)
     step = max(found, default=-1)
     if step <= status.checkpoint_step:
@@ -115,19 +113,18 @@ def _with_newest_checkpoint(folder: Path, status: RunStatus) -> RunStatus:
 
 
 def runs() -> list[RunInfo]:
-    """Every run that can be read, newest first; `engine.runs.run_index` does the same faster."""
+    """Return every run that can be read, newest first; `engine.runs.run_index` is faster."""
     return [found for found in all_runs() if isinstance(found, RunInfo)]
 
 
 def all_runs() -> list[RunInfo | UnreadableRun]:
-    """Every run, newest first."""
+    """Return every run, newest first."""
     found = map(try_get_run, paths.run_ids())
     return [run for run in found if run is not None]
 
 
 def try_get_run(run_id: str) -> RunInfo | UnreadableRun | None:
-    """The run `run_id` as it is now, or what is wrong with it; None when there is none yet, or
-    not any more."""
+    """Return the run `run_id`, or why it cannot be read; None if there is no such run."""
     folder = paths.run_folder(run_id)
     try:
         return get_run(run_id)
@@ -140,28 +137,28 @@ def try_get_run(run_id: str) -> RunInfo | UnreadableRun | None:
 
 
 def run_checkpoints(run_id: str) -> list[CheckpointInfo]:
-    """The complete checkpoints of a run, oldest first."""
+    """Return the complete checkpoints of a run, oldest first."""
     return checkpoint_files.checkpoints(paths.run_folder(run_id))
 
 
 def state_of(status: RunStatus) -> RunState:
-    """The state of a run, by its last event and by whether its supervisor's process lives."""
+    """Return the state of a run: from `status`, or INTERRUPTED if its supervisor has ended."""
     if status.state.is_over or is_alive(status.supervisor_pid, status.supervisor_created):
         return status.state
     return RunState.INTERRUPTED
 
 
 def _state_in(folder: Path, status: RunStatus) -> RunState:
-    """Like `state_of`, for a run whose supervisor may not have written its first word yet."""
+    """Like `state_of`, but STARTING while the supervisor may not have written an event yet."""
     return RunState.STARTING if status.attempt == 0 and _is_new(folder) else state_of(status)
 
 
 def _is_new(folder: Path) -> bool:
-    """Whether the run in `folder` may be just beginning."""
+    """Whether the run in `folder` was created so recently that it may be starting."""
     try:
         return time.time() - folder.stat().st_mtime < LONGEST_START
     except OSError:
-        return True  # it was given up at once
+        return True  # the folder was removed
 
 
 def _read_status(folder: Path) -> RunStatus:
@@ -172,5 +169,5 @@ def _read_status(folder: Path) -> RunStatus:
             return reader.status()
     except sqlite3.OperationalError as error:
         if "no such table" in str(error):
-            return RunStatus()  # the supervisor is just making it
+            return RunStatus()  # the supervisor is creating it
         raise

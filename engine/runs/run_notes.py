@@ -1,6 +1,6 @@
-"""What a person writes on a run: its name, tags and a note, kept in `notes.toml` in its folder.
+"""What a person notes on a run: name, tags and a text, in `notes.toml` in its folder.
 
-A file of its own, because `spec.toml` and `run.sqlite` belong to the supervisor.
+It is a separate file, because only the supervisor writes `spec.toml` and `run.sqlite`.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ DAMAGED_NAME = "notes.damaged.toml"
 
 
 class RunNotes(msgspec.Struct, frozen=True, kw_only=True):
-    """The words of a person on one run; all of them may be empty."""
+    """A person's notes on one run; every field may be empty."""
 
     name: str = ""
-    """What the run is called now; empty: as it was called when it was started."""
+    """The name of the run; empty: the name that it was started with."""
 
     tags: tuple[str, ...] = ()
-    """In alphabetical order, each one once."""
+    """In alphabetical order, without duplicates."""
 
     note: str = ""
 
 
 class UnreadableNotes(Exception):
-    """A notes.toml that is damaged; the text is a sentence."""
+    """The notes.toml is damaged; the text is a sentence."""
 
 
 def read_notes(folder: Path) -> RunNotes:
-    """The notes on the run in `folder`; empty ones where nobody wrote any.
+    """Return the notes on the run in `folder`; empty ones if there is no file.
 
     Raises UnreadableNotes.
     """
@@ -52,22 +52,24 @@ def read_notes(folder: Path) -> RunNotes:
 
 
 def write_notes(folder: Path, notes: RunNotes) -> None:
-    """Replace the notes on the run in `folder`, all or nothing. What could not be read stays
-    beside them as `notes.damaged.toml`. Raises OSError."""
+    """Replace the notes on the run in `folder`. Raises OSError.
+
+    A file that cannot be read is kept as `notes.damaged.toml`.
+    """
     path = folder / FILE_NAME
     try:
         read_notes(folder)
     except UnreadableNotes:
         path.replace(folder / DAMAGED_NAME)
-    said = {name: value for name, value in msgspec.to_builtins(notes).items() if value}
-    write_atomically(path, tomli_w.dumps(said, multiline_strings=True), mode=0o600, sync=True)
+    written = {name: value for name, value in msgspec.to_builtins(notes).items() if value}
+    write_atomically(path, tomli_w.dumps(written, multiline_strings=True), mode=0o600, sync=True)
 
 
 def tags_of(text: str) -> tuple[str, ...]:
-    """The tags in `text`, where commas or line ends stand between them."""
+    """Return the tags in `text`, which commas or line ends separate."""
     return ordered_tags(re.split(r"[,\n]", text))
 
 
 def ordered_tags(tags: Iterable[str]) -> tuple[str, ...]:
-    """`tags` without blanks around them, each one once, in alphabetical order."""
+    """Return `tags` in alphabetical order, without duplicates and spaces around them."""
     return tuple(sorted({" ".join(tag.split()) for tag in tags if tag.strip()}, key=str.casefold))

@@ -1,4 +1,4 @@
-"""Where a run stands: its state machine, and the fold from events to the status people see."""
+"""The state machine of a run, and the fold from its events to its status."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class RunState(StrEnum):
     stopped | failed | interrupted -- resume --> starting   (a new attempt)
     ```
 
-    `interrupted` is never written down: whoever reads finds that the supervisor's process is gone.
+    `interrupted` is never stored: a reader finds that the process of the supervisor has ended.
     """
 
     QUEUED = "queued"
@@ -79,7 +79,7 @@ _OVER = frozenset({RunState.FINISHED, RunState.STOPPED, RunState.FAILED, RunStat
 
 
 class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest word on a run, kept in its store beside the events that it was folded from."""
+    """The present state of a run, stored beside the events that it was folded from."""
 
     state: RunState = RunState.STARTING
     reason: str = ""
@@ -96,10 +96,10 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     """When the first attempt began, after the queue (seconds since the epoch)."""
 
     attempt_started: float = 0.0
-    """When the newest attempt began, after the queue; 0 in a store from before this was noted."""
+    """When the newest attempt began, after the queue; 0 in an old store."""
 
     seconds_before: float = 0.0
-    """What the attempts before that have taken."""
+    """The duration of all earlier attempts."""
 
     updated: float = 0.0
     """When the last event came in (seconds since the epoch)."""
@@ -111,7 +111,7 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     step: int = 0
     steps_per_epoch: int = 0
     planned_steps: int = 0
-    """What `TrainingStarted.total_steps` said."""
+    """From `TrainingStarted.total_steps`."""
 
     samples_per_second: float = 0.0
     step_seconds: float = 0.0
@@ -120,34 +120,34 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Last value of every validation metric and of `train/loss`."""
 
     metric_directions: dict[str, str] = {}
-    """What `TrainingStarted.metric_directions` said."""
+    """From `TrainingStarted.metric_directions`."""
 
     checkpoint: str = ""
-    """Folder of the newest checkpoint; maybe relative to the run's."""
+    """Folder of the newest checkpoint; the path may be relative to the run's folder."""
 
     checkpoint_step: int = -1
     freed_devices: bool = False
-    """While paused: model and optimizer lie in the host's memory."""
+    """While paused: model and optimizer are in the host's memory."""
 
     failure_rank: int = -1
     troubles: dict[str, str] = {}
-    """What somebody should look after now, in sentences, by kind of `Trouble`; or `checkpoint`: the
-    last one could not be saved."""
+    """What needs attention now, in sentences, by kind of `Trouble`; `checkpoint`: the last one
+    could not be saved."""
 
     @property
     def total_steps(self) -> int:
-        """Steps of the whole run; 0 until the first worker has counted its data."""
+        """Steps of the whole run; 0 until rank 0 has counted its data."""
         return self.planned_steps or self.steps_per_epoch * self.epochs
 
     def seconds(self, now: float) -> float:
-        """Time that the run has taken until `now` (seconds since the epoch): pauses with it, but
-        neither queues nor the time between two attempts."""
+        """Return how long the run has taken until `now` (seconds since the epoch), with its pauses,
+        but without the time in the queue and between attempts."""
         begin = self.attempt_started or self.started
         return self.seconds_before + max(0.0, now - begin) if begin else 0.0
 
 
 def fold(status: RunStatus, event: Event, time: float) -> RunStatus:
-    """`status` after `event`, which came in at `time` (seconds since the epoch)."""
+    """Return `status` after `event`, which arrived at `time` (seconds since the epoch)."""
     change = msgspec.structs.replace
     before, status = status, change(status, updated=time)
     match event:
@@ -267,7 +267,7 @@ def _other_troubles(status: RunStatus, kind: str) -> dict[str, str]:
 
 
 def _newest_metrics(event: Metrics) -> dict[str, float]:
-    """`train/loss`, so that a run shows a figure before its first validation."""
+    """Return `train/loss`, so that a run shows a metric before its first validation."""
     return {
         points.series: points.values[-1]
         for points in event.points

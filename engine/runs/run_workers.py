@@ -14,15 +14,15 @@ from engine.telemetry.memory_attribution import Worker
 
 
 class RunWorkers:
-    """Remembers how far each store was read, so that a long run costs no more than a short one."""
+    """Remembers how far each store was read, so that reading does not take longer for long runs."""
 
     def __init__(self) -> None:
         self._known: dict[str, _Known] = {}
 
     def read(self, runs: Sequence[RunInfo]) -> list[Worker]:
-        """The workers of those of `runs` that are not over; a store that cannot be read has none.
+        """Return the workers of the active ones of `runs`; none of a run that cannot be read.
 
-        May be called on any one thread at a time.
+        Two threads must not call it at the same time.
         """
         active = [info for info in runs if not info.state.is_over]
         self._known = {info.id: self._known.get(info.id, _Known()) for info in active}
@@ -32,7 +32,7 @@ class RunWorkers:
                 with RunReader(info.folder) as reader:
                     found += self._known[info.id].read(info, reader)
             except (sqlite3.Error, msgspec.DecodeError):
-                continue  # it has only just begun, or opening it says what is wrong with it
+                continue  # it is starting, or it is damaged
         return found
 
 
@@ -44,12 +44,12 @@ class _Known:
         self._workers: dict[int, Worker] = {}
 
     def read(self, info: RunInfo, reader: RunReader) -> list[Worker]:
-        """Take what is new; every worker with its newest report. Raises sqlite3.Error."""
+        """Read what is new; return the workers with their newest reports. Raises sqlite3.Error."""
         for stored in reader.events_after(self._seq):
             self._seq = stored.seq
-            self._take(stored, info.title)
+            self._add(stored, info.title)
         counts = reader.counts()
-        freed = reader.status().freed_devices  # then the last report is from before the pause
+        freed = reader.status().freed_devices  # then the last report is older than the pause
 
         def newest(worker: Worker, name: str) -> float | None:
             series = f"rank/{worker.rank}/{name}"
@@ -57,7 +57,7 @@ class _Known:
                 return None
             last = reader.points_after(series, counts[series] - 1)
             if not len(last.value) or last.time[-1] < worker.noted:
-                return None  # the last word is of the attempt before
+                return None  # the last report is from an earlier attempt
             return float(last.value[-1])
 
         return [
@@ -68,7 +68,7 @@ class _Known:
             for worker in self._workers.values()
         ]
 
-    def _take(self, stored: StoredEvent, title: str) -> None:
+    def _add(self, stored: StoredEvent, title: str) -> None:
         match stored.event:
             case AttemptStarted():
                 self._workers = {}

@@ -1,4 +1,4 @@
-"""A run's store, `run.sqlite`: the one connection that writes it, and the format on disk."""
+"""The store of a run, `run.sqlite`: its format, and the only connection that writes it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCHEMA = """
 CREATE TABLE IF NOT EXISTS event (
     seq INTEGER PRIMARY KEY,
     time REAL NOT NULL,
-    body BLOB NOT NULL              -- MessagePack of the event: JSON cannot say NaN
+    body BLOB NOT NULL              -- MessagePack of the event: JSON has no NaN
 );
 CREATE TABLE IF NOT EXISTS series (
     id INTEGER PRIMARY KEY,
@@ -32,11 +32,11 @@ CREATE TABLE IF NOT EXISTS point (
     i INTEGER NOT NULL,             -- place in the series, from 0
     step INTEGER NOT NULL,
     time REAL NOT NULL,             -- seconds since the epoch
-    value REAL,                     -- NULL is NaN: SQLite has no other way to say it
+    value REAL,                     -- NULL is NaN, which SQLite cannot store
     PRIMARY KEY (series, i)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS not_finite ON point (series, step)
-    WHERE value - value IS NULL;    -- NaN and infinities: so few that a pyramid would hide them
+    WHERE value - value IS NULL;    -- NaN and infinities, which the blocks would hide
 CREATE TABLE IF NOT EXISTS block (
     series INTEGER NOT NULL,
     level INTEGER NOT NULL,         -- a block of level k stands for 16**k points
@@ -66,7 +66,7 @@ class _Series(msgspec.Struct):
 
 
 class RunStore:
-    """Writes one run's store. The only connection that ever writes it (and checkpoints its WAL).
+    """Writes the store of one run. No other connection writes it or checkpoints its WAL.
 
     Nothing is on disk before `commit`, which the supervisor calls about every 100 ms.
     """
@@ -89,7 +89,7 @@ class RunStore:
         self.write(event, time, fold(self.status, event, time))
 
     def write(self, event: Event, time: float, status: RunStatus) -> None:
-        """Record `event`, which arrived at `time`; `status` is that of the run after it."""
+        """Record `event`, which arrived at `time`; `status` is the status after it."""
         self._begin()
         self.status = status
         match event:
@@ -105,7 +105,7 @@ class RunStore:
                 )
 
     def commit(self) -> None:
-        """Make everything appended so far visible to readers. Raises sqlite3.Error (disk full)."""
+        """Make what was appended visible to readers. Raises sqlite3.Error, also for a full disk."""
         if not self._dirty:
             return
         self._begin()
@@ -118,15 +118,16 @@ class RunStore:
         self._dirty = False
 
     def roll_back(self) -> None:
-        """Forget what was appended since the last commit, which SQLite may have undone already."""
+        """Drop what was appended since the last commit; SQLite may have rolled it back already."""
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
         self._read_back()
 
     def rewind(self, step: int, *, validates_again: bool = False) -> None:
-        """Take every point after `step` out of the curves: the run continues from there.
+        """Delete every point after `step`, from where the run continues.
 
-        `validates_again`: the validation after `step` is still to come, so its points go too.
+        `validates_again`: also delete the points of the validation at `step`, which will be done
+        again.
         """
         self._begin()
         self._generation += 1
@@ -149,7 +150,7 @@ class RunStore:
             self._series[name] = _Series(series.id, count, self._pyramid_tail(series.id, count))
 
     def delete_events_after(self, seq: int) -> None:
-        """Take every event after number `seq` out: the status is what it was then."""
+        """Delete every event after number `seq`, and set the status to what it was then."""
         self._begin()
         self._connection.execute("DELETE FROM event WHERE seq > ?", (seq,))
         self.status = RunStatus()
@@ -157,12 +158,12 @@ class RunStore:
             self.status = fold(self.status, _decode(body), time)
 
     def set_status(self, status: RunStatus) -> None:
-        """Let the run stand where `status` says, whatever the events say."""
+        """Replace the status, whatever the events are."""
         self._begin()
         self.status = status
 
     def last_seq(self) -> int:
-        """Sequence number of the newest event."""
+        """Return the number of the newest event; 0 before the first."""
         row = self._connection.execute("SELECT coalesce(max(seq), 0) FROM event").fetchone()
         return int(row[0])
 
@@ -172,7 +173,7 @@ class RunStore:
         self._connection.close()
 
     def _read_back(self) -> None:
-        """Take everything that is kept in memory from what is on disk."""
+        """Read all data that is kept in memory from the disk."""
         row = self._connection.execute("SELECT generation, body FROM status").fetchone()
         self._generation: int = row[0] if row else 0
         self.status = msgspec.msgpack.decode(row[1], type=RunStatus) if row else RunStatus()
@@ -196,7 +197,7 @@ class RunStore:
             assert cursor.lastrowid is not None
             series = self._series[points.series] = _Series(cursor.lastrowid, 0, PyramidTail())
         size = len(points.steps)
-        # The workers note when a batch began and ended, not when each step did.
+        # Workers report when a batch of steps began and ended, not the time of each step.
         times = np.linspace(begin, end, size + 1)[1:]
         self._connection.executemany(
             "INSERT INTO point VALUES (?, ?, ?, ?, ?)",
@@ -234,7 +235,7 @@ class RunStore:
         self._connection.execute("UPDATE series SET count = ? WHERE id = ?", (count, id))
 
     def _pyramid_tail(self, id: int, count: int) -> PyramidTail:
-        """The open ends of a series' pyramid, read back from what is stored."""
+        """Return the incomplete blocks of a series, read from the store."""
         pending = []
         level = 0
         while count // FACTOR**level:
@@ -247,10 +248,12 @@ class RunStore:
 def read_blocks(
     connection: sqlite3.Connection, series: int, level: int, first: int, end: int = sys.maxsize
 ) -> Blocks:
-    """The blocks of `level` from number `first` to `end` (exclusive), as far as they are complete;
-    level 0 are the points themselves."""
+    """Return the complete blocks of `level` from number `first` to before `end`.
+
+    Level 0 are the points themselves.
+    """
     if level:
-        # Blocks of a store that is older than their means have the middle of what they hold.
+        # Blocks in an old store have no mean: the middle between low and high is used.
         mean = "coalesce(mean, (low + high) / 2)" if _has_means(connection) else "(low + high) / 2"
         query = f"SELECT step, time, low, high, {mean} FROM block WHERE series = ? AND level = ?"
         parameters: tuple[int, ...] = (series, level, first, end)

@@ -1,4 +1,4 @@
-"""Reads a run's store, live or finished, from any process; `engine.runs.store` writes it."""
+"""Reads the store of a run, live or finished, from any process. `engine.runs.store` writes it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from engine.runs.run_state import RunStatus
 from engine.runs.store import FILE_NAME, read_blocks
 
 MOST_GAPS = 1000
-"""Points without a finite value that a curve of blocks shows one by one."""
+"""Points without a finite value that a curve of blocks contains, at most."""
 
 _decode_event = msgspec.msgpack.Decoder(Event).decode
 _decode_status = msgspec.msgpack.Decoder(RunStatus).decode
@@ -32,47 +32,51 @@ _Result = TypeVar("_Result")
 
 
 def _reading(method: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-    """`method`, with what it meets in a damaged file told as SQLite tells the rest of it: a column
-    holds whatever the damage made, such as a text where a number was, and what SQLite says of a
-    broken schema may be no text at all."""
+    """Return `method`, which raises sqlite3.DatabaseError for every effect of a damaged file.
+
+    SQLite does not notice all damage: a column may hold text instead of a number, and the error
+    about a broken schema may not be valid UTF-8.
+    """
 
     @wraps(method)
     def read(*args: _Arguments.args, **options: _Arguments.kwargs) -> _Result:
         try:
             return method(*args, **options)
         except (TypeError, ValueError, OverflowError) as error:
-            raise sqlite3.DatabaseError(f"it holds what nobody wrote ({error})") from error
+            raise sqlite3.DatabaseError(f"it holds invalid data ({error})") from error
 
     return read
 
 
 class StoredEvent(NamedTuple):
-    """An event with its place in the run."""
+    """An event with its number and its time."""
 
     seq: int
     time: float
-    """When the supervisor took it (seconds since the epoch)."""
+    """When it arrived at the supervisor (seconds since the epoch)."""
 
     event: Event
 
 
 @dataclass(frozen=True)
 class StoredPoints:
-    """Points of one series in ascending order; equally long arrays, NaN where the value was NaN."""
+    """Points of one series in ascending order: float64 arrays of shape (points,).
+
+    A value is NaN where the stored one is.
+    """
 
     step: Array
     time: Array
     value: Array
     count: int
-    """How many points of the series this covers, counted from its beginning: pass it to
-    `points_after` for what comes next."""
+    """Number of points of the series up to the last one here: `points_after` continues from it."""
 
     statistics: BlockStatistics | None = None
-    """What the points stand for where they are not all single ones: lowest and highest values have
-    no average worth drawing, because a spike counts as much there as all the rest of its block."""
+    """The means of the blocks, if these points are minima and maxima of blocks: to smooth them, the
+    means are needed, because in minima and maxima a spike weighs as much as its whole block."""
 
     def scaled(self, factor: float) -> StoredPoints:
-        """The same with values that are `factor` times as large."""
+        """Return a copy with values that are `factor` times as large."""
         statistics = self.statistics and self.statistics.scaled(factor)
         return replace(self, value=self.value * factor, statistics=statistics)
 
@@ -82,7 +86,7 @@ class RunReader:
 
     @_reading
     def __init__(self, folder: Path) -> None:
-        """Raises sqlite3.OperationalError where there is no store (yet)."""
+        """Open the store. Raises sqlite3.OperationalError if there is none yet."""
         uri = f"{(folder / FILE_NAME).as_uri()}?mode=ro"
         self._connection = sqlite3.connect(uri, uri=True, isolation_level=None)
         try:
@@ -103,20 +107,22 @@ class RunReader:
 
     @_reading
     def status(self) -> RunStatus:
-        """The newest status that the supervisor wrote. Whether it still lives is another question:
-        `engine.runs.run_info.state_of` asks the operating system."""
+        """Return the newest status that the supervisor wrote.
+
+        Whether the supervisor lives is not in it: `engine.runs.run_info.state_of` finds out.
+        """
         row = self._connection.execute("SELECT body FROM status").fetchone()
         return _decode_status(row[0]) if row else RunStatus()
 
     @_reading
     def generation(self) -> int:
-        """Goes up whenever points were taken away: then read every curve anew."""
+        """Return a number that grows when points were deleted: then read every curve again."""
         row = self._connection.execute("SELECT generation FROM status").fetchone()
         return int(row[0]) if row else 0
 
     @_reading
     def events_after(self, seq: int) -> list[StoredEvent]:
-        """The events after number `seq` (0 for all), oldest first."""
+        """Return the events after number `seq` (0 for all), oldest first."""
         rows = self._connection.execute(
             "SELECT seq, time, body FROM event WHERE seq > ? ORDER BY seq", (seq,)
         )
@@ -124,20 +130,22 @@ class RunReader:
 
     @_reading
     def last_seq(self) -> int:
-        """Number of the newest event; 0 before the first."""
+        """Return the number of the newest event; 0 before the first."""
         row = self._connection.execute("SELECT coalesce(max(seq), 0) FROM event").fetchone()
         return int(row[0])
 
     @_reading
     def counts(self) -> dict[str, int]:
-        """How many points every series has by now."""
+        """Return the number of points of every series."""
         rows = self._connection.execute("SELECT name, count FROM series")
         return {str(name): int(count) for name, count in rows}
 
     @_reading
     def best(self, series: str, *, lowest: bool) -> tuple[float, int] | None:
-        """The lowest or the highest finite value of a series and its first step; None without
-        any. Looks at every point: meant for what is measured once an epoch."""
+        """Return the lowest or highest finite value and its first step; None without any.
+
+        Reads every point: meant for series with one point an epoch.
+        """
         id, _ = self._find(series)
         order = "value" if lowest else "value DESC"
         row = self._connection.execute(
@@ -149,9 +157,11 @@ class RunReader:
 
     @_reading
     def history(self, series: str, most: int = 20_000) -> StoredPoints:
-        """A whole series in about `most` points at the most: exact if it is no longer than that,
-        else the lowest and highest value of each block, and where single values are no numbers.
-        Empty for an unknown series."""
+        """Return a whole series in about `most` points; no points if the series is unknown.
+
+        It is exact if it is not longer, else it has the lowest and highest value of each block, and
+        the places of NaN and infinity.
+        """
         id, count = self._find(series)
         if count <= most:
             return self._exact(id, 0)
@@ -170,8 +180,8 @@ class RunReader:
     def window(
         self, series: str, first_step: float, last_step: float, most: int = 20_000
     ) -> StoredPoints:
-        """The points between two steps and one to each side, as `history` gives the whole series:
-        exact where nothing is rough."""
+        """Return the points between two steps, and one on each side, as `history` does: exact if at
+        most `most` points are there."""
         id, count = self._find(series)
 
         def step(place: int) -> float:
@@ -195,7 +205,7 @@ class RunReader:
         return self._with_gaps(id, _zigzag(found, covered), begin)
 
     def batches(self, series: str, size: int = 50_000) -> Iterator[StoredPoints]:
-        """Every point of a series, some at a time."""
+        """Yield every point of a series, `size` at a time."""
         id, count = self._find(series)
         for first in range(0, count, size):
             blocks = read_blocks(self._connection, id, 0, first, first + size)
@@ -203,15 +213,15 @@ class RunReader:
 
     @_reading
     def points_after(self, series: str, count: int) -> StoredPoints:
-        """The points of a series after its first `count`."""
+        """Return the points of a series after its first `count`."""
         id, _ = self._find(series)
         return self._exact(id, count)
 
     @_reading
     def overview_after(self, series: str, count: int) -> StoredPoints:
-        """The same for whoever cannot keep up: the lowest and highest value of each block of 16.
+        """Return the same in fewer points: the lowest and highest value of each block of 16.
 
-        What comes after the last whole block is left for the next time.
+        The points after the last complete block are left for the next call.
         """
         id, _ = self._find(series)
         first = -(-count // FACTOR)
@@ -225,9 +235,11 @@ class RunReader:
         return _curve(blocks, first + len(blocks.step))
 
     def _with_gaps(self, id: int, curve: StoredPoints, first: int = 0) -> StoredPoints:
-        """`curve`, which begins with point number `first`, with the first MOST_GAPS of its points
-        that are NaN or infinite: blocks with other values do not show them. The condition is that
-        of an index, which the plus has SQLite choose."""
+        """Add the first MOST_GAPS points that are NaN or infinite to a curve of blocks.
+
+        `curve` begins with point number `first`. The condition matches the index `not_finite`; the
+        plus signs keep SQLite from choosing another index.
+        """
         rows = self._connection.execute(
             "SELECT step, time FROM point "
             "WHERE series = ? AND value - value IS NULL AND +i >= ? AND +i < ? "
@@ -262,7 +274,7 @@ def _curve(points: Blocks, count: int) -> StoredPoints:
 
 
 def _zigzag(found: Sequence[tuple[Blocks, int]], count: int) -> StoredPoints:
-    """A curve of blocks that stand for so many points each."""
+    """Return a curve of blocks; `found` has blocks with the number of points of each block."""
     blocks = NO_BLOCKS
     for each, _ in found:
         blocks = concatenate(blocks, each)
@@ -273,7 +285,7 @@ def _zigzag(found: Sequence[tuple[Blocks, int]], count: int) -> StoredPoints:
 
 
 def _level(count: int, most: int) -> int:
-    """The finest level that shows `count` points in at most `most`; 0 for the points themselves."""
+    """Return the finest level that shows `count` points in at most `most`; 0 are the points."""
     if count <= most:
         return 0
     level = 1
@@ -283,7 +295,7 @@ def _level(count: int, most: int) -> int:
 
 
 LARGEST = sys.float_info.max
-"""Beyond it is infinity."""
+"""The largest finite double."""
 
 NO_BLOCKS = Blocks(*[np.empty(0)] * 5)
 

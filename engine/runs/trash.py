@@ -1,4 +1,4 @@
-"""The trash: runs that a person has deleted, whole, until it is emptied."""
+"""The trash: the folders of deleted runs, until a person empties it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from engine.system import paths
 
 
 class CannotDelete(Exception):
-    """A run that cannot be deleted or brought back; the text is a sentence."""
+    """A run cannot be deleted or restored; the text is a sentence."""
 
 
 def delete(run_id: str) -> None:
     """Move the folder of a run that is over to the trash. Raises CannotDelete."""
     folder = paths.run_folder(run_id)
     if not paths.is_run(run_id):
-        raise CannotDelete(f"There is no run {run_id}: somebody else may have deleted it.")
+        raise CannotDelete(f"There is no run {run_id}: another window may have deleted it.")
     _refuse_active(run_id)
     lock = FileLock(folder / "supervisor.lock", mode=0o600)
     try:
@@ -28,12 +28,12 @@ def delete(run_id: str) -> None:
         raise CannotDelete(f"Run {run_id} is just being started: stop it first.") from None
     except OSError as error:
         raise CannotDelete(f"Run {run_id} cannot be deleted: {error}.") from error
-    lock.release()  # no system moves a folder in which a file is locked, and some refuse to
+    lock.release()  # some systems refuse to move a folder with a locked file
     _move(folder, paths.trash_folder() / run_id, "deleted")
 
 
 def restore(run_id: str) -> None:
-    """Bring a run back from the trash. Raises CannotDelete."""
+    """Restore a run from the trash. Raises CannotDelete."""
     source = paths.trash_folder() / run_id
     if not source.is_dir():
         raise CannotDelete(f"Run {run_id} is not in the trash any more.")
@@ -43,12 +43,12 @@ def restore(run_id: str) -> None:
 
 
 def trashed() -> list[str]:
-    """Ids of the runs in the trash, newest first."""
+    """Return the ids of the runs in the trash, newest first."""
     return paths.trashed_ids()
 
 
 def empty() -> int:
-    """Delete what is in the trash for good; how many runs that were. Raises CannotDelete."""
+    """Delete all runs in the trash for good; return their number. Raises CannotDelete."""
     found = trashed()
     for run_id in found:
         try:
@@ -62,7 +62,7 @@ def _refuse_active(run_id: str) -> None:
     try:
         state = run_info.get_run(run_id).state
     except run_info.NoSuchRun:
-        return  # damaged files: who wants it gone may have that, unless its lock is held
+        return  # a damaged run may be deleted, unless its lock is held
     if not state.is_over:
         raise CannotDelete(f"Run {run_id} is {state}: stop it before you delete it.")
 
