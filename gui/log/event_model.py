@@ -1,4 +1,4 @@
-"""The rows of the tab Events: what happened in a run as text, and those of them that are wanted."""
+"""The rows of the tab Events: the events of a run as text, and the filter over them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from gui.style.theme import theme_of
 from gui.style.translation import translate
 
 MAX_ROWS = 10_000
-"""Of a run that has more, the newest are shown: the store and the log files have them all."""
+"""If a run has more events, the newest are shown; the store has all of them."""
 
 COLUMNS = 6
 _STEP_COLUMN, _RANK_COLUMN, _LEVEL_COLUMN = 2, 3, 4
@@ -45,7 +45,7 @@ class _Row(NamedTuple):
 
 
 class EventModel(QAbstractTableModel):
-    """Rows of text made from stored events, oldest first."""
+    """One row of text per stored event, oldest first."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class EventModel(QAbstractTableModel):
         self._labels: Mapping[str, str] = {}
 
     def append(self, events: list[StoredEvent]) -> None:
-        """Add `events` at the end; the oldest rows make way."""
+        """Add `events` at the end; drop the oldest rows if there are too many."""
         events = events[-MAX_ROWS:]
         if not events:
             return
@@ -64,7 +64,7 @@ class EventModel(QAbstractTableModel):
         self.endInsertRows()
 
     def set_device_names(self, labels: Mapping[str, str]) -> None:
-        """What to call each device, by its id."""
+        """Set the display name of each device, by its id."""
         if labels == self._labels:
             return
         self._labels = dict(labels)
@@ -84,11 +84,11 @@ class EventModel(QAbstractTableModel):
         return 0 if parent.isValid() else len(self._rows)
 
     def columnCount(self, parent: _Index = _NOWHERE) -> int:
-        """Those of `captions`."""
+        """The columns of `captions`."""
         return 0 if parent.isValid() else COLUMNS
 
     def data(self, index: _Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        """The text of a cell, and again as its tooltip, because it may be cut off."""
+        """The text of a cell; the tooltip repeats it, because the cell may cut it off."""
         row, column = self._rows[index.row()], index.column()
         if role == Qt.ItemDataRole.DisplayRole:
             return row.cells[column]
@@ -108,7 +108,7 @@ class EventModel(QAbstractTableModel):
         orientation: Qt.Orientation,
         role: int = Qt.ItemDataRole.DisplayRole,
     ) -> Any:
-        """The names of the columns."""
+        """Return the titles of the columns."""
         if orientation is not Qt.Orientation.Horizontal:
             return None
         if role == Qt.ItemDataRole.TextAlignmentRole and section in _NUMBERS:
@@ -118,11 +118,11 @@ class EventModel(QAbstractTableModel):
         return None
 
     def has_text(self, row: int, text: str) -> bool:
-        """Whether the case-folded `text` stands in that row."""
+        """Whether the row contains the case-folded `text`."""
         return text in self._rows[row].searched
 
     def rank(self, row: int) -> int:
-        """Whose that row is; -1: the supervisor's."""
+        """Return the rank of the row; -1: the supervisor."""
         return self._rows[row].rank
 
     def _with_device_names(self, row: _Row) -> _Row:
@@ -130,7 +130,7 @@ class EventModel(QAbstractTableModel):
         return row if text == row.cells[-1] else _searchable(row, (*row.cells[:-1], text))
 
     def _make_room(self, count: int) -> None:
-        """Forget the oldest rows, so that `count` more are MOST_ROWS at the most."""
+        """Drop the oldest rows, so that with `count` new rows there are at most MAX_ROWS."""
         excess = len(self._rows) + count - MAX_ROWS
         if excess > 0:
             self.beginRemoveRows(QModelIndex(), 0, excess - 1)
@@ -139,40 +139,39 @@ class EventModel(QAbstractTableModel):
 
 
 class EventFilter(QSortFilterProxyModel):
-    """The rows of the rank looked for; those without the text looked for may be hidden, too."""
+    """Shows the rows of one rank or of all, and can hide the rows without the search text."""
 
     def __init__(self, events: EventModel, parent: QObject) -> None:
         super().__init__(parent)
-        self._events = (
-            events  # asked for itself: by way of Qt a letter would take ten times as long
-        )
+        # Called directly: through the roles of Qt each search would take ten times as long.
+        self._events = events
         self.setSourceModel(events)
         self._rank: int | None = None
         self.text = ""
-        """What is looked for, case-folded; empty: nothing."""
+        """The search text, case-folded; empty: no search."""
 
         self._hides = True
 
     def set_rank(self, rank: int | None) -> None:
-        """Let only this rank pass (-1: the supervisor); None: everybody."""
+        """Show only the rows of `rank` (-1: the supervisor); None: of all ranks."""
         self.beginFilterChange()
         self._rank = rank
         self.endFilterChange()
 
     def set_text(self, text: str) -> None:
-        """Look for `text`, in whatever case."""
+        """Search for `text`, ignoring case."""
         self.beginFilterChange()
         self.text = text.casefold()
         self.endFilterChange()
 
     def set_hiding(self, hides: bool) -> None:
-        """Whether rows without the text are hidden."""
+        """Set whether rows without the search text are hidden."""
         self.beginFilterChange()
         self._hides = hides
         self.endFilterChange()
 
     def with_text(self) -> Sequence[int]:
-        """In which of the rows that pass the text looked for stands."""
+        """Return the visible rows that contain the search text."""
         if not self.text:
             return ()
         rows = range(self.rowCount())
@@ -191,7 +190,7 @@ class EventFilter(QSortFilterProxyModel):
 
 
 def captions() -> tuple[str, ...]:
-    """The names of the columns."""
+    """Return the titles of the columns."""
     return (
         translate("Events", "Time"),
         translate("Events", "What"),
@@ -217,11 +216,11 @@ def _row(stored: StoredEvent) -> _Row:
 
 
 def _searchable(row: _Row, cells: tuple[str, ...]) -> _Row:
-    """`row` with these cells."""
+    """Return `row` with these cells."""
     return row._replace(cells=cells, searched="\n".join(cells).casefold())
 
 
 def _step(event: Event) -> str:
-    """The step that the event speaks of, or empty."""
+    """Return the step of the event, or empty."""
     step: int | None = getattr(event, "step", None)
     return "" if step is None else f"{step:,}"

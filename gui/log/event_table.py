@@ -1,4 +1,4 @@
-"""The tab Events: what happened in the run, one row each."""
+"""The tab Events: a table with one row per event of the run."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _WIDTHS = (100, 140, 76, 50, 60)
 
 
 class EventTable(QTableView):
-    """Shows the events of the watched run; keeps to the newest unless scrolled away."""
+    """Shows the events of the watched run; follows the newest unless it is scrolled up."""
 
     matches = Signal(int, int)
-    """Which of the rows with the text looked for is the current one, from 1 (0: none), and how many
-    there are."""
+    """Number of the current row among the rows with the search text, from 1 (0: none), and how
+    many such rows there are."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -61,37 +61,38 @@ class EventTable(QTableView):
         self.count()
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Begin with the newest: a hidden table cannot scroll along."""
+        """Scroll to the newest: a hidden table could not scroll."""
         super().showEvent(event)
         self.scrollToBottom()
         self.count()
 
     def clear(self) -> None:
-        """Forget every event: another run is shown."""
+        """Remove all events, because another run is shown."""
         self._events.clear()
         self.count()
 
     def set_device_names(self, labels: Mapping[str, str]) -> None:
-        """What to call each device, by its id."""
+        """Set the display name of each device, by its id."""
         self._events.set_device_names(labels)
 
     def set_filter(self, text: str) -> None:
-        """Look for `text`, in whatever case: show only rows with it, or all."""
+        """Search for `text`, ignoring case."""
         self._shown.set_text(text)
         self.count()
 
     def set_hiding(self, hides: bool) -> None:
-        """Whether rows without the text looked for are hidden."""
+        """Set whether rows without the search text are hidden."""
         self._shown.set_hiding(hides)
         self.count()
 
     def set_rank(self, rank: int | None) -> None:
-        """Show only the events of this rank (-1: of the supervisor); None: of everybody."""
+        """Show only the events of `rank` (-1: the supervisor); None: of all ranks."""
         self._shown.set_rank(rank)
         self.count()
 
     def find_again(self, *, backwards: bool = False) -> bool:
-        """Select the next row that has the text looked for, round the end; False if none has."""
+        """Select the next row with the search text, after the last the first; return False if there
+        is none."""
         rows = self._shown.with_text()
         if not rows:
             return False
@@ -104,8 +105,7 @@ class EventTable(QTableView):
         return True
 
     def go_to_first_error(self) -> bool:
-        """Select the first event that says that something broke; False if none that is shown
-        does."""
+        """Select the first error among the visible events; return False if there is none."""
         for row in range(self._shown.rowCount()):
             if self._shown.index(row, 0).data(LEVEL) == Level.ERROR:
                 self._go_to(row)
@@ -113,15 +113,15 @@ class EventTable(QTableView):
         return False
 
     def copy_rows(self) -> None:
-        """Put the selected rows on the clipboard, with the names of the columns, for a spreadsheet;
-        all that are shown where none is selected."""
+        """Copy the selected rows with the column titles, for a spreadsheet; all visible rows if
+        none is selected."""
         rows = sorted(index.row() for index in self.selectionModel().selectedRows())
         rows = rows or list(range(self._shown.rowCount()))
         lines = [[str(self._shown.index(row, each).data()) for each in _ALL] for row in rows]
         QGuiApplication.clipboard().setText("\n".join(map("\t".join, [list(captions()), *lines])))
 
     def count(self) -> None:
-        """Say in `matches` how many rows that are shown have the text looked for."""
+        """Emit `matches` for the visible rows with the search text."""
         if self.isVisible():
             rows = self._shown.with_text()
             here = self.currentIndex().row()

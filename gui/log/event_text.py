@@ -1,4 +1,4 @@
-"""Every event of a run as a sentence for the log and the table of events."""
+"""Turns each event of a run into a sentence for the log and the table of events."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ FROM_SUPERVISOR = -1
 
 
 class Level(StrEnum):
-    """How much an event matters."""
+    """How serious an event is."""
 
     INFO = "INFO"
     WARN = "WARN"
@@ -51,7 +51,7 @@ class Level(StrEnum):
 
 
 class EventText(NamedTuple):
-    """An event for the eye."""
+    """An event as shown to the user."""
 
     level: Level
     text: str
@@ -59,13 +59,13 @@ class EventText(NamedTuple):
 
 
 _ERRORS = [kind.value for kind in AlarmKind if kind.severity == "error"]
-"""Alarms that say that work is lost, or may be."""
+"""Kinds of alarms after which work is lost, or may be lost."""
 
 _END_LEVELS = {"finished": Level.INFO, "stopped": Level.WARN}
 
 
 def event_text(event: Event) -> EventText:
-    """The level, the sentence and the rank (-1: the supervisor) of `event`."""
+    """Return the level, the sentence and the rank (-1: the supervisor) of `event`."""
     match event:
         case WorkerReady(rank, devices, versions):
             packages = ", ".join(f"{name} {version}" for name, version in versions.items())
@@ -123,11 +123,11 @@ def event_text(event: Event) -> EventText:
             if freed_devices:
                 text = translate(
                     "Events",
-                    "Paused after step {step}; model and optimizer lie in the host's memory.",
+                    "Paused after step {step}; model and optimizer are in the host's memory.",
                 )
             return _info(text.format(step=step))
         case Resumed(step):
-            return _info(translate("Events", "Goes on after step {step}.").format(step=step))
+            return _info(translate("Events", "Continues after step {step}.").format(step=step))
         case TrainingEnded(step, completed):
             text = translate("Events", "Training ends at step {step}: stopped by command.")
             if completed:
@@ -165,9 +165,9 @@ def event_text(event: Event) -> EventText:
         case Rewound(step, checkpoint):
             if not checkpoint:
                 return _info(
-                    translate("Events", "Begins anew: there is no checkpoint to go on from.")
+                    translate("Events", "Starts again from the beginning: there is no checkpoint.")
                 )
-            text = translate("Events", "Goes on from checkpoint {checkpoint}, after step {step}.")
+            text = translate("Events", "Continues from checkpoint {checkpoint}, after step {step}.")
             return _info(text.format(checkpoint=checkpoint, step=step))
         case Restarting(failure, number, most):
             text = translate("Events", "Restart {number} of {most}: {message}")
@@ -195,12 +195,12 @@ def _stop(stage: str) -> str:
 
 
 def event_name(event: Event) -> str:
-    """What kind of event it is, such as `Checkpoint saved`."""
+    """Return the kind of the event, such as `Checkpoint saved`."""
     return str(event.__struct_config__.tag).replace("_", " ").capitalize()
 
 
 def _words(command: str) -> str:
-    """`save checkpoint` for `SaveCheckpoint`."""
+    """`SaveCheckpoint` becomes `save checkpoint`."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", command).lower()
 
 

@@ -1,4 +1,4 @@
-"""The bar above log and events: whose lines, which lines, and the way to the first error."""
+"""The bar above log and events: choice of rank, filter, search and first error."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _MATCHES = "{:,} / {:,}"
 
 
 class LogBar(QWidget):
-    """Says what is wanted; log and events do it."""
+    """Emits the choices of the user; LogController passes them to log and events."""
 
     rank_chosen = Signal(object)
-    """int, -1 for the supervisor; None for everybody."""
+    """A rank, -1 for the supervisor, or None for all ranks."""
 
     first_error_requested = Signal()
     next_requested = Signal()
@@ -38,11 +38,11 @@ class LogBar(QWidget):
         self.only_matches = QCheckBox(self.tr("Only matches"))
         self.only_matches.setChecked(True)
         self.only_matches.setToolTip(
-            self.tr("Hide the lines without the text; or else mark it: F3 goes to the next")
+            self.tr("Hide the lines without the text; otherwise it is marked, and F3 goes to it")
         )
         self.first_error = QPushButton(self.tr("First error"))
         self.first_error.setObjectName("small")
-        self.first_error.setToolTip(self.tr("Go to the first line that speaks of an error (F8)"))
+        self.first_error.setToolTip(self.tr("Go to the first error (F8)"))
         self.filter = QLineEdit()
         self.filter.setPlaceholderText(self.tr("Filter…  (Ctrl+F)"))
         self.filter.setAccessibleName(self.tr("Filter of log and events"))
@@ -56,13 +56,13 @@ class LogBar(QWidget):
         self.previous = _arrow(Qt.ArrowType.UpArrow, self.tr("Previous match (Shift+F3)"))
         self.next = _arrow(Qt.ArrowType.DownArrow, self.tr("Next match (F3, or Return)"))
         layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 1, 3, 0)  # the corner of the tabs is no higher
+        layout.setContentsMargins(0, 1, 3, 0)  # the height of the tab bar
         layout.setSpacing(8)
         left = (self.ranks, self.first_error, self.only_matches)
         for widget in (*left, self.matches, self.previous, self.next, self.filter):
             layout.addWidget(widget, 0, Qt.AlignmentFlag.AlignVCenter)
             policy = widget.sizePolicy()
-            policy.setRetainSizeWhenHidden(True)  # the others stay where they are
+            policy.setRetainSizeWhenHidden(True)  # the others do not move
             widget.setSizePolicy(policy)
         self.show_matches(0, 0)
         self.forget()
@@ -75,7 +75,7 @@ class LogBar(QWidget):
         self.previous.clicked.connect(self.previous_requested)
 
     def forget(self) -> None:
-        """Another run is shown: nobody has spoken yet. What is looked for stays."""
+        """Remove the ranks, because another run is shown; the filter stays."""
         self.ranks.blockSignals(True)
         self.ranks.clear()
         self.ranks.addItem(self.tr("All ranks"), None)
@@ -84,16 +84,16 @@ class LogBar(QWidget):
         self.rank_chosen.emit(None)
 
     def add_output(self, rank: int, _lines: list[str]) -> None:
-        """Offer `rank`: it has printed something."""
+        """Offer `rank`, which has printed something."""
         self._offer(rank)
 
     def add_events(self, events: list[StoredEvent]) -> None:
-        """Offer the ranks that `events` speak of."""
+        """Offer the ranks of `events`."""
         for stored in events:
             self._offer(event_text(stored.event).rank)
 
     def show_matches(self, place: int, count: int) -> None:
-        """Say how many lines have the text looked for, and which of them is in sight (0: none)."""
+        """Show how many lines have the search text, and the number of the current one (0: none)."""
         if not self.filter.text():
             text = ""
         elif place:
@@ -109,7 +109,7 @@ class LogBar(QWidget):
             button.setVisible(bool(self.filter.text()))
 
     def show_everything(self) -> None:
-        """Neither a rank nor a text is looked for."""
+        """Remove the choice of a rank and the filter."""
         self.ranks.setCurrentIndex(0)
         self.filter.clear()
 

@@ -1,4 +1,4 @@
-"""Connects the bar above log and events with the two."""
+"""Connects the bar above log and events with both."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from gui.log.log_bar import LogBar
 from gui.log.log_view import LogView
 
 TYPING_MS = 150
-"""From the last letter to what it finds: to go through a long log, or 10,000 events, for each would
-hold up the next."""
+"""Delay of a search after the last letter: to search a long log for each letter would delay the
+next letter."""
 
 
 class LogController(QObject):
-    """Log and events follow one bar; searching and jumping happens in the one that is in sight."""
+    """Passes the choices in the bar to log and events; a search runs in the visible one of them."""
 
     message = Signal(str)
-    """A sentence: what was not found."""
+    """A sentence: the text that was not found."""
 
     log_requested = Signal()
-    """The tab of the log should be in sight."""
+    """The tab Log should be brought to the front."""
 
     def __init__(
         self, bar: LogBar, log: LogView, events: EventTable, parent: QWidget | None = None
@@ -49,39 +49,39 @@ class LogController(QObject):
         bar.first_error_requested.connect(self.go_to_first_error)
 
     def clear(self) -> None:
-        """Another run is shown."""
+        """Remove everything, because another run is shown."""
         self._log.clear_lines()
         self._events.clear()
         self._bar.forget()
 
     def add_output(self, rank: int, lines: list[str]) -> None:
-        """Show what worker `rank` printed."""
+        """Show lines that worker `rank` printed."""
         self._bar.add_output(rank, lines)
         self._log.append_output(rank, lines)
 
     def add_events(self, events: list[StoredEvent]) -> None:
-        """Show what happened."""
+        """Show events."""
         self._bar.add_events(events)
         self._log.append_events(events)
         self._events.append(events)
 
     def set_device_names(self, labels: Mapping[str, str]) -> None:
-        """What to call each device, by its id: the same as everywhere in the window."""
+        """Set the display name of each device, by its id."""
         self._log.set_device_names(labels)
         self._events.set_device_names(labels)
 
     def find_next(self) -> None:
-        """Go to the next line with the text looked for, in the log or the table in sight."""
+        """Go to the next line with the search text, in the visible log or table."""
         self._find(backwards=False)
 
     def find_previous(self) -> None:
-        """Go to the one before."""
+        """Go to the previous line with the search text."""
         self._find(backwards=True)
 
     def go_to_first_error(self) -> None:
-        """Go to the first error; when what is looked for hides it, look for everything."""
+        """Go to the first error; if the filter hides it, remove the filter."""
         self._search()
-        view = self._in_sight()
+        view = self._visible_view()
         if view.go_to_first_error():
             return
         self._bar.show_everything()
@@ -89,25 +89,26 @@ class LogController(QObject):
             return
         if view is self._log and not self._log.is_whole:
             text = self.tr(
-                "Nothing in the lines shown speaks of an error. The earlier ones are in the log "
-                "files of the run only."
+                "There is no error in these lines. Earlier lines are only in the log files of the "
+                "run."
             )
         else:
-            text = self.tr("Nothing here speaks of an error.")
+            text = self.tr("There is no error here.")
         self.message.emit(text)
 
     def _text_changed(self) -> None:
-        if not self._typing.isActive():  # Qt says before that somebody typed
+        if not self._typing.isActive():  # typed text has already started the timer
             self._search()
 
     def _search(self) -> None:
-        """Look for what the bar says now."""
+        """Search for the text in the bar."""
         self._typing.stop()
         self._log.set_filter(self._bar.filter.text())
         self._events.set_filter(self._bar.filter.text())
 
-    def _in_sight(self) -> LogView | EventTable:
-        """The table if it is on top; else the log, which then comes there."""
+    def _visible_view(self) -> LogView | EventTable:
+        """Return the table of events if it is visible; else bring the log to the front, and return
+        it."""
         if self._events.isVisible():
             return self._events
         self.log_requested.emit()
@@ -119,11 +120,11 @@ class LogController(QObject):
 
     def _find(self, *, backwards: bool) -> None:
         self._search()
-        view = self._in_sight()
+        view = self._visible_view()
         if not view.find_again(backwards=backwards):
             wanted, where = self._bar.filter.text(), view.accessibleName()
             self.message.emit(
                 self.tr("“{text}” is not there: {where}.").format(text=wanted, where=where)
                 if wanted
-                else self.tr("Say in the filter what to look for.")
+                else self.tr("Enter the text to search for in the filter.")
             )

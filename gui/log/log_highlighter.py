@@ -1,4 +1,4 @@
-"""Colours in the log: time, level and rank of each line, and what is searched for."""
+"""Colours time, level and rank of each line of the log, and marks the search text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gui.style.theme import Theme
 
 
 class LogHighlighter(QSyntaxHighlighter):
-    """Dresses each line once, when it comes into the document."""
+    """Formats each line once, when it is added to the document."""
 
     def __init__(self, document: QTextDocument, theme: Theme) -> None:
         super().__init__(document)
@@ -18,13 +18,13 @@ class LogHighlighter(QSyntaxHighlighter):
         self._set_colours(theme)
 
     def set_theme(self, theme: Theme) -> None:
-        """Colour the lines for `theme`."""
+        """Use the colours of `theme`."""
         self._set_colours(theme)
         self.rehighlight()
 
     def set_search_text(self, text: str) -> None:
-        """Mark every place where `text` (case-folded) stands, in the lines that come from now on;
-        empty: none."""
+        """Mark `text` (case-folded) in the lines that are added from now on; empty: mark
+        nothing."""
         self._search_text = text
 
     def highlightBlock(self, text: str) -> None:

@@ -1,4 +1,4 @@
-"""How a line of the log is written, and which lines speak of an error."""
+"""Formats the lines of the log, and finds those with an error."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ _ERROR = re.compile(
     r"^Traceback \(most recent call last\)|\b[A-Z]\w*(?:Error|Exception)\b|^\w*Error\b"
     r"|\b(?:ERROR|FATAL|CRITICAL)\b|^Fatal |[Ss]egmentation fault"
 )
-"""What a worker prints when something breaks: words of Python, of log levels, of the C library.
-The lines that TensorFlow marks with E are not meant: it prints some at every start."""
+"""What a worker prints when it fails: words of Python, of log levels and of the C library. Lines
+that TensorFlow marks with E do not count: it prints some at every start."""
 
 
 class Line(NamedTuple):
-    """A line of the log, and whose it is."""
+    """A line of the log, and its rank."""
 
     rank: int
-    """-1: the supervisor's."""
+    """-1: the supervisor."""
 
     text: str
     is_event: bool = False
-    """The engine's words, not a worker's."""
+    """Whether it is an event, not the output of a worker."""
 
 
 def output_line(rank: int, text: str) -> Line:
-    """What worker `rank` printed; when it did is not known."""
+    """Return the line for output of worker `rank`, whose time is unknown."""
     level = Level.ERROR if _ERROR.search(text) else OUTPUT
     return _line(_NO_TIME, level, rank, text)
 
 
 def event_line(stored: StoredEvent) -> Line:
-    """An event in words."""
+    """Return the line for an event."""
     described = event_text(stored.event)
     line = _line(
         units.time_of_day(stored.time, milliseconds=True),
@@ -53,11 +53,11 @@ def event_line(stored: StoredEvent) -> Line:
 
 
 def is_error(line: str) -> bool:
-    """Whether the line, as it is shown, speaks of an error."""
+    """Whether a line of the log has the level ERROR."""
     match = PREFIX.match(line)
     return bool(match and match[2] == Level.ERROR)
 
 
 def _line(time: str, level: str, rank: int, text: str) -> Line:
-    who = f"rank {rank}" if rank >= 0 else ""
-    return Line(rank, f"{time} {level:{_LEVEL_WIDTH}} {who:6}  {text}")
+    owner = f"rank {rank}" if rank >= 0 else ""
+    return Line(rank, f"{time} {level:{_LEVEL_WIDTH}} {owner:6}  {text}")

@@ -1,4 +1,4 @@
-"""The tab Log: what the workers print, and the run's events between their lines."""
+"""The tab Log: the output of the workers, with the events of the run between their lines."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from gui.style.theme import Theme, monospace_font
 
 MAX_LINES = 10_000
 COUNT_MS = 300
-"""From new lines to the new number of matches."""
+"""Delay between new lines and the new number of matches, in milliseconds."""
 
 
 class LogView(QPlainTextEdit):
-    """At most MOST_LINES lines; keeps to the end unless scrolled away."""
+    """Shows at most MAX_LINES lines; follows the end unless it is scrolled up."""
 
     matches = Signal(int, int)
-    """Which of the lines with the text looked for the cursor is on, from 1 (0: on none), and how
-    many there are."""
+    """Number of the cursor's line among the lines with the search text, from 1 (0: another line),
+    and how many such lines there are."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._lines: deque[Line] = deque(maxlen=MAX_LINES)
         self.is_whole = True
-        """Every line that was printed is here, shown or hidden."""
+        """Whether it has all printed lines, visible or hidden."""
 
         self._labels: Mapping[str, str] = {}
         self._search_text = ""
@@ -52,11 +52,11 @@ class LogView(QPlainTextEdit):
         self.cursorPositionChanged.connect(self._count_soon)
 
     def set_theme(self, theme: Theme) -> None:
-        """Colour the lines for `theme`."""
+        """Use the colours of `theme`."""
         self._highlighter.set_theme(theme)
 
     def append_output(self, rank: int, lines: list[str]) -> None:
-        """Add lines that worker `rank` printed; when it did is not known."""
+        """Add lines that worker `rank` printed, whose time is unknown."""
         self._append([output_line(rank, self._missing_glyphs.drawable(line)) for line in lines])
 
     def append_events(self, events: list[StoredEvent]) -> None:
@@ -64,7 +64,7 @@ class LogView(QPlainTextEdit):
         self._append([self._with_device_names(event_line(stored)) for stored in events])
 
     def set_device_names(self, labels: Mapping[str, str]) -> None:
-        """What to call each device, by its id, in what the engine says."""
+        """Set the display name of each device, by its id, for the events."""
         if labels == self._labels:
             return
         self._labels = dict(labels)
@@ -74,18 +74,18 @@ class LogView(QPlainTextEdit):
             self._show_all()
 
     def clear_lines(self) -> None:
-        """Drop every line: another run is shown."""
+        """Remove all lines, because another run is shown."""
         self.is_whole = True
         self._lines.clear()
         self.clear()
         self.count()
 
     def note_skipped_lines(self) -> None:
-        """Remember that lines were printed that do not come here."""
+        """Note that some printed lines are not here."""
         self.is_whole = False
 
     def set_filter(self, text: str) -> None:
-        """Look for `text`, in whatever case: show only lines with it, or all and mark it."""
+        """Search for `text`, ignoring case: hide the lines without it, or mark it."""
         if text.casefold() == self._search_text:
             return
         self._search_text = text.casefold()
@@ -93,17 +93,18 @@ class LogView(QPlainTextEdit):
         self._show_all()
 
     def set_hiding(self, hides: bool) -> None:
-        """Whether lines without the text looked for are hidden."""
+        """Set whether lines without the search text are hidden."""
         self._hides = hides
         self._show_all()
 
     def set_rank(self, rank: int | None) -> None:
-        """Show only what this rank says (-1: the supervisor); None: everybody."""
+        """Show only the lines of `rank` (-1: the supervisor); None: of all ranks."""
         self._rank = rank
         self._show_all()
 
     def find_again(self, *, backwards: bool = False) -> bool:
-        """Go to the next line that has the text looked for, round the end; False if none has."""
+        """Go to the next line with the search text, after the last the first; return False if there
+        is none."""
         if not self._search_text:
             return False
         block = self.textCursor().block()
@@ -119,7 +120,7 @@ class LogView(QPlainTextEdit):
         return False
 
     def count(self) -> None:
-        """Say in `matches` how many lines that are shown have the text looked for."""
+        """Emit `matches` for the visible lines with the search text."""
         self._recount.stop()
         if not self._search_text:
             self.matches.emit(0, 0)
@@ -130,8 +131,7 @@ class LogView(QPlainTextEdit):
         self.matches.emit(sum(found[: here + 1]) if is_on_one else 0, sum(found))
 
     def go_to_first_error(self) -> bool:
-        """Go to the first line in sight or above or below that speaks of an error; False if none
-        of those that are shown does."""
+        """Go to the first error among the lines; return False if there is none."""
         block = self.document().firstBlock()
         while block.isValid():
             if is_error(block.text()):
@@ -141,14 +141,14 @@ class LogView(QPlainTextEdit):
         return False
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Keep to the end, if that is what was in sight."""
+        """Stay at the end if the view was there."""
         follow = self._is_at_end()
         super().resizeEvent(event)
         if follow:
             self._go_to_end()
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Who looks at the log wants its number of matches."""
+        """Update the number of matches."""
         super().showEvent(event)
         self.count()
 
@@ -170,7 +170,7 @@ class LogView(QPlainTextEdit):
         if follow:
             self._go_to_end()
         elif gone := max(0, before + text.count("\n") + 1 - self.blockCount()):
-            # What is above has become less: the same number would be a later line.
+            # Lines above were dropped: the same scroll position would show later lines.
             top = self.document().findBlockByNumber(max(0, place - gone))
             still_there = within if place >= gone else 0
             self.verticalScrollBar().setValue(top.firstLineNumber() + still_there)
@@ -185,8 +185,8 @@ class LogView(QPlainTextEdit):
         self.count()
 
     def _go_to(self, block: QTextBlock) -> None:
-        """Put the line in the middle, selected: a selection is no matter of colour alone, the
-        cursor stands there, too."""
+        """Scroll the line to the middle and select it: the cursor shows the place without
+        colours."""
         cursor = QTextCursor(block)
         cursor.movePosition(QTextCursor.MoveOperation.EndOfBlock, QTextCursor.MoveMode.KeepAnchor)
         self.setTextCursor(cursor)

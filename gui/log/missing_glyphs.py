@@ -1,4 +1,4 @@
-"""Pictures that the font of the log does not have, such as emoji: they would be empty boxes."""
+"""Removes symbols that the font of the log does not have, such as emoji, from its lines."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ import unicodedata
 from PySide6.QtGui import QRawFont
 
 _SYMBOLS = ("So", "Sk", "Mn", "Cf", "Co", "Cn")
-"""Unicode categories of pictures and of what changes them. A letter that cannot be drawn stays a
-box: it says that there is text."""
+"""Unicode categories of symbols and their modifiers. A letter that the font does not have stays, as
+an empty box: it shows that there is text."""
 
-_PLAIN = "\u2000"
-"""Before it stand the letters of most alphabets, after it the pictures."""
+_FIRST_SYMBOL = "\u2000"
+"""The letters of most alphabets come before this character, the symbols after it."""
 
 
 class MissingGlyphs:
-    """Knows what `font` can draw."""
+    """Removes symbols that `font` does not have."""
 
     def __init__(self, font: QRawFont) -> None:
         self._font = font
         self._missing: dict[str, bool] = {}
-        """Of each sign that came, whether it is a picture that cannot be drawn."""
+        """Whether the font misses a symbol, by the characters that were seen so far."""
 
     def drawable(self, text: str) -> str:
-        """`text` without pictures that cannot be drawn."""
+        """Return `text` without the symbols that the font does not have."""
         if text.isascii():
             return text
         for sign in set(text):
-            if sign >= _PLAIN and self._is_missing(sign):
+            if sign >= _FIRST_SYMBOL and self._is_missing(sign):
                 text = text.replace(sign, "").rstrip()
         return text
 
     def _is_missing(self, sign: str) -> bool:
         if sign not in self._missing:
-            is_picture = unicodedata.category(sign) in _SYMBOLS
-            self._missing[sign] = is_picture and not self._font.supportsCharacter(ord(sign))
+            is_symbol = unicodedata.category(sign) in _SYMBOLS
+            self._missing[sign] = is_symbol and not self._font.supportsCharacter(ord(sign))
         return self._missing[sign]

@@ -1,4 +1,4 @@
-"""The part Advanced of the run form: every further field, in groups that fold."""
+"""The part Advanced of the run form: all further fields, in groups that can be folded."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from gui.run_form.form_layout import COLUMN_GAP
 from gui.widgets.entry_fields import Field
 
 RECIPE = "Recipe"
-"""Name of the group of settings that a recipe brings."""
+"""Name of the group with the settings of the recipe."""
 
 _OPEN_FIRST = (RECIPE, GROUPS[0])
 _LABEL_WIDTH = 126
-"""Logical pixels of the column of labels, so that the groups line up."""
+"""Width of the labels in logical pixels: the same in all groups."""
 
 
 class AdvancedFields(QWidget):
-    """The fields of a spec that are seldom changed, and the settings of the recipe."""
+    """The fields of a spec that are rarely changed, and the settings of the recipe."""
 
     changed = Signal()
 
@@ -47,11 +47,11 @@ class AdvancedFields(QWidget):
         self.show_settings(())
 
     def group(self, title: str) -> FieldGroup:
-        """The group under the heading `title`."""
+        """Return the group with the heading `title`."""
         return self._groups[title]
 
     def show_settings(self, infos: Iterable[FieldInfo]) -> None:
-        """Show the settings of another recipe, with their defaults."""
+        """Show the settings of a recipe, with their defaults."""
         recipe = self._groups[RECIPE]
         recipe.clear()
         self.settings = {info.name: Field(info) for info in infos}
@@ -61,17 +61,17 @@ class AdvancedFields(QWidget):
         recipe.setVisible(bool(self.settings))
 
     def show_changes(self) -> None:
-        """Say in each heading how many of its fields differ from their defaults."""
+        """Show in each heading how many of its fields differ from their defaults."""
         for group in self._groups.values():
             group.show_changes()
 
     def open_problems(self) -> Field | None:
-        """Unfold the groups in which something is wrong; the first such field, if there is one."""
-        wrong = [(group, group.first_wrong()) for group in self._groups.values()]
-        wrong = [(group, field) for group, field in wrong if field is not None]
-        for group, _ in wrong:
+        """Unfold the groups with problems; return the first field with a problem, or None."""
+        found = [(group, group.first_problem()) for group in self._groups.values()]
+        problems = [(group, field) for group, field in found if field is not None]
+        for group, _ in problems:
             group.set_open(True)
-        return wrong[0][1] if wrong else None
+        return problems[0][1] if problems else None
 
 
 class FieldGroup(QWidget):
@@ -100,8 +100,8 @@ class FieldGroup(QWidget):
         self._fold(False)
         self.show_changes()
 
-    def first_wrong(self) -> Field | None:
-        """The first field with which something is wrong."""
+    def first_problem(self) -> Field | None:
+        """Return the first field with a problem, or None."""
         return next((field for field in self._fields.values() if field.problem), None)
 
     def add(self, name: str, field: Field) -> None:
@@ -122,7 +122,7 @@ class FieldGroup(QWidget):
         self.heading.setChecked(is_open)
 
     def show_changes(self) -> None:
-        """Say in the heading how many fields differ from their defaults."""
+        """Show in the heading how many fields differ from their defaults."""
         changed = self.tr("{title} · {count} changed")
         count = sum(field.is_changed for field in self._fields.values())
         self.heading.setText(
@@ -136,7 +136,7 @@ class FieldGroup(QWidget):
 
 
 def form_rows() -> QFormLayout:
-    """Rows of a label and a field, as close as the side of the window needs them."""
+    """Return a layout for rows of a label and a field, with the narrow spacing of the form."""
     rows = QFormLayout()
     rows.setContentsMargins(0, 0, 0, 0)
     rows.setVerticalSpacing(5)

@@ -17,13 +17,13 @@ from gui.widgets.entry_fields import Combo, wrapped
 FIRST_RECIPE = "digits"
 FIRST_STRATEGY = "single"
 POPUP_MARGIN = 40
-"""Pixels beside the longest entry of a list that drops down, for its frame and scroll bar."""
+"""Pixels for frame and scroll bar of a drop-down list, beside its longest entry."""
 
 _FRAMEWORKS = {"torch": "PyTorch", "tf": "TensorFlow"}
 
 
 class RecipeChoice(Combo):
-    """The built-in recipes, the user's own files, and a way to open one more."""
+    """Lists the built-in recipes, the opened files, and an entry to open another file."""
 
     chosen = Signal()
 
@@ -39,11 +39,11 @@ class RecipeChoice(Combo):
         self.activated.connect(self._activated)
 
     def recipe(self) -> RecipeInfo:
-        """The chosen recipe; what is wrong with it stands in its `problem`."""
+        """Return the chosen recipe; its `problem` says why it cannot be used."""
         return self._recipes[self.itemData(self._last)]
 
     def choose(self, reference: str) -> None:
-        """Choose a built-in recipe by name or the user's file by path, reading the file again."""
+        """Choose a built-in recipe by name or a file by path, and read the file again."""
         recipe = read_recipe(reference)
         self._recipes[recipe.reference] = recipe
         if self.findData(recipe.reference) < 0:
@@ -76,15 +76,17 @@ class RecipeChoice(Combo):
 
 
 class StrategyChoice(Combo):
-    """Every strategy there is; one that cannot run now stays visible, with the reason."""
+    """Lists all strategies; those that cannot be used now are disabled, with the reason."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._fill(list(catalog.strategies()), [])
 
     def offer(self, recipe: RecipeInfo, devices: Sequence[str]) -> None:
-        """List those that can train `recipe` on `devices`, then the others, disabled. The choice
-        stays, unless it takes another strategy to train this recipe."""
+        """List the strategies that can train `recipe` on `devices`, then the others, disabled.
+
+        The choice changes only if the chosen strategy cannot train this recipe.
+        """
         reasons = {
             strategy.name: _reasons_against(strategy, recipe, devices)
             for strategy in catalog.strategies()
@@ -103,21 +105,21 @@ class StrategyChoice(Combo):
         self.setToolTip(wrapped(self._description(self.strategy())))
 
     def names(self) -> list[str]:
-        """Full names of the strategies, in their order."""
+        """Return the full names of the strategies, in the order of the list."""
         return [name for row in range(self.count()) if (name := self.itemData(row))]
 
     def strategy(self) -> Strategy:
-        """The chosen strategy."""
+        """Return the chosen strategy."""
         return catalog.strategy(self.currentData())
 
     def choose(self, name: str) -> None:
-        """Choose the strategy with the full name `name`, if there is one."""
+        """Choose the strategy with the full name `name`; ignore an unknown name."""
         row = self.findData(name)
         if row >= 0:
             self.setCurrentIndex(row)
 
     def shown_text(self, room: int) -> str:
-        """Where the framework does not fit, the title alone; of that both ends."""
+        """Return the title and framework if they fit into `room` pixels, else the elided title."""
         metrics, strategy = self.fontMetrics(), self.strategy()
         text = _full_title(strategy)
         if metrics.horizontalAdvance(text) <= room:
@@ -162,12 +164,13 @@ def _full_title(strategy: Strategy) -> str:
 
 
 def _cannot_train(strategy: Strategy, recipe: RecipeInfo) -> str:
-    """Why `strategy` cannot train `recipe`; nothing is held against it while no strategy could."""
+    """Why `strategy` cannot train `recipe`; empty if it can, or if the recipe itself is
+    unusable."""
     return "" if recipe.problem else strategy.recipe_problem(recipe)
 
 
 def _reasons_against(strategy: Strategy, recipe: RecipeInfo, devices: Sequence[str]) -> str:
-    """Why `strategy` cannot train `recipe` on `devices`, in sentences; empty when it can."""
+    """Return sentences why `strategy` cannot train `recipe` on `devices`; empty if it can."""
     unfit = _cannot_train(strategy, recipe)
     reasons = ([unfit] if unfit else []) + (strategy.problems(devices) if devices else [])
     return "\n".join(reasons)

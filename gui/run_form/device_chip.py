@@ -1,4 +1,4 @@
-"""A device to tick in the run form: a chip with its number, its colour and who works there."""
+"""A device to tick in the run form: a chip with its number and colour, and a mark if it is busy."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from gui.widgets.entry_fields import wrapped
 
 HEIGHT = 24
 _EDGE, _DOT, _GAP = 5, 7, 4
-"""Logical pixels: from the edge to the dot, of the dot, and to the text."""
+"""Logical pixels: edge to dot, size of the dot, dot to text."""
 
 _LONGEST = 96
-"""Logical pixels of the text; a longer one is cut."""
+"""Maximum width of the text in logical pixels."""
 
 _BUSY, _LOST = "⚠", "✕"
 
 
 class DeviceChip(QCheckBox):
-    """A box to tick: filled, with a dot in the device's colour, while it is ticked."""
+    """A check box; while it is ticked, it is filled and has a dot in the colour of the device."""
 
     def __init__(self, id: str, text: str, number: int | None = None) -> None:
         """`id` is the UUID; `text` is shown until the device is seen. `number` decides the colour
@@ -33,13 +33,13 @@ class DeviceChip(QCheckBox):
         super().__init__()
         self.id = id
         self.name = text
-        """What people call it."""
+        """Its name for display."""
 
         self.model = ""
-        """What kind of device it is, such as `H100 80GB`."""
+        """Its model, such as `H100 80GB`."""
 
         self.note = ""
-        """Who works there already, or empty."""
+        """Who uses the device, or empty."""
 
         self.number = number
         self._short = text
@@ -52,7 +52,7 @@ class DeviceChip(QCheckBox):
         self.setCursor(Qt.CursorShape.PointingHandCursor)
 
     def show_gpu(self, device: DeviceSnapshot, number: int) -> None:
-        """Stand for the whole GPU `device`. One that is divided cannot be chosen as a whole."""
+        """Show the whole GPU `device`; disabled if it is divided into MIG slices."""
         self.name, self.model = device_name(device), device_text.short_name(device)
         lost = device.lost is not None
         called = translate("DeviceChip", "{name} (lost)").format(name=self.name)
@@ -67,7 +67,7 @@ class DeviceChip(QCheckBox):
         self._show_tip()
 
     def show_slice(self, device: DeviceSnapshot, slice: MigSlice, number: int) -> None:
-        """Stand for `slice` of the GPU `device`."""
+        """Show the MIG slice `slice` of the GPU `device`."""
         called = slice.name or translate("DeviceChip", "slice")
         text = translate("DeviceChip", "{slice} of {gpu}")
         self.name, self.model = text.format(slice=called, gpu=device_name(device)), called
@@ -76,7 +76,7 @@ class DeviceChip(QCheckBox):
         self._show_tip()
 
     def show_use(self, use: MemoryUse | None) -> None:
-        """Say who works there, if somebody does."""
+        """Show who uses the device."""
         self._use = use
         text = ""
         if busy := device_text.busy_text(use):
@@ -93,11 +93,11 @@ class DeviceChip(QCheckBox):
 
     @property
     def is_busy(self) -> bool:
-        """Whether somebody else works there."""
+        """Whether processes other than our runs use the device."""
         return bool(device_text.busy_text(self._use))
 
     def warning(self) -> str:
-        """Why a run may fare badly there, in a sentence; empty if nothing is known against it."""
+        """Return a sentence why a run may be slow on the device, or empty."""
         if busy := device_text.busy_text(self._use):
             text = translate("DeviceChip", "{name} is busy with somebody else's work ({who}).")
             return text.format(name=self.name, who=busy)
@@ -107,7 +107,7 @@ class DeviceChip(QCheckBox):
         return ""
 
     def sizeHint(self) -> QSize:
-        """The same whether it is ticked or not."""
+        """Return the same size whether it is ticked or not."""
         return QSize(2 * _EDGE + _DOT + _GAP + self._text_width() + self._mark_width(), HEIGHT)
 
     def minimumSizeHint(self) -> QSize:
@@ -115,11 +115,11 @@ class DeviceChip(QCheckBox):
         return self.sizeHint()
 
     def hitButton(self, place: QPoint) -> bool:
-        """The whole chip takes the click."""
+        """Accept clicks on the whole chip."""
         return self.rect().contains(place)
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Draw the chip in the colours of the palette's theme."""
+        """Draw the chip in the colours of the current theme."""
         theme = theme_of(self.palette())
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
@@ -157,19 +157,19 @@ class DeviceChip(QCheckBox):
         if self.hasFocus():
             painter.drawRoundedRect(QRectF(self.rect()).adjusted(1.5, 1.5, -1.5, -1.5), 5, 5)
 
-    def _show(self, short: str, spoken: str, number: int, lost: bool) -> None:
+    def _show(self, short: str, accessible_name: str, number: int, lost: bool) -> None:
         if (short, number, lost) != (self._short, self.number, self._lost):
             self._short, self.number, self._lost = short, number, lost
             self.updateGeometry()
             self.update()
-        if spoken != self.accessibleName():
-            self.setAccessibleName(spoken)
+        if accessible_name != self.accessibleName():
+            self.setAccessibleName(accessible_name)
 
     def _show_tip(self) -> None:
         self.setToolTip(wrapped("\n".join(filter(None, (*self._tip, self.note)))))
 
     def _mark(self) -> str:
-        """What tells, without a colour, that it is gone or that somebody else works there."""
+        """Return the sign of a lost or busy device, which does not depend on colour."""
         return _LOST if self._lost else _BUSY if self.is_busy else ""
 
     def _text_width(self) -> int:

@@ -1,4 +1,4 @@
-"""The part of the run form where devices are chosen: GPUs by UUID, or CPU workers."""
+"""The device choice of the run form: GPUs by UUID, or a number of CPU workers."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from gui.widgets.icon_button import IconButton
 
 
 class DeviceChoice(QWidget):
-    """A chip to tick per GPU, or a number of CPU workers: one kind at a time. Below them one line:
-    what matters about those that are ticked."""
+    """A chip to tick for each GPU, or a number of CPU workers, and a note about the ticked
+    devices."""
 
     changed = Signal()
 
@@ -56,8 +56,8 @@ class DeviceChoice(QWidget):
             "magic-wand",
             self.tr("Suggest GPUs"),
             self.tr(
-                "Tick the GPUs that nobody uses and that are linked best: as many as are ticked "
-                "now, or all that are empty."
+                "Tick the unused GPUs with the best links: as many as are ticked now, or all "
+                "unused ones."
             ),
         )
         self.suggest_button.clicked.connect(self.suggest)
@@ -75,17 +75,17 @@ class DeviceChoice(QWidget):
 
     @property
     def known_gpus(self) -> frozenset[str]:
-        """UUIDs of the GPUs and slices that can be trained on now."""
+        """UUIDs of the GPUs and MIG slices that can be used now."""
         return self._known
 
     def devices(self) -> tuple[str, ...]:
-        """What is chosen, as `RunSpec.devices` holds it."""
+        """Return the chosen devices in the form of `RunSpec.devices`."""
         if self.cpu.isChecked():
             return tuple(f"cpu:{number}" for number in range(self._workers.value()))
         return tuple(id for id, each in self._chips.items() if each.isChecked())
 
     def set_devices(self, devices: tuple[str, ...]) -> None:
-        """Choose `devices`; a GPU that is not on this machine is listed by its UUID."""
+        """Choose `devices`; show a GPU that is not on this machine by its UUID."""
         self._is_user_choice = True
         cpus = [device for device in devices if is_logical_cpu(device)]
         self.cpu.setChecked(bool(cpus))
@@ -96,15 +96,15 @@ class DeviceChoice(QWidget):
         self._tick(devices)
 
     def box(self, id: str) -> QCheckBox:
-        """The box of the GPU or slice `id`."""
+        """Return the chip of the GPU or slice `id`."""
         return self._chips[id]
 
     def note(self, id: str) -> str:
-        """What is said of that GPU: who works there already."""
+        """Return the note on a GPU: who uses it."""
         return self._chips[id].note
 
     def show_snapshot(self, snapshot: Snapshot) -> None:
-        """Offer the GPUs of `snapshot`; the first one is chosen until the user chooses."""
+        """Offer the GPUs of `snapshot`; tick the first one unless the user has chosen."""
         self._snapshot = snapshot
         gpus = [device for device in snapshot.devices if device.kind == "gpu"]
         labels = device_labels(snapshot)
@@ -134,15 +134,15 @@ class DeviceChoice(QWidget):
         self._report_change()
 
     def show_uses(self, uses: Mapping[str, MemoryUse]) -> None:
-        """Say beside each GPU who works there, by UUID."""
+        """Show who uses each GPU; `uses` are by UUID."""
         self._uses = uses
         for id, each in self._chips.items():
             each.show_use(uses.get(id))
         self._show_warnings()
 
     def suggest(self) -> None:
-        """Tick the GPUs that nobody uses and that are linked best: as many as are ticked, or all
-        that are empty."""
+        """Tick the unused GPUs with the best links: as many as are ticked now, or all unused
+        ones."""
         ticked = sum(self._chips[id].isChecked() for id in self._known)
         empty = self._empty()
         chosen = best_set(self._snapshot.links, empty, ticked or len(empty))
@@ -157,21 +157,21 @@ class DeviceChoice(QWidget):
         self._tick(chosen)
 
     def first_empty(self) -> str:
-        """The first whole GPU that nobody uses, else the CPU, as a spec names it."""
+        """Return the first unused whole GPU, or the CPU, as a spec names it."""
         return (*self._empty(), "cpu:0")[0]
 
     def display_name(self, device: str) -> str:
-        """What people call `device`: `GPU 0`, `cpu:0`."""
+        """Return the name of `device` for display: `GPU 0`, `cpu:0`."""
         return self._chips[device].name if device in self._chips else device
 
     def set_overlap(self, text: str) -> None:
-        """Say which runs use the chosen devices; empty when none does."""
+        """Show which runs use the chosen devices; empty: none."""
         if text != self._overlap:
             self._overlap = text
             self._show_warnings()
 
     def set_problem(self, text: str) -> None:
-        """Show what is wrong with the choice, in words; empty when nothing is."""
+        """Show the problem of the choice in words; empty: none."""
         self._below.set_problem(text)
 
     @property
@@ -181,21 +181,21 @@ class DeviceChoice(QWidget):
 
     @property
     def suggestion_note(self) -> str:
-        """Why a suggestion is not what was asked for, or empty."""
+        """Why fewer GPUs were suggested than requested, or empty."""
         return self._suggestion if not self._below.problem else ""
 
     @property
     def warning(self) -> str:
-        """What speaks against the choice without forbidding it, or empty."""
+        """The warnings about the choice, or empty; the run can be started anyway."""
         return self._warning
 
     @property
     def line(self) -> str:
-        """The line below the chips, before it is cut to its place."""
+        """The note below the chips, before it is elided."""
         return self._line.text()
 
     def _empty(self) -> list[str]:
-        """The whole GPUs that nobody uses, as far as can be known."""
+        """Return the whole GPUs that are unused, as far as it is known."""
         return [id for id in self._whole_gpus if id not in self._uses or self._uses[id].is_empty]
 
     def _tick(self, devices: tuple[str, ...]) -> None:
@@ -242,7 +242,7 @@ class DeviceChoice(QWidget):
         self._show_warnings()
 
     def _show_warnings(self) -> None:
-        """Say what speaks against the ticked cards; the run may be started all the same."""
+        """Show the warnings about the ticked devices."""
         chosen = [each for each in self._chips.values() if each.isChecked()]
         found = [warning for each in chosen if (warning := each.warning())]
         slices = {slice.uuid for gpu in self._snapshot.devices for slice in gpu.slices}
@@ -261,7 +261,7 @@ class DeviceChoice(QWidget):
 
     def _lay_out(self) -> None:
         self.label.setBuddy(self)
-        self.label.setFixedHeight(HEIGHT)  # that of the first line of chips
+        self.label.setFixedHeight(HEIGHT)  # aligned with the first row of chips
         buttons = QHBoxLayout()
         buttons.setSpacing(2)
         for button in (self.suggest_button, self.links_button):

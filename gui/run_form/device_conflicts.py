@@ -1,4 +1,4 @@
-"""What a new run and the active runs do to each other, because they use the same devices."""
+"""How a new run and the active runs affect each other when they use the same devices."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from gui.style.translation import translate
 
 
 def overlap(spec: RunSpec, runs: Iterable[RunInfo], display_name: Callable[[str], str]) -> str:
-    """What is to be said beside the devices of `spec`; empty when no active run uses them.
+    """Return a note for each device of `spec` that active runs use; empty if there is none.
 
-    `display_name` turns a device of a spec into what people call it.
+    `display_name` returns the name of a device of a spec for display.
     """
     alone = set(exclusive_devices(spec))
     ahead: dict[str, list[str]] = {}

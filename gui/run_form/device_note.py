@@ -1,4 +1,4 @@
-"""The line below the chips of the devices: what matters most about those that are ticked."""
+"""The line below the device chips: the most important note about the ticked devices."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gui.widgets.entry_fields import wrapped
 
 
 class DeviceNote(ElidedLabel):
-    """One line, cut where there is no room; the whole is its tooltip."""
+    """One line, elided to its width; the tooltip has the full text."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -19,9 +19,8 @@ class DeviceNote(ElidedLabel):
     def show_note(
         self, chosen: Sequence[DeviceChip], suggestion: str, overlap: str, warning: str
     ) -> None:
-        """`suggestion`: why that is not what was asked for. `overlap`: what the run and others do
-        to each other. `warning`: all that speaks against the choice. Where there is nothing to
-        say, what kind of devices they are."""
+        """Show the most important of: `suggestion` (why fewer GPUs were suggested), a busy device,
+        `overlap` (with active runs), `warning` (all warnings), or the models of the devices."""
         busy = [each for each in chosen if each.is_busy]
         if suggestion:
             text = suggestion
@@ -43,7 +42,7 @@ class DeviceNote(ElidedLabel):
 
 
 def _models(chosen: Sequence[DeviceChip]) -> str:
-    """`2 × H100 80GB`: the kinds of the chosen devices."""
+    """`2 × H100 80GB`: the models of the chosen devices."""
     models = [each.model for each in chosen if each.model]
     kinds = {model: models.count(model) for model in models}
     return ", ".join(f"{n} × {kind}" if n > 1 else kind for kind, n in kinds.items())

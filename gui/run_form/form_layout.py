@@ -1,4 +1,4 @@
-"""Small parts that the run form is put together from."""
+"""Layout helpers of the run form, and reading the values of its fields."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from engine.spec.validation import Problem
 from gui.widgets.entry_fields import Field
 
 COLUMN_GAP = 10
-"""Logical pixels between a name and its field."""
+"""Logical pixels between a label and its field."""
 
 
 def entered_values(
     fields: Mapping[str, Field], prefix: str, found: list[Problem]
 ) -> dict[str, Setting]:
-    """What stands in `fields`; where that is no value, a problem is added to `found` instead."""
+    """Return the values in `fields`; for an invalid value add a problem to `found` instead."""
     entered = {}
     for name, field in fields.items():
         try:
@@ -28,14 +28,14 @@ def entered_values(
 
 
 def align(labels: Sequence[QLabel]) -> None:
-    """Make them equally wide, so that the fields beside them begin at one place."""
+    """Make the labels equally wide, so that the fields beside them are aligned."""
     width = max(label.sizeHint().width() for label in labels)
     for label in labels:
         label.setFixedWidth(width)
 
 
 def stack(*widgets: QWidget) -> QWidget:
-    """Widgets above each other, as one; the first takes the keys."""
+    """Return one widget with `widgets` above each other; the first gets the keyboard focus."""
     stack = QWidget()
     stack.setFocusProxy(widgets[0])
     layout = QVBoxLayout(stack)
@@ -47,7 +47,7 @@ def stack(*widgets: QWidget) -> QWidget:
 
 
 def side_by_side(fields: Collection[Field]) -> QGridLayout:
-    """Fields under their names; below them what is said of each, as wide as all of them."""
+    """Return a row of fields under their labels, with their notes below at full width."""
     grid = QGridLayout()
     grid.setHorizontalSpacing(6)
     grid.setVerticalSpacing(2)

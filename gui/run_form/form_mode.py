@@ -1,4 +1,4 @@
-"""What the run form is filled in for: a new run, or one that goes on from a checkpoint."""
+"""The two modes of the run form: start a new run, or continue a run from a checkpoint."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ from gui.style.translation import translate
 
 
 class FixedValue(NamedTuple):
-    """A value that stays as it is, and why."""
+    """A value that cannot be changed, and why."""
 
     value: Setting
     reason: str
 
 
 class FormMode(Protocol):
-    """What becomes of the settings in the form."""
+    """What the settings in the form are used for."""
 
     @property
     def heading(self) -> str:
-        """What the form writes above them."""
+        """The heading of the form."""
 
     @property
     def start_text(self) -> str:
-        """What its button says."""
+        """The text of the start button."""
 
     @property
     def name(self) -> str:
-        """What the run is called, which the form does not ask."""
+        """The name of the run, for which the form has no field."""
 
     def fixed_value(self, field: str) -> FixedValue | None:
-        """The value that the spec's `field` keeps, if nobody may change it."""
+        """Return the value of `field` if it cannot be changed, else None."""
 
     def problems(self, spec: RunSpec) -> list[Problem]:
-        """What speaks against `spec`, beside what always would."""
+        """Return the problems of `spec` that exist in this mode only."""
 
     def command(self, spec: RunSpec) -> str:
-        """The command line that does the same."""
+        """Return the command line that does the same."""
 
 
 class NewRun:
-    """A run from the beginning."""
+    """A new run, from the beginning."""
 
     @property
     def heading(self) -> str:
@@ -73,12 +73,12 @@ class NewRun:
 
 
 class Continuation(NamedTuple):
-    """A run that is over and goes on from one of its checkpoints, maybe with other settings."""
+    """A run that is over continues from one of its checkpoints, perhaps with other settings."""
 
     info: RunInfo
     checkpoint: CheckpointInfo
     as_new: bool = False
-    """Whether a new run goes on, and this one stays as it is."""
+    """Whether a new run continues from the checkpoint, and this run stays as it is."""
 
     @property
     def heading(self) -> str:
@@ -94,7 +94,7 @@ class Continuation(NamedTuple):
 
     @property
     def origin(self) -> str:
-        """From where it goes on, in a sentence."""
+        """A sentence that says from which step the run continues."""
         position = self.checkpoint.manifest.position
         text = translate("RunForm", "From step {step} ({epochs} of {all} epochs done).")
         text = text.format(
@@ -117,10 +117,12 @@ class Continuation(NamedTuple):
         return resume_command(self.info.id, name, before, spec, as_new=self.as_new)
 
     def request(self, spec: RunSpec) -> ResumeRequest:
-        """The wish for it to go on as `spec`."""
+        """Return the request to continue the run with the settings of `spec`."""
         return ResumeRequest(self.info.id, self.checkpoint.folder, spec, self.as_new)
 
-    def has_begun_as(self, run_id: str, *, asked: bool) -> bool:
-        """Whether the run `run_id`, which has begun now, is what became of this; `asked`: somebody
-        asked for that."""
-        return asked if self.as_new else run_id == self.info.id
+    def has_begun_as(self, run_id: str, *, requested: bool) -> bool:
+        """Whether `run_id`, which has started now, is this continuation.
+
+        `requested`: the user pressed the start button of the form in this mode.
+        """
+        return requested if self.as_new else run_id == self.info.id

@@ -1,4 +1,4 @@
-"""The top of the run form: what it is filled in for, its presets, and the command line to copy."""
+"""The top of the run form: its mode, the presets, and a button to copy the command line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gui.widgets.icon_button import IconButton
 
 
 class FormHeading(QWidget):
-    """Says for what the form is filled in; from a run that goes on it leads back to a new one."""
+    """Shows the mode of the form; the user can change from a continuation to a new run."""
 
     mode_changed = Signal(object)
     """The Goal that the user wants instead."""
@@ -29,7 +29,7 @@ class FormHeading(QWidget):
             "copy", self.tr("Copy command"), self.tr("Copy the command line that does the same")
         )
         self.origin = _Origin()
-        """From where a run goes on."""
+        """The step from which a run continues."""
 
         self.origin.setObjectName("note")
         self.leave_button = QPushButton(self.tr("New run instead"))
@@ -59,7 +59,7 @@ class FormHeading(QWidget):
         layout.addWidget(self.as_new)
 
     def show_mode(self, mode: FormMode) -> None:
-        """Say what the settings are for."""
+        """Show the mode of the form."""
         self._mode = mode
         self.title.setText(mode.heading)
         continues = isinstance(mode, Continuation)
@@ -71,7 +71,7 @@ class FormHeading(QWidget):
         self.presets.setVisible(not continues)
 
     def set_spec(self, spec: RunSpec | None) -> None:
-        """What there is to keep or to copy; None while something is wrong with it."""
+        """Set the spec to save or copy; None while the form has problems."""
         self.presets.set_spec(spec)
         self.copy_button.setEnabled(spec is not None)
 
@@ -81,8 +81,11 @@ class FormHeading(QWidget):
 
 
 class _Origin(QLabel):
-    """As high as its text needs at the width there is. A height that layouts ask by the width would
-    let the whole form ask for all of its height, and the side scroll instead of the form."""
+    """A label as high as its text needs at its width.
+
+    Not by `heightForWidth`: with it the layout would give the form its full height, and the side
+    panel would scroll instead of the form.
+    """
 
     def __init__(self) -> None:
         super().__init__()

@@ -174,7 +174,7 @@ def adapted(
 
 
 def left_out(settings: Collection[str]) -> str:
-    """The sentence about settings of a preset that its recipe does not have; or empty."""
+    """Return a sentence about settings of a preset that its recipe does not have, or empty."""
     names = ", ".join(settings)
     text = translate("Presets", "The recipe has no setting {names}: left out.")
     return text.format(names=names) if names else ""

@@ -1,4 +1,4 @@
-"""The run form: what to train, on what, and how; what is wrong stands beside its field."""
+"""The run form: recipe, strategy, devices and settings, with each problem beside its field."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ from gui.widgets.entry_fields import Field, FieldNote
 from gui.widgets.fitting_scroll import FittingScroll
 
 _MAIN_FIELDS = ("batch_size", "epochs", "learning_rate")
-"""The fields of a spec that every run is about; a recipe brings defaults for them."""
+"""The fields of a spec that matter in every run; recipes have defaults for them."""
 
 _LEAST_HEIGHT = 120
-"""Logical pixels of the fields, while the part Advanced is open."""
+"""Minimum height of the fields in logical pixels, while the part Advanced is open."""
 
 
 class RunForm(QFrame):
-    """Asks for everything in a RunSpec, and lets it start only when nothing is wrong with it."""
+    """Edits a RunSpec; it can be started only while it has no problems."""
 
     start_requested = Signal(object)
     """RunSpec of a new run."""
 
     continue_requested = Signal(object)
-    """ResumeRequest of a run that goes on with the settings in the form."""
+    """ResumeRequest of a run that continues with the settings in the form."""
 
     message = Signal(str)
-    """A sentence: something asked for is done."""
+    """A sentence about something that was done."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -96,36 +96,36 @@ class RunForm(QFrame):
         self._recipe_chosen()
 
     def spec(self) -> RunSpec | None:
-        """What the form says, or None while something is wrong with it."""
+        """Return the spec in the form, or None while it has problems."""
         return self._spec
 
     @property
     def recipe_problem(self) -> str:
-        """What is wrong with the recipe, or empty."""
+        """The problem of the recipe, or empty."""
         return self._recipe_note.problem
 
     @property
     def strategy_note(self) -> str:
-        """The line below the strategy: what is wrong with it."""
+        """The line below the strategy: its problem."""
         return self._strategy_note.text()
 
     @property
     def problem(self) -> str:
-        """What is wrong with the run as a whole, or empty."""
+        """The problem of the run as a whole, or empty."""
         return self._note_label.problem
 
     @property
     def note(self) -> str:
-        """The line above the buttons: what is wrong with the run, or what a preset had to say."""
+        """The line above the buttons: the problem of the run, or a note about a loaded preset."""
         return self._note_label.text()
 
     def field(self, name: str) -> Field:
-        """The entry field of `name` in the spec, or of `settings.<name>` of the recipe."""
+        """Return the entry field of a field of the spec, or of the setting `settings.<name>`."""
         prefix, dot, setting = name.partition(".")
         return self.advanced.settings[setting] if dot else self._fields()[prefix]
 
     def open_recipe(self) -> None:
-        """Let the user choose a recipe file of their own."""
+        """Let the user choose a recipe file."""
         self.recipe.open_file()
 
     def load(self, spec: RunSpec) -> None:
@@ -134,17 +134,18 @@ class RunForm(QFrame):
         self._fill(spec)
 
     def continue_run(self, info: RunInfo, checkpoint: CheckpointInfo) -> None:
-        """Fill the form with the settings of a run, to change some and let it go on from one of its
-        checkpoints."""
-        self._set_mode(NewRun())  # what another run held is no value of this one
+        """Fill the form with the settings of a run, to continue it from `checkpoint`."""
+        self._set_mode(NewRun())  # forget the fixed values of another run
         self._fill(info.spec)
         self._set_mode(Continuation(info, checkpoint))
         self._main_fields["epochs"].setFocus()
 
     def run_started(self, run_id: str) -> None:
-        """Take note that a run has begun or goes on: what was filled in for it is done."""
+        """Leave the mode Continuation if its run is the one that has started."""
         mode = self._mode
-        if isinstance(mode, Continuation) and mode.has_begun_as(run_id, asked=self._is_requested):
+        if isinstance(mode, Continuation) and mode.has_begun_as(
+            run_id, requested=self._is_requested
+        ):
             self._set_mode(NewRun())
 
     def _fill(self, spec: RunSpec) -> None:
@@ -158,33 +159,34 @@ class RunForm(QFrame):
                 self.advanced.settings[name].set_value(value)
 
     def load_preset(self, spec: RunSpec) -> None:
-        """Fill the form with `spec` as far as it suits this machine; say what does not."""
+        """Fill the form with `spec` adapted to this machine, with a note about what was left
+        out."""
         devices = self.devices
         spec, note = adapted(spec, devices.devices(), devices.known_gpus, self.strategy.names())
         self.load(spec)
         unknown = [name for name in spec.settings if name not in self.advanced.settings]
-        if not self.recipe_problem:  # of a recipe that has gone nobody knows the settings
+        if not self.recipe_problem:  # the settings of a missing recipe are unknown
             note = f"{note} {left_out(unknown)}".strip()
         self._note_label.set_note(note)
 
     def copy_command(self) -> None:
-        """Put the command line that does the same on the clipboard."""
+        """Copy the command line that does the same to the clipboard."""
         if self._spec is not None:
             command = self._mode.command(self._spec)
             QGuiApplication.clipboard().setText(command)
             self.message.emit(self.tr("On the clipboard: {}").format(command))
 
     def show_snapshot(self, snapshot: Snapshot) -> None:
-        """Offer the GPUs that this machine has now."""
+        """Offer the GPUs of this machine."""
         self.devices.show_snapshot(snapshot)
 
     def show_runs(self, runs: Iterable[RunInfo]) -> None:
-        """Say beside the devices which of `runs` use them."""
+        """Show beside the devices which of `runs` use them."""
         self._active = [info for info in runs if not info.state.is_over]
         self._show_overlap()
 
     def show_problems(self, found: Iterable[Problem]) -> None:
-        """Show why the engine did not start the run, each reason beside its field."""
+        """Show each problem beside its field."""
         texts: dict[str, list[str]] = {}
         for problem in found:
             texts.setdefault(problem.field, []).append(problem.text)
@@ -197,7 +199,7 @@ class RunForm(QFrame):
             self._scroll.scroll_to(wrong)
 
     def start(self) -> None:
-        """Ask for the run to be started, or to go on, if nothing is wrong with it."""
+        """Request to start or continue the run if the spec has no problems."""
         self._check()
         if self._spec is None:
             return
@@ -215,11 +217,11 @@ class RunForm(QFrame):
         self._check()
 
     def _fields(self) -> Mapping[str, Field]:
-        """Every field of the spec, in its order."""
+        """Return all fields of the spec, in their order."""
         return {name: self._main_fields.get(name) or self.advanced.fields[name] for name in FIELDS}
 
     def _places(self) -> Mapping[str, Field | FieldNote | DeviceChoice]:
-        """Where the problems of each field of a spec are shown."""
+        """Return the widget that shows the problems of each field of the spec."""
         settings = {f"settings.{name}": field for name, field in self.advanced.settings.items()}
         return {
             "recipe": self._recipe_note,
@@ -238,7 +240,7 @@ class RunForm(QFrame):
         self._check()
 
     def _check(self) -> None:
-        """Find what is wrong now, say it beside the fields, and make the spec if nothing is."""
+        """Find the problems, show them beside the fields, and set the spec if there are none."""
         recipe, devices = self.recipe.recipe(), self.devices.devices()
         self.strategy.offer(recipe, devices)
         strategy, fields = self.strategy.strategy(), self._fields()
@@ -246,7 +248,7 @@ class RunForm(QFrame):
         apply_refusals(fields, strategy, self._mode, entered_spec(*given)[0])
         spec, found = entered_spec(*given)
         found += problems(spec, recipe, strategy, self.devices.known_gpus)
-        wrong = {problem.field for problem in found}  # where no value stands, nothing is changed
+        wrong = {problem.field for problem in found}  # an invalid value is no change
         found += [each for each in self._mode.problems(spec) if each.field not in wrong]
         replicas = strategy.replicas(spec.slots) if devices else 0
         arithmetic = batch_arithmetic(spec.batch_size, replicas, spec.accumulation)
@@ -293,7 +295,7 @@ class RunForm(QFrame):
         layout.addLayout(buttons)
 
     def _show_advanced(self, shown: bool) -> None:
-        """The part Advanced may be long: with it the form scrolls."""
+        """Show or hide the part Advanced; while it is shown, the form scrolls."""
         self.advanced.setVisible(shown)
         self._inside.setContentsMargins(0, 0, 4 if shown else 0, 0)  # beside the scroll bar
         self._scroll.set_min_height(_LEAST_HEIGHT if shown else None)

@@ -1,4 +1,4 @@
-"""What is entered in the run form, as a spec; and which of its fields take nothing else."""
+"""Makes a spec of the values in the form, and marks the values that a field cannot take."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def entered_spec(
     devices: tuple[str, ...],
     name: str,
 ) -> tuple[RunSpec, list[Problem]]:
-    """The spec, where a field that holds no value has its default; and those fields' problems."""
+    """Return the spec and the problems of fields with invalid values, which have their defaults."""
     found: list[Problem] = []
     own = entered_values(settings, "settings.", found)
     spec = RunSpec(
@@ -36,7 +36,7 @@ def entered_spec(
             for info in recipe.fields
             if own.get(info.name, info.default) != info.default
         },
-        **entered_values(fields, "", found),  # type: ignore[arg-type]  # each to its own type
+        **entered_values(fields, "", found),  # type: ignore[arg-type]  # each value has the type of its field
     )
     return spec, found
 
@@ -44,13 +44,15 @@ def entered_spec(
 def apply_refusals(
     fields: Mapping[str, Field], strategy: Strategy, mode: FormMode, spec: RunSpec
 ) -> None:
-    """Let the fields of `spec`, which is what is entered, take no value that `mode` or `strategy`
-    would refuse. What a strategy refuses may depend on the fields before."""
+    """Disable the values that `mode` or `strategy` refuses; `spec` holds the values in the form.
+
+    A strategy may refuse a value because of the fields before it.
+    """
     for name, field in fields.items():
         info = FIELDS[name]
         spec = replace(spec, **{name: info.default})
-        if held := mode.fixed_value(name):
-            field.set_refusal(held.reason, held.value)
+        if fixed := mode.fixed_value(name):
+            field.set_refusal(fixed.reason, fixed.value)
         else:
             field.set_refusal(strategy.refusal(name, spec))
         if info.choices and not field.refusal:

@@ -9,11 +9,11 @@ from engine.spec.device_names import MOST_LOGICAL_CPUS
 from gui.run_form.device_chip import HEIGHT
 
 _TEXT_MARGIN = 5
-"""Logical pixels: the number begins where the text of a chip begins."""
+"""Logical pixels: aligns the number with the text of a chip."""
 
 
 class WorkerSpinBox(QSpinBox):
-    """A number in a panel that scrolls: the wheel is left to the panel."""
+    """A number of workers; the mouse wheel does not change it but scrolls the form."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class WorkerSpinBox(QSpinBox):
         self._show_unit(self.value())
 
     def wheelEvent(self, event: QWheelEvent) -> None:
-        """Leave the number as it is."""
+        """Leave the wheel to the scroll area around."""
         event.ignore()
 
     def _show_unit(self, count: int) -> None:

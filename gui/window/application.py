@@ -1,4 +1,4 @@
-"""The QApplication: what Qt needs before there is any window."""
+"""Makes the QApplication, which Qt needs before any window."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pyqtgraph.util.garbage_collector import GarbageCollector
 from PySide6.QtCore import QLocale
 from PySide6.QtWidgets import QApplication
 
-from gui.style import theme as look
+from gui.style.theme import application_font, load_fonts
 from gui.style.translation import install_translation
 from gui.window.taskbar import DESKTOP_FILE
 
 
 def has_display(platform: str, environment: Mapping[str, str]) -> bool:
-    """Whether Qt finds a screen; asked first, because Qt itself aborts where it does not."""
+    """Whether Qt finds a display; checked first, because Qt aborts without one."""
     if platform != "linux":
         return True
     names = ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM")
@@ -23,19 +23,19 @@ def has_display(platform: str, environment: Mapping[str, str]) -> bool:
 
 
 def application(argv: Sequence[str]) -> QApplication:
-    """The QApplication with Traindeck's name, font and number format.
+    """Return the QApplication with the name, font and number format of Traindeck.
 
-    From then on Python's cyclic garbage is collected by a timer, between two events: a widget that
-    is destroyed while Qt holds one of its locks, or by another thread, stops the window for ever.
+    From then on a timer runs Python's garbage collection between two events: a widget that is
+    destroyed by another thread, or while Qt holds a lock, would block the window for ever.
     """
     QLocale.setDefault(QLocale.c())  # 0.001, never 0,001
-    app = QApplication(list(argv))
-    locale.setlocale(locale.LC_NUMERIC, "C")  # Qt took the user's, and C libraries read it
-    app.setApplicationName("Traindeck")
-    app.setDesktopFileName(DESKTOP_FILE)
-    app.setStyle("Fusion")
-    install_translation(app)
-    look.load_fonts()
-    app.setFont(look.application_font())
-    app.setProperty("collector", GarbageCollector())  # which lives as long as the application
-    return app
+    qt_app = QApplication(list(argv))
+    locale.setlocale(locale.LC_NUMERIC, "C")  # Qt has set the user's locale
+    qt_app.setApplicationName("Traindeck")
+    qt_app.setDesktopFileName(DESKTOP_FILE)
+    qt_app.setStyle("Fusion")
+    install_translation(qt_app)
+    load_fonts()
+    qt_app.setFont(application_font())
+    qt_app.setProperty("collector", GarbageCollector())  # keeps it alive as long as the application
+    return qt_app

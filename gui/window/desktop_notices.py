@@ -1,4 +1,4 @@
-"""Says on the desktop that a run has ended, for who looks elsewhere meanwhile."""
+"""Shows a desktop notification when a run ends while the window is in the background."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from engine.runs.run_info import RunInfo
 from engine.runs.run_state import RunState
 
 Notify = Callable[[str, str, bool], None]
-"""Shows a title and a text; the last is whether something went wrong."""
+"""Shows a notification with a title and a text; the last argument: whether it is a failure."""
 
 _BAD = frozenset({RunState.FAILED, RunState.INTERRUPTED})
 
 
 class DesktopNotices(QObject):
-    """Compares the runs with what they were a moment ago."""
+    """Reports runs that were active in the last list of runs and are over now."""
 
     ended = Signal(str)
     """A sentence about a run that has just ended."""
@@ -26,14 +26,14 @@ class DesktopNotices(QObject):
     def __init__(
         self, window: QWidget, notify: Notify | None = None, parent: QObject | None = None
     ) -> None:
-        """`notify` is the desktop's own way, or None where it has none."""
+        """`notify` shows a notification of the desktop; None: the desktop has none."""
         super().__init__(parent)
         self._window = window
         self._notify = notify
         self._active: set[str] = set()
 
     def show_runs(self, infos: list[RunInfo]) -> None:
-        """Take the newest list of runs."""
+        """Compare the newest list of runs with the last one."""
         for info in infos:
             if info.state.is_over and info.id in self._active:
                 self._announce(info)
@@ -50,13 +50,13 @@ class DesktopNotices(QObject):
         self.ended.emit(f"{title}. {info.reason}".strip())
         if self._window.isActiveWindow():
             return
-        QApplication.alert(self._window)  # the entry in the taskbar asks for attention
+        QApplication.alert(self._window)  # highlights the taskbar entry
         if self._notify is not None:
             self._notify(title, info.reason, info.state in _BAD)
 
 
 def desktop_notify(icon: QIcon, parent: QObject) -> Notify | None:
-    """Notices from a tray icon, where the desktop has a tray."""
+    """Return a function that notifies through a tray icon; None if the desktop has no tray."""
     if not QSystemTrayIcon.isSystemTrayAvailable() or not QSystemTrayIcon.supportsMessages():
         return None
     tray = QSystemTrayIcon(icon, parent)

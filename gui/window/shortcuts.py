@@ -1,4 +1,4 @@
-"""The keyboard: what the keys do, said by the actions themselves; the way round the window."""
+"""The list of keyboard shortcuts, taken from the actions, and moving from pane to pane."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from gui.style.translation import translate
 _COLUMNS = 3
 
 Group = tuple[str, list[tuple[str, str]]]
-"""A heading, and keys with what they do: `("Run", [("Ctrl+R", "Start run")])`."""
+"""A heading, and the keys with their effects: `("Run", [("Ctrl+R", "Start run")])`."""
 
 
 def shortcuts(window: QMainWindow) -> list[Group]:
-    """What every action of `window` says of itself: by menu, then by the part it belongs to."""
+    """Return the shortcuts of all actions of `window`: by menu, then by the part they belong to."""
     groups: dict[str, list[QAction]] = {}
     for entry in window.menuBar().actions():
         menu = entry.menu()
@@ -47,13 +47,13 @@ def shortcuts(window: QMainWindow) -> list[Group]:
 
 
 def every_action(window: QMainWindow) -> list[QAction]:
-    """The actions of the window and of its parts, whoever made them, each once."""
+    """Return the actions of the window and all its parts, each once."""
     parts = [window, *window.findChildren(QWidget)]
     return list(dict.fromkeys(action for part in parts for action in part.actions()))
 
 
 def _owner(action: QAction) -> str:
-    """What a screen reader calls the part of the window that the action belongs to."""
+    """Return the accessible name of the part of the window that has the action."""
     for part in [*action.associatedObjects(), action.parent()]:
         while part is not None:
             if isinstance(part, QWidget) and part.accessibleName():
@@ -67,7 +67,7 @@ def _plain(text: str) -> str:
 
 
 def _moves() -> list[tuple[str, str]]:
-    """What Qt does by itself, and nobody guesses."""
+    """Return the keys that Qt handles itself."""
     return [
         (translate("Shortcuts", "Tab"), translate("Shortcuts", "From field to field")),
         (
@@ -86,7 +86,7 @@ def _moves() -> list[tuple[str, str]]:
 
 
 class ShortcutsDialog(QDialog):
-    """The list under "?"."""
+    """The dialog with all shortcuts, which the key "?" opens."""
 
     def __init__(self, window: QMainWindow) -> None:
         super().__init__(window)
@@ -104,12 +104,12 @@ class ShortcutsDialog(QDialog):
         layout.addWidget(buttons)
 
     def text(self) -> str:
-        """Everything that is listed."""
+        """Return all listed text."""
         return "\n".join(label.text() for label in self.findChildren(QLabel))
 
 
 def _in_columns(groups: list[Group]) -> list[list[Group]]:
-    """Three columns in the order of `groups`, the highest of them as low as can be."""
+    """Split `groups` into three columns, in order, with the smallest maximum height."""
 
     def columns(cuts: tuple[int, ...]) -> list[list[Group]]:
         return [groups[begin:end] for begin, end in pairwise((0, *cuts, len(groups)))]
@@ -141,7 +141,7 @@ def _column(groups: list[Group]) -> QGridLayout:
 
 
 def go_to_pane(panes: Sequence[QWidget], step: int) -> None:
-    """Give the keys to the pane after (`step` 1) or before (-1) the one that has them now."""
+    """Move the keyboard focus to the next (`step` 1) or previous (-1) pane."""
     focused = QApplication.focusWidget()
     here = next(
         (place for place, pane in enumerate(panes) if focused and pane.isAncestorOf(focused)),
@@ -157,12 +157,12 @@ def go_to_pane(panes: Sequence[QWidget], step: int) -> None:
 
 
 def _first_stop(pane: QWidget) -> QWidget | None:
-    """The first widget in `pane` that takes the Tab key; itself where it does."""
+    """Return the first widget in `pane`, or `pane` itself, that the Tab key reaches."""
     candidate: QWidget | None = pane
     while candidate is not None:
-        takes = bool(candidate.focusPolicy() & Qt.FocusPolicy.TabFocus)
+        takes_tab = bool(candidate.focusPolicy() & Qt.FocusPolicy.TabFocus)
         inside = candidate is pane or pane.isAncestorOf(candidate)
-        if takes and inside and candidate.isVisible() and candidate.isEnabled():
+        if takes_tab and inside and candidate.isVisible() and candidate.isEnabled():
             return candidate
         candidate = candidate.nextInFocusChain()
         if candidate is pane:

@@ -1,4 +1,4 @@
-"""The way of Tab through the window: pane after pane, and in each as it is laid out."""
+"""The tab order of the window: pane after pane, and in each pane the order of its layout."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from PySide6.QtWidgets import QApplication, QLayout, QScrollArea, QWidget
 
 
 class TabOrder(QObject):
-    """Qt puts what is made later at the end: so the order is looked after where the focus moves."""
+    """Sets the tab order whenever the focus moves: Qt puts widgets that are made later at the
+    end."""
 
     def __init__(self, window: QWidget, panes: Sequence[QWidget]) -> None:
-        """Go through `panes` of `window` in their order."""
+        """`panes` of `window`, in the order in which Tab visits them."""
         super().__init__(window)
         self._window, self._panes = window, panes
         for area in window.findChildren(QScrollArea):
-            area.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # who takes the keys is inside
+            area.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # its content takes the focus
         app = QApplication.instance()
         assert isinstance(app, QApplication)
         app.focusChanged.connect(self._set_order)
@@ -35,7 +36,7 @@ def _is_stop(widget: QWidget) -> bool:
 
 
 def _in_layout_order(widget: QWidget) -> Iterator[QWidget]:
-    """The widget, and all that is in it in the order of its layout; last what is in none."""
+    """Yield the widget and all widgets in it, in layout order; those without a layout come last."""
     yield widget
     layout = widget.layout()
     placed = dict.fromkeys(_placed(layout)) if layout is not None else {}

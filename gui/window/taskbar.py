@@ -1,4 +1,4 @@
-"""How far the run is, in the entry of the taskbar or dock: where the desktop shows such a thing."""
+"""Shows the progress of the run in the taskbar or dock, on desktops that support it."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from engine.runs.run_info import RunInfo
 from engine.runs.run_state import RunState
 
 DESKTOP_FILE = "traindeck"
-"""Name of the desktop entry, by which a dock finds the window."""
+"""Name of the desktop entry, by which a dock identifies the window."""
 
 ShowProgress = Callable[[float | None], None]
-"""Takes a part from 0 to 1; None: there is nothing to show."""
+"""Shows a progress from 0 to 1; None hides it."""
 
-_GOES_ON = frozenset({RunState.RUNNING, RunState.PAUSED, RunState.STOPPING})
+_ACTIVE = frozenset({RunState.RUNNING, RunState.PAUSED, RunState.STOPPING})
 _INTERFACE = "com.canonical.Unity.LauncherEntry"
-"""Understood by the docks of Ubuntu and KDE; others do not listen."""
+"""The D-Bus interface of the docks of Ubuntu and KDE; others ignore it."""
 
 _SLIDER_STEPS = 200
-"""So many parts at most are told apart: a dock has few pixels."""
+"""Steps of the progress: a dock has few pixels."""
 
 
 class Taskbar:
-    """Tells what has changed, and nothing twice."""
+    """Shows the progress when it has changed."""
 
     def __init__(self, show_progress: ShowProgress | None) -> None:
-        """`show_progress` is the desktop's way, or None where it has none."""
+        """`show_progress` is None on a desktop that cannot show it."""
         self._show_progress = show_progress
         self._shown: float | None = None
 
     def show_info(self, info: RunInfo | None) -> None:
-        """Show the progress of the run on display, while it goes on."""
+        """Show the progress of the run on display while it is active."""
         part = None
-        if info is not None and info.state in _GOES_ON and info.status.total_steps:
+        if info is not None and info.state in _ACTIVE and info.status.total_steps:
             done = min(1.0, info.status.step / info.status.total_steps)
             part = round(done * _SLIDER_STEPS) / _SLIDER_STEPS
         if self._show_progress is not None and part != self._shown:
@@ -45,7 +45,7 @@ class Taskbar:
 
 
 def desktop_progress(parent: QObject) -> ShowProgress | None:
-    """The way of this desktop, if it has a session bus and a screen."""
+    """Return a function for this desktop; None without a session bus or a screen."""
     bus = QDBusConnection.sessionBus()
     if QGuiApplication.platformName() not in ("xcb", "wayland") or not bus.isConnected():
         return None

@@ -178,7 +178,7 @@ def test_an_error_that_may_stand_before_what_is_shown_is_not_denied(
         return said.args[0]
 
     room.controller.add_output(0, ["fine"])
-    assert answer() == "Nothing here speaks of an error."
+    assert answer() == "There is no error here."
     room.log.note_skipped_lines()
     room.controller.add_output(0, ["fine"])
     assert "log files" in answer()
