@@ -36,7 +36,7 @@ from engine.worker.event_sender import EventSender
 from gui.bridge.log_tail import MAX_BYTES, MAX_LINE, LogTail
 from gui.bridge.store_reader import StoreReader
 from gui.log.event_model import MAX_ROWS, EventModel
-from gui.log.log_view import MOST_LINES, LogView
+from gui.log.log_view import MAX_LINES, LogView
 from gui.run_view.run_figures import MOST_LOSSES, RunFigures
 from gui.style.theme import ThemeController
 from tests.support.recorded_runs import new_run_folder
@@ -85,7 +85,7 @@ def test_a_burst_of_output_is_shown_as_far_as_a_log_is_kept(
     assert max(map(len, shown)) < MAX_LINE + 200
     assert shown[-1] == "after that"
     log.append_output(0, shown)
-    assert log.blockCount() <= MOST_LINES
+    assert log.blockCount() <= MAX_LINES
     assert len(log.toPlainText()) < 4 * MAX_BYTES
 
 
