@@ -99,7 +99,7 @@ CLASSES = re.compile(
 
 DATA_OF_THE_ENGINE = {
     "engine.runs.checkpoint_files": {"CheckpointInfo"},
-    "engine.runs.device_queue": {"wanted_alone"},
+    "engine.runs.device_queue": {"exclusive_devices"},
     "engine.runs.run_info": {"RunInfo", "UnreadableRun"},
     "engine.runs.run_notes": {"RunNotes", "ordered_tags", "tags_of"},
     "engine.runs.store_follower": {"CurveUpdate"},

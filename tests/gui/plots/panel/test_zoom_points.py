@@ -88,7 +88,7 @@ def test_zooming_in_fetches_every_point_in_the_background(
     first, last = curve.series.x_range() or (0.0, 0.0)
     x = first + (last - first) * 0.1234
     narrow = (last - first) / 500
-    with qtbot.waitSignal(controller.finer.finer):
+    with qtbot.waitSignal(controller.zoom_reader.zoom_points):
         loss.canvas.show_x((x, x + narrow))
         run_plots.set_follow(False)
         paint(run_plots)
