@@ -63,9 +63,9 @@ def test_a_recorded_machine_gives_the_same_snapshot(
     real.link(cards[0], cards[1], nvlink=True)
     meet(real, monkeypatch)
     file = tmp_path / "machine.json"
-    said = record(file)
+    printed = record(file)
     expected = snapshot_once()
-    assert said.startswith(f"Recorded 4 GPUs. The answers of the driver are in {file}: ")
+    assert printed.startswith(f"Recorded 4 GPUs. The answers of the driver are in {file}: ")
 
     replayed = FakeNvml(folders[1])
     replayed.replay(file)
@@ -95,19 +95,19 @@ def test_a_machine_without_a_driver_is_a_recording_too(
     fake_nvml: FakeNvml, tmp_path: Path, record: Record
 ) -> None:
     fake_nvml.fail("system", "nvmlInit", DRIVER_NOT_LOADED)
-    said = record(tmp_path / "machine.json")
-    assert said.startswith("The NVIDIA driver is installed, but it is not loaded. The answers ")
+    printed = record(tmp_path / "machine.json")
+    assert printed.startswith("The NVIDIA driver is installed, but it is not loaded. The answers ")
     expected = snapshot_once()
     fake_nvml.answer("system", "nvmlInit")
     fake_nvml.replay(tmp_path / "machine.json")
     assert gpus(snapshot_once()) == gpus(expected)
 
 
-def test_a_file_that_cannot_be_written_is_spoken_of(
+def test_a_file_that_cannot_be_written_is_an_error_in_words(
     fake_nvml: FakeNvml, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert record_gpus(tmp_path / "nowhere" / "machine.json") == 1
-    told = capsys.readouterr()
-    assert told.err.startswith("The recording cannot be written: ")
-    assert "Traceback" not in told.err
-    assert told.out == ""
+    printed = capsys.readouterr()
+    assert printed.err.startswith("The recording cannot be written: ")
+    assert "Traceback" not in printed.err
+    assert printed.out == ""

@@ -66,7 +66,7 @@ def test_a_pattern_that_fits_no_picture_is_refused(tmp_path: Path) -> None:
         pictures.save_pictures(tmp_path, "sunset")
 
 
-def test_a_recording_is_played_as_a_run_that_is_over() -> None:
+def test_a_recording_becomes_a_run_that_is_over() -> None:
     recording = load("killed")
     info = client.get_run(replay(recording, ago=100.0).id)
     assert info.state is RunState.FAILED
@@ -83,7 +83,7 @@ def test_a_recording_is_played_as_a_run_that_is_over() -> None:
     assert not {name for name in names if "resident" in name or name.startswith("device/cpu")}
 
 
-def test_a_part_of_a_recording_is_played_as_a_run_that_goes_on() -> None:
+def test_a_part_of_a_recording_becomes_an_active_run() -> None:
     played = replay(load("wide"), progress=0.5)
     before = len(events(client.get_run(played.id)))
     played.append_rest()
@@ -112,10 +112,10 @@ def test_the_recordings_are_small_and_tell_nothing_of_their_machine() -> None:
     files = sorted(FOLDER.glob(f"*{SUFFIX}"))
     assert sum(file.stat().st_size for file in files) < MOST_BYTES
     for file in files:
-        said = repr(load(file.name.removesuffix(SUFFIX)))
-        assert "/root" not in said
-        assert "/home" not in said
-        assert "/tmp" not in said
+        printed = repr(load(file.name.removesuffix(SUFFIX)))
+        assert "/root" not in printed
+        assert "/home" not in printed
+        assert "/tmp" not in printed
 
 
 def test_a_palette_keeps_what_is_frequent_and_comes_close_elsewhere() -> None:

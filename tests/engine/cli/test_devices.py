@@ -45,7 +45,7 @@ def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "snapshot_once", lambda: snapshot())
 
 
-def test_of_a_divided_gpu_a_slice_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_divided_gpu_is_chosen_by_its_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     divided = DeviceSnapshot(
         id=FIRST,
         kind="gpu",

@@ -40,7 +40,7 @@ def read_back(command: str, started: list[RunSpec]) -> RunSpec:
     return started.pop()
 
 
-def test_only_what_differs_from_the_defaults_is_said(started: list[RunSpec]) -> None:
+def test_only_what_differs_from_the_defaults_is_in_the_command(started: list[RunSpec]) -> None:
     defaults = read_back("python main.py train --devices cpu:0", started)
     assert train_command(defaults) == "python main.py train --devices cpu:0"
 

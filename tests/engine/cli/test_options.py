@@ -23,7 +23,7 @@ def parse(*arguments: str) -> dict[str, Any]:
     return given_options(parser.parse_args(arguments))
 
 
-def test_what_is_not_said_is_not_chosen() -> None:
+def test_a_flag_that_is_not_given_has_no_value() -> None:
     assert parse() == {}
 
 
@@ -48,7 +48,7 @@ def test_help_has_every_group_and_every_default(capsys: pytest.CaptureFixture[st
     assert "30 % of the steps" in text
 
 
-def test_what_is_said_reaches_the_spec(
+def test_given_flags_reach_the_spec(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     started: list[RunSpec] = []

@@ -27,11 +27,11 @@ def printed(event: Event, capsys: pytest.CaptureFixture[str]) -> str:
         (EpochEnded(2, 20, {"validation/loss": 0.5}), "epoch 2/3  step 20  validation/loss 0.5"),
     ],
 )
-def test_what_a_person_should_know_is_a_line(
+def test_important_events_are_lines(
     event: Event, line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert printed(event, capsys).startswith(line)
 
 
-def test_figures_are_no_lines(capsys: pytest.CaptureFixture[str]) -> None:
+def test_metrics_are_no_lines(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed(Metrics(0.0, 1.0, []), capsys).strip() == ""

@@ -24,7 +24,7 @@ def enter() -> str:
     return run.id
 
 
-def test_it_lists_who_is_in_and_who_waits_and_changes_the_order(
+def test_it_lists_running_and_waiting_runs_and_changes_the_order(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert queue.show(json=False) == 0
@@ -38,8 +38,8 @@ def test_it_lists_who_is_in_and_who_waits_and_changes_the_order(
     assert "Uses them." in lines[0]
     assert f"Queued behind run {first} on cpu:0 (next in line)." in lines[1]
     queue.move(third, "first", json=True)
-    said = json.loads(capsys.readouterr().out)
-    assert [(each["id"], each["place"]) for each in said] == [
+    printed = json.loads(capsys.readouterr().out)
+    assert [(each["id"], each["place"]) for each in printed] == [
         (first, "inside"),
         (third, "waiting"),
         (second, "waiting"),

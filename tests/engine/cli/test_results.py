@@ -1,4 +1,4 @@
-"""What the command line says of runs: JSON for programs, words for people, exit codes."""
+"""What the command line prints about runs: JSON for programs, text for people, exit codes."""
 
 from __future__ import annotations
 
@@ -119,7 +119,9 @@ def test_show_lists_the_settings_and_the_checkpoints(capsys: pytest.CaptureFixtu
         assert part in text
 
 
-def test_show_lists_the_options_that_are_not_as_usual(capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_lists_the_options_that_differ_from_their_defaults(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     run = record_run(*RUNNING, STOPPED)
     write_spec(
         run.folder, msgspec.structs.replace(SPEC, precision="bf16"), catalog.recipe(SPEC.recipe)
@@ -198,7 +200,7 @@ def test_a_pause_may_free_the_gpus(
     assert ("its model in the host's memory" in capsys.readouterr().out) is freed
 
 
-def test_every_worker_on_a_device_answers_for_its_cache(
+def test_empty_cache_waits_for_every_worker_on_every_device(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = record_run(*RUNNING)
@@ -238,7 +240,7 @@ def test_units() -> None:
     assert [duration(s) for s in (7, 3723, math.inf)] == ["0:07", "1:02:03", "–"]
 
 
-def test_what_a_person_wrote_on_a_run_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_tags_and_note_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     run = record_run(*RUNNING, FINISHED)
     write_notes(run.folder, RunNotes(name="renamed", tags=("keep", "wide"), note="the best"))
     assert main(["show", run.id]) == 0

@@ -45,7 +45,7 @@ def test_resume_lets_a_paused_run_go_on(
     assert capsys.readouterr().out == f"Run {run.id} goes on after step 12.\n"
 
 
-def test_a_new_run_goes_on_in_the_place_of_another(
+def test_resume_as_a_new_run_leaves_the_old_one(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run, new = record_run(*RUNNING, STOPPED), record_run(*RUNNING)
@@ -63,7 +63,7 @@ def test_a_new_run_goes_on_in_the_place_of_another(
     assert capsys.readouterr().out == f"{new.id}\n"
 
 
-def test_a_run_resumes_as_it_was_or_as_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_is_resumed_with_or_without_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     run = record_run(*RUNNING, STOPPED)
     asked = []
 

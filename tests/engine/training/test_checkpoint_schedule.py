@@ -1,4 +1,4 @@
-"""When a checkpoint is due, with a clock of our own."""
+"""When a checkpoint is due, with the times chosen by the test."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_minutes_count_from_the_last_checkpoint_whatever_its_reason() -> None:
     assert every_two.due(at(4), 1250.0) == {"minutes"}
 
 
-def test_nothing_is_due_where_nothing_was_trained() -> None:
+def test_no_checkpoint_is_due_before_a_step_was_trained() -> None:
     busy = schedule(at(6), checkpoint_minutes=1.0, checkpoint_steps=3)
     assert busy.due(at(6), 9999.0) == set()
     assert busy.due(at(9), 1001.0) == {"steps"}
@@ -62,11 +62,11 @@ def test_zero_means_never() -> None:
 
 
 @pytest.mark.parametrize(("step", "left"), [(0, 5), (1, 4), (4, 1), (5, 5), (13, 2)])
-def test_chunks_end_where_something_is_due(step: int, left: int) -> None:
+def test_a_chunk_ends_where_a_checkpoint_is_due(step: int, left: int) -> None:
     assert schedule(checkpoint_steps=5).steps_left(step) == left
 
 
-def test_what_a_validation_makes_due_is_told_once() -> None:
+def test_a_checkpoint_due_after_a_validation_is_due_once() -> None:
     both = schedule(checkpoint_epochs=2, checkpoint_best="loss")
     assert both.validated(2, {"validation/loss": 0.5}) == ""
     assert both.due(at(4), 1000.0) == {"epochs", "best"}

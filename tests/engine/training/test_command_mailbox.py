@@ -1,4 +1,4 @@
-"""Commands on their way to a step boundary."""
+"""Commands between the channel and a step boundary."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_an_empty_mailbox_asks_for_nothing() -> None:
     assert CommandMailbox().collect() is CommandFlags.NOTHING
 
 
-def test_what_was_posted_is_taken_once_and_together() -> None:
+def test_posted_commands_are_collected_once_and_together() -> None:
     mailbox = CommandMailbox()
     for command in (Pause(), SaveCheckpoint(), Pause()):
         mailbox.post(command)
@@ -42,14 +42,14 @@ def test_what_was_posted_is_taken_once_and_together() -> None:
     assert mailbox.collect() is CommandFlags.NOTHING
 
 
-def test_waiting_ends_at_once_when_something_lies_there() -> None:
+def test_waiting_ends_at_once_for_a_command_that_came_before() -> None:
     mailbox = CommandMailbox()
     mailbox.post(Stop())
     assert mailbox.wait(3600.0) is CommandFlags.STOP
 
 
 class Telling(threading.Condition):
-    """Starts a thread at the moment in which somebody begins to wait."""
+    """Starts a thread as soon as another one begins to wait."""
 
     def __init__(self, thread: threading.Thread) -> None:
         super().__init__()
@@ -69,5 +69,5 @@ def test_waiting_ends_when_something_is_posted() -> None:
     poster.join()
 
 
-def test_waiting_in_vain_ends_with_nothing() -> None:
+def test_waiting_without_a_command_returns_no_flags() -> None:
     assert CommandMailbox().wait(0.0) is CommandFlags.NOTHING

@@ -1,4 +1,4 @@
-"""The training loop with a trainer that only counts: what is done, said and kept."""
+"""The training loop with a trainer that only counts: steps, events and checkpoints."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def test_chunks_of_any_length_do_the_same(tmp_path: Path) -> None:
     assert [step for step, _ in training.curve("train/loss")] == list(range(1, 9))
 
 
-def test_what_a_training_says_from_beginning_to_end(training: Training) -> None:
-    said = training.run()
-    assert said[0] == TrainingStarted(
+def test_the_events_of_a_training_from_beginning_to_end(training: Training) -> None:
+    sent = training.run()
+    assert sent[0] == TrainingStarted(
         step=0,
         steps_per_epoch=STEPS,
         epochs=EPOCHS,
@@ -55,14 +55,14 @@ def test_what_a_training_says_from_beginning_to_end(training: Training) -> None:
         parameters=10,
         total_steps=STEPS * EPOCHS,
     )
-    assert isinstance(said[-2], CheckpointSaved)
-    assert said[-1] == TrainingEnded(step=8, completed=True)
+    assert isinstance(sent[-2], CheckpointSaved)
+    assert sent[-1] == TrainingEnded(step=8, completed=True)
     validation = {"validation/loss": 0.5, "validation/seen": float(VALIDATIONS)}
     assert training.emitted(EpochEnded) == [
         EpochEnded(1, 4, validation),
         EpochEnded(2, 8, validation),
     ]
-    assert {type(event) for event in said} == {
+    assert {type(event) for event in sent} == {
         TrainingStarted,
         Metrics,
         Progress,
@@ -84,9 +84,9 @@ def test_the_loss_of_every_step_and_the_validation_of_every_epoch_are_points(
 
 def test_progress_counts_epochs_from_one(training: Training) -> None:
     training.run()
-    said = [(e.epoch, e.step) for e in training.emitted(Progress) if isinstance(e, Progress)]
-    where = list(dict.fromkeys(said))
-    assert len(said) > len(where), "also while it validates, where the step stays"
+    sent = [(e.epoch, e.step) for e in training.emitted(Progress) if isinstance(e, Progress)]
+    where = list(dict.fromkeys(sent))
+    assert len(sent) > len(where), "also while it validates, where the step stays"
     assert where == [(1, 1), (1, 2), (1, 3), (1, 4), (2, 5), (2, 6), (2, 7), (2, 8)]
 
 
@@ -95,12 +95,12 @@ def test_a_finished_training_is_saved(training: Training) -> None:
     assert training.saved() == [Position(epoch=2, batch=0, step=8)]
 
 
-def test_every_figure_of_a_step_is_a_curve(training: Training) -> None:
+def test_every_metric_of_a_step_is_a_curve(training: Training) -> None:
     training.run()
     assert training.curve("train/learning_rate") == [(step, 0.1) for step in range(1, 9)]
 
 
-def test_a_ranks_own_figures_are_reported_seldom(
+def test_the_metrics_of_a_rank_are_reported_once_a_second(
     training: Training, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     training.run()
@@ -114,7 +114,7 @@ def test_a_ranks_own_figures_are_reported_seldom(
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_a_loss_that_is_no_number_is_said_once(value: float, training: Training) -> None:
+def test_a_loss_that_is_not_finite_is_reported_once(value: float, training: Training) -> None:
     training.trainer.loss = lambda step: value if step in (3, 4, 6) else 1.0
     training.run()
     [notice] = training.emitted(Notice)
@@ -123,7 +123,7 @@ def test_a_loss_that_is_no_number_is_said_once(value: float, training: Training)
     assert len(training.curve("train/loss")) == 8, "and the training goes on"
 
 
-def test_every_episode_of_bad_losses_is_said(
+def test_every_episode_of_losses_that_are_not_finite_is_reported(
     training: Training, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reporter, "EPISODE_GAP_STEPS", 2)
@@ -135,7 +135,7 @@ def test_every_episode_of_bad_losses_is_said(
     assert "are left out" in texts[0]
 
 
-def test_the_first_bad_step_inside_a_chunk_is_named(tmp_path: Path) -> None:
+def test_the_first_step_without_a_finite_loss_is_named(tmp_path: Path) -> None:
     training = Training(tmp_path)  # chunks grow
     training.trainer.loss = lambda step: math.nan if step >= 3 else 1.0
     training.run()
@@ -145,7 +145,7 @@ def test_the_first_bad_step_inside_a_chunk_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_a_loss_that_is_no_number_ends_the_training_if_that_is_wished(
+def test_a_loss_that_is_not_finite_ends_the_training_if_the_spec_says_so(
     value: float, training: Training
 ) -> None:
     training.change_spec(on_nan="stop")
@@ -168,24 +168,22 @@ def test_a_loss_that_is_no_number_ends_the_training_if_that_is_wished(
     ],
     ids=["within an epoch", "before the validation", "between epochs"],
 )
-def test_a_training_goes_on_from_a_position(
+def test_a_training_is_resumed_from_a_position(
     position: Position, expected: list[Moment], training: Training
 ) -> None:
     if position.batch == STEPS:
         training.trainer.done.append(LAST_OF_EPOCH)  # so that the trainer knows its epoch
         expected = [LAST_OF_EPOCH, *expected]
-    said = training.run(position)
+    sent = training.run(position)
     assert training.trainer.done == expected
-    started, ended = said[0], said[-1]
+    started, ended = sent[0], sent[-1]
     assert isinstance(started, TrainingStarted)
     assert started.step == position.step
     assert ended == TrainingEnded(step=8, completed=True)
     assert [step for step, _ in training.curve("train/loss")] == list(range(position.step + 1, 9))
 
 
-def test_stopping_and_going_on_does_what_going_through_does(
-    training: Training, tmp_path: Path
-) -> None:
+def test_stopping_and_resuming_gives_the_same_result(training: Training, tmp_path: Path) -> None:
     training.post(("train", 1, 1), Stop())
     training.run()
     [position] = training.saved()

@@ -1,4 +1,4 @@
-"""Checkpoints that nobody asked for: when they are saved, what they say, which ones stay."""
+"""Automatic checkpoints: when they are saved, what their manifests hold, which ones are kept."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_every_n_steps_is_at_multiples_of_n_however_long_chunks_are(tmp_path: Pa
     assert training.kinds() == {3: ("steps",), 6: ("steps",), 8: ("last",)}
 
 
-def test_a_checkpoint_is_there_only_after_the_points_before_it_are(tmp_path: Path) -> None:
+def test_a_checkpoint_is_published_after_the_earlier_points_are_on_disk(tmp_path: Path) -> None:
     """Else a run that goes on from it, because all its processes were killed, lacks those."""
     training = Training(tmp_path)
     training.change_spec(checkpoint_steps=3)
@@ -29,7 +29,7 @@ def test_a_checkpoint_is_there_only_after_the_points_before_it_are(tmp_path: Pat
     assert training.session.flushes == [(3, []), (6, [3]), (8, [3, 6])]
 
 
-def test_what_is_due_at_the_end_of_an_epoch_is_saved_once_after_its_validation(
+def test_a_checkpoint_due_at_the_end_of_an_epoch_is_saved_once_after_the_validation(
     training: Training,
 ) -> None:
     training.change_spec(checkpoint_steps=2, checkpoint_epochs=1, keep_checkpoints=9)
@@ -100,7 +100,7 @@ def test_the_best_so_far_survives_a_resume(training: Training, tmp_path: Path) -
     assert rest.kinds() == {9: ("last",), 16: ("best", "last")}, "0.4 was no best"
 
 
-def test_metrics_are_those_of_the_last_validation_also_after_a_resume(
+def test_a_checkpoint_has_the_metrics_of_the_last_validation_also_after_a_resume(
     training: Training, tmp_path: Path
 ) -> None:
     training.trainer.validation = lambda epoch: {"loss": 0.25}
@@ -113,7 +113,7 @@ def test_metrics_are_those_of_the_last_validation_also_after_a_resume(
         assert info.manifest.metrics["validation/loss"] == 0.25
 
 
-def test_a_metric_that_there_is_not_is_said_once_with_those_that_there_are(
+def test_an_unknown_metric_is_reported_once_with_the_known_ones(
     training: Training,
 ) -> None:
     training.change_spec(checkpoint_best="acuracy")
@@ -126,7 +126,7 @@ def test_a_metric_that_there_is_not_is_said_once_with_those_that_there_are(
     assert training.kinds() == {8: ("last",)}
 
 
-def test_a_checkpoint_that_exists_gains_kinds_and_what_the_validation_found(
+def test_an_existing_checkpoint_gets_the_new_kinds_and_metrics(
     training: Training,
 ) -> None:
     training.change_spec(checkpoint_best="loss", checkpoint_epochs=1)
@@ -139,7 +139,7 @@ def test_a_checkpoint_that_exists_gains_kinds_and_what_the_validation_found(
     assert checkpoint_files.verify(info.folder) == info.manifest
 
 
-def test_older_automatic_checkpoints_go(training: Training) -> None:
+def test_older_automatic_checkpoints_are_deleted(training: Training) -> None:
     training.change_spec(checkpoint_steps=1, keep_checkpoints=2, checkpoint_best="loss")
     training.post(("train", 0, 1), SaveCheckpoint())
     training.trainer.validation = lambda epoch: {"loss": [0.1, 0.2][epoch]}
@@ -154,7 +154,7 @@ def test_older_automatic_checkpoints_go(training: Training) -> None:
     assert len(names) == 4, "and nothing is left of them"
 
 
-def test_going_on_saves_nothing_at_the_step_where_it_begins(
+def test_a_resumed_training_saves_nothing_at_its_first_step(
     training: Training, tmp_path: Path
 ) -> None:
     training.change_spec(checkpoint_steps=4)

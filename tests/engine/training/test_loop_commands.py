@@ -1,4 +1,4 @@
-"""Commands reach the training loop at the next boundary, wherever that is."""
+"""Commands take effect at the next step boundary, in training and in validation."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_pause_holds_at_the_next_boundary_until_resumed(
     assert training.trainer.done == every_batch()
 
 
-def test_a_pause_that_is_taken_back_before_the_boundary_is_short(training: Training) -> None:
+def test_a_pause_that_is_resumed_before_the_boundary_is_short(training: Training) -> None:
     training.post(FIRST, Pause(), Resume())
     training.run()
     assert training.emitted(Paused, Resumed) == [Paused(1), Resumed(1)]
@@ -119,10 +119,10 @@ def test_a_stop_ends_at_the_next_boundary_with_a_checkpoint(
     moment: Moment, step: int, training: Training
 ) -> None:
     training.post(moment, Stop())
-    said = training.run()
+    sent = training.run()
     assert training.trainer.done[-1] == moment
     assert training.saved() == [Position(epoch=0, batch=step, step=step)]
-    assert said[-1] == TrainingEnded(step=step, completed=False)
+    assert sent[-1] == TrainingEnded(step=step, completed=False)
     assert training.emitted(EpochEnded) == []
 
 
@@ -158,7 +158,7 @@ def test_the_cache_is_emptied_at_the_next_boundary(
     assert training.trainer.done == every_batch()
 
 
-def test_two_ranks_do_the_same_and_the_first_speaks_for_both(
+def test_two_ranks_do_the_same_and_rank_0_reports_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pace, "MOST_STEPS", 1)

@@ -1,4 +1,4 @@
-"""A pause that frees the devices: the trainer itself refuses to work while it is away."""
+"""A pause that frees the devices: the test's trainer refuses to work without its devices."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ FREE = Pause(free_devices=True)
 
 
 @pytest.mark.parametrize(("moment", "step"), [(FIRST, 1), (IN_VALIDATION, 4)])
-def test_the_model_leaves_and_comes_back(moment: Moment, step: int, training: Training) -> None:
+def test_a_pause_frees_the_devices_and_restores_them(
+    moment: Moment, step: int, training: Training
+) -> None:
     training.post(moment, FREE)
     training.session.answers[Paused] = [Resume()]
     training.run()
@@ -48,7 +50,7 @@ def test_a_checkpoint_needs_the_model_only_for_a_moment(training: Training) -> N
 
 
 @pytest.mark.parametrize("commands", [[Stop()], [SaveCheckpoint(), Stop()], [Stop(), Resume()]])
-def test_a_stop_saves_what_comes_back(commands: list[Command], training: Training) -> None:
+def test_a_stop_restores_the_devices_and_saves(commands: list[Command], training: Training) -> None:
     training.post(FIRST, FREE)
     training.session.answers[Paused] = commands
     training.run()

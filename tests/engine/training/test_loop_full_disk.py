@@ -1,4 +1,4 @@
-"""Checkpoints that the disk does not take: nothing is left of them, and the training goes on."""
+"""Checkpoints on a full disk: no part of them is left, and the training goes on."""
 
 from __future__ import annotations
 
@@ -53,23 +53,23 @@ def kinds_of(events: list[Event]) -> list[str]:
 CHECKPOINTS = (CheckpointFailed, CheckpointSaved, Paused, Resumed, TrainingEnded)
 
 
-def test_it_holds_and_tries_again_once_resumed(training: Training) -> None:
+def test_a_full_disk_pauses_the_training_until_it_is_resumed(training: Training) -> None:
     training.change_spec(checkpoint_steps=3)
     training.session.answers[Paused] = [Resume()]
     fail(training.trainer, 2)
     training.run()
     once = ["CheckpointFailed", "Paused", "Resumed"]
-    said = training.emitted(*CHECKPOINTS)
-    assert kinds_of(said)[:7] == [*once, *once, "CheckpointSaved"]
-    assert isinstance(said[0], CheckpointFailed)
-    assert said[0].text.startswith(
+    sent = training.emitted(*CHECKPOINTS)
+    assert kinds_of(sent)[:7] == [*once, *once, "CheckpointSaved"]
+    assert isinstance(sent[0], CheckpointFailed)
+    assert sent[0].text.startswith(
         "The checkpoint of step 3 could not be saved: No space left on device. Make room for it in "
     )
     assert training.kinds() == {3: ("steps",), 6: ("steps",), 8: ("last",)}
     assert not list(training.session.folder.rglob("*.tmp"))
 
 
-def test_it_stops_where_that_is_wanted(training: Training) -> None:
+def test_a_full_disk_stops_the_training_if_the_spec_says_so(training: Training) -> None:
     training.change_spec(checkpoint_steps=3, on_disk_full="stop")
     fail(training.trainer, 9)
     training.run()
@@ -79,7 +79,7 @@ def test_it_stops_where_that_is_wanted(training: Training) -> None:
     assert not list(training.session.folder.rglob("step-*"))
 
 
-def test_what_was_learnt_waits_for_room_at_the_end(training: Training) -> None:
+def test_the_last_checkpoint_waits_until_the_disk_has_room(training: Training) -> None:
     training.session.answers[Paused] = [Resume()]
     fail(training.trainer, 1)
     training.run()
@@ -87,7 +87,7 @@ def test_what_was_learnt_waits_for_room_at_the_end(training: Training) -> None:
     assert training.emitted(*CHECKPOINTS)[-1] == TrainingEnded(LAST, completed=True)
 
 
-def test_whoever_stops_instead_of_making_room_leaves_without(training: Training) -> None:
+def test_a_stop_on_a_full_disk_ends_without_a_checkpoint(training: Training) -> None:
     training.session.answers[Paused] = [Stop()]
     fail(training.trainer, 9)
     training.run()
@@ -102,7 +102,7 @@ def test_an_error_that_is_not_the_disks_ends_the_training(training: Training) ->
 
 
 @pytest.mark.parametrize("unlucky", [0, 1])
-def test_all_ranks_hold_when_one_cannot_write(tmp_path: Path, unlucky: int) -> None:
+def test_all_ranks_pause_when_one_cannot_write(tmp_path: Path, unlucky: int) -> None:
     peers = ThreadedRanks(2)
     trainers = [CountingTrainer(peers, rank, replicas=2) for rank in range(2)]
     sessions = [RecordingSession(tmp_path, rank) for rank in range(2)]

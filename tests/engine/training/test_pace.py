@@ -1,4 +1,4 @@
-"""How long a chunk is, and the speed and the time left that people see."""
+"""The length of a chunk, the speed, and the time left."""
 
 from __future__ import annotations
 

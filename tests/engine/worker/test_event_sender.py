@@ -1,4 +1,4 @@
-"""Events on their way to a supervisor that reads, reads late, or never reads."""
+"""Events are sent to a supervisor that reads, reads late, or never reads."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_events_arrive_in_the_order_in_which_they_were_put(
     assert receive_all(supervisor, sender, sent[-1]) == sent
 
 
-def test_who_settles_waits_for_the_answer_to_what_came_before(
+def test_flush_waits_until_earlier_events_are_on_disk(
     channels: tuple[Channel, Channel],
 ) -> None:
     worker, supervisor = channels
@@ -68,11 +68,11 @@ def test_who_settles_waits_for_the_answer_to_what_came_before(
     sender.flushed(1)
     waiting.join(SECONDS)
     assert not waiting.is_alive()
-    sender.flush(0.0)  # nobody answers: it goes on all the same
+    sender.flush(0.0)  # without an answer it returns after the time
     assert supervisor.receive(SECONDS) == Flush(2)
 
 
-def test_nothing_blocks_and_only_metrics_are_lost_while_nobody_reads(
+def test_without_a_reader_nothing_blocks_and_only_metrics_are_dropped(
     channels: tuple[Channel, Channel],
 ) -> None:
     worker, supervisor = channels
@@ -141,7 +141,7 @@ def test_a_supervisor_that_is_gone_is_no_error(channels: tuple[Channel, Channel]
     assert not sender._thread.is_alive()
 
 
-def test_a_worker_that_has_nothing_to_say_shows_that_it_lives(
+def test_a_worker_without_events_sends_signs_of_life(
     channels: tuple[Channel, Channel], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker, supervisor = channels

@@ -1,4 +1,4 @@
-"""What a worker says of the exception that ends it."""
+"""What a worker reports about the exception that ends it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_what_the_recipe_caused_further_down_has_its_line_too(recipe: RecipeInfo
     assert failure_report(0, recipe, raised(error)).where == f"{recipe.path}:2"
 
 
-def test_our_own_explanations_stand_for_themselves(recipe: RecipeInfo) -> None:
+def test_the_text_of_a_training_failure_stays_as_it_is(recipe: RecipeInfo) -> None:
     class Ours(TrainingFailed):
         pass
 
@@ -79,7 +79,7 @@ def test_a_syntax_error_lies_where_it_is(recipe: RecipeInfo) -> None:
     assert failure_report(0, recipe, caught.value).where == "helper.py:1"
 
 
-def test_an_exception_without_words_is_named(recipe: RecipeInfo) -> None:
+def test_an_exception_without_a_message_is_named(recipe: RecipeInfo) -> None:
     assert failure_report(0, recipe, raised(KeyboardInterrupt())).message == "KeyboardInterrupt"
 
 
@@ -155,7 +155,7 @@ def test_an_exception_that_cannot_be_printed_is_named(recipe: RecipeInfo) -> Non
     assert (report.message, report.where) == ("Broken", f"{recipe.path}:2")
 
 
-def test_what_an_exception_says_can_always_be_sent(recipe: RecipeInfo) -> None:
+def test_any_message_of_an_exception_can_be_sent(recipe: RecipeInfo) -> None:
     report = failure_report(0, recipe, raised(OSError("a file \udcff " + "x" * 10_000_000), recipe))
     assert report.message.startswith(r"OSError: a file \udcff xx")
     assert len(msgspec.msgpack.encode(report)) < 1_000_000

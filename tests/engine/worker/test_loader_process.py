@@ -1,4 +1,4 @@
-"""A process that works for a worker: it says what it does, and leaves the signals to the worker."""
+"""A loader process writes its stacks, and leaves signals to its worker."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ work()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="stacks are asked for with a signal")
-def test_a_helper_writes_its_stacks_beside_those_of_its_worker(tmp_path: Path) -> None:
+def test_a_loader_process_writes_its_stacks_beside_those_of_its_worker(tmp_path: Path) -> None:
     stacks = tmp_path / "stacks-rank1.txt"
     with subprocess.Popen(
         [sys.executable, "-c", HELPER],

@@ -1,4 +1,4 @@
-"""Keras does without scikit-learn, unless the recipe speaks of it; everybody else has it."""
+"""scikit-learn is hidden while Keras is imported, unless the recipe mentions it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def recipe(folder: Path, text: str) -> Path:
     return path
 
 
-def test_it_is_not_there_for_keras_and_there_again_for_the_recipe(tmp_path: Path) -> None:
+def test_scikit_learn_is_hidden_from_keras_and_not_from_the_recipe(tmp_path: Path) -> None:
     with (
         without_scikit_learn(recipe(tmp_path, "import keras\n")),
         pytest.raises(ImportError),
@@ -37,7 +37,7 @@ def test_it_is_not_there_for_keras_and_there_again_for_the_recipe(tmp_path: Path
 @pytest.mark.parametrize(
     "text", ["from sklearn.datasets import load_iris", "keras.wrappers.SKLearnClassifier(model)"]
 )
-def test_a_recipe_that_speaks_of_it_has_it(text: str, tmp_path: Path) -> None:
+def test_nothing_is_hidden_if_the_recipe_mentions_scikit_learn(text: str, tmp_path: Path) -> None:
     with without_scikit_learn(recipe(tmp_path, text)):
         assert importlib.import_module("sklearn")
 

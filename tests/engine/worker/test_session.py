@@ -1,4 +1,4 @@
-"""What a worker does with its recipe's file."""
+"""How a worker imports its recipe."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.spec.recipe_file import RecipeInfo
 from engine.worker.session import WorkerSession
 
 
-def test_what_is_imported_is_not_looked_through_for_garbage(
+def test_the_garbage_collector_ignores_imported_objects(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "path", [*sys.path])
