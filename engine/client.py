@@ -1,4 +1,4 @@
-"""What the window and the command line call: start runs, look at them, ask things of them."""
+"""The interface for window and command line: start and resume runs, send them commands."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ __all__ = [
 ]
 
 LONGEST_ANSWER = 10.0
-"""Seconds within which a supervisor must have taken a command."""
+"""Seconds that a supervisor has to accept or refuse a command."""
 
 
 class CannotStart(Exception):
-    """A run that could not be started. Its text is sentences; `problems` has them by field."""
+    """The run could not be started. The text is sentences; `problems` has them by field."""
 
     def __init__(self, found: list[Problem]) -> None:
         super().__init__("\n".join(problem.text for problem in found))
@@ -75,12 +75,12 @@ class CannotStart(Exception):
 
 
 class CheckpointUnusable(CannotStart):
-    """The checkpoint to resume from is damaged; the text names the file, and what to do."""
+    """The checkpoint to resume from is damaged; the text names the file and what to do."""
 
     def __init__(self, run_id: str, folder: Path, text: str) -> None:
         self.damaged = folder.name
         self.previous = checkpoint_files.newest_intact_before(folder)
-        """The newest older checkpoint whose files are all as they were saved; or None."""
+        """The newest older checkpoint whose checksums are all right; or None."""
 
         if self.previous:
             text += (
@@ -93,11 +93,11 @@ class CheckpointUnusable(CannotStart):
 
 
 class CommandFailed(Exception):
-    """A command that did not reach the run, or that it refused; the text is a sentence."""
+    """The command did not reach the run, or the run refused it; the text is a sentence."""
 
 
 def check(spec: RunSpec) -> list[Problem]:
-    """Every reason why `spec` cannot run on this machine now; asks NVML only about GPU runs."""
+    """Return every reason why `spec` cannot run on this machine now; asks NVML only for GPUs."""
     try:
         recipe = catalog.recipe(spec.recipe)
     except catalog.UnknownName as error:
@@ -111,9 +111,9 @@ def check(spec: RunSpec) -> list[Problem]:
 
 
 def start(spec: RunSpec) -> str:
-    """Start a run and return its id as soon as its supervisor has taken it.
+    """Start a run and return its id as soon as its supervisor runs.
 
-    The run goes on when this process ends. Raises CannotStart.
+    The run continues when this process ends. Raises CannotStart.
     """
     found = check(spec)
     if found:
@@ -131,7 +131,7 @@ def start(spec: RunSpec) -> str:
         _start_supervisor(folder)
     except CannotStart:
         if not (folder / "run.sqlite").exists():
-            shutil.rmtree(folder, ignore_errors=True)  # nothing happened that is worth keeping
+            shutil.rmtree(folder, ignore_errors=True)  # it holds no events
         raise
     return folder.name
 
@@ -141,11 +141,11 @@ def resume(
     checkpoint: Path | None = None,
     spec: RunSpec | None = None,
 ) -> None:
-    """Let a run that is over go on from `checkpoint` (default: its newest), whose files are read
-    and compared with their checksums; that takes a while for a large one.
+    """Resume a run that is over from `checkpoint`, or from its newest one.
 
-    As `spec`, if that is given: the run's `spec.toml` is rewritten. A finished one needs more
-    epochs. Raises NoSuchRun, CheckpointUnusable or CannotStart.
+    The checksums of its files are verified, which takes a while for a large one. `spec` replaces
+    the settings of the run; a finished run needs more epochs. Raises NoSuchRun, CheckpointUnusable
+    or CannotStart.
     """
     info, chosen, spec = _check_resume(run_id, checkpoint, spec)
     with _resume_lock(info):
@@ -153,10 +153,10 @@ def resume(
 
 
 def resume_as_new(run_id: str, checkpoint: Path | None = None, spec: RunSpec | None = None) -> str:
-    """Start a new run that goes on from a checkpoint of another, and leave that as it is.
+    """Start a new run from a checkpoint of another run, which does not change; return the new id.
 
-    It has the curves of the other up to there, and is called after it unless `spec` has another
-    name. Returns its id. Otherwise as `resume`.
+    The new run has the curves up to the checkpoint, and its name tells where it comes from, unless
+    `spec` has another name. Otherwise as `resume`.
     """
     info, chosen, spec = _check_resume(run_id, checkpoint, spec)
     if spec.name == info.spec.name:
@@ -169,7 +169,7 @@ def resume_as_new(run_id: str, checkpoint: Path | None = None, spec: RunSpec | N
     try:
         _start_attempt(get_run(folder.name), chosen, spec)
     except (CannotStart, NoSuchRun):
-        shutil.rmtree(folder, ignore_errors=True)  # all that was in it is in the other run
+        shutil.rmtree(folder, ignore_errors=True)  # it held only copies
         raise
     return folder.name
 
@@ -177,7 +177,7 @@ def resume_as_new(run_id: str, checkpoint: Path | None = None, spec: RunSpec | N
 def _check_resume(
     run_id: str, checkpoint: Path | None, spec: RunSpec | None
 ) -> tuple[RunInfo, Path, RunSpec]:
-    """The run, the checkpoint that it goes on from, and as what. Raises as `resume` does."""
+    """Return the run, the checkpoint and the spec to resume with. Raises as `resume` does."""
     info = get_run(run_id)
     if not info.state.is_over:
         text = f"Run {run_id} is {info.state}: stop it first, to let it go on from a checkpoint."
@@ -206,10 +206,10 @@ def _check_resume(
 
 @contextmanager
 def _resume_lock(info: RunInfo) -> Iterator[None]:
-    """Let nobody else resume the run meanwhile: two windows would write one `spec.toml`.
+    """Hold the lock that lets only one process at a time resume the run.
 
-    Raises CannotStart when somebody is just doing so, or did so since `info` was made: to compare
-    the checksums of a checkpoint may have taken minutes.
+    Raises CannotStart when another process holds it, or has resumed the run since `info` was read,
+    because verifying a checkpoint may have taken minutes.
     """
     text = f"Run {info.id} was resumed by another window or command meanwhile: see how it is now."
     try:
@@ -225,7 +225,7 @@ def _resume_lock(info: RunInfo) -> Iterator[None]:
 
 
 def _start_attempt(info: RunInfo, chosen: Path, spec: RunSpec) -> None:
-    """Start the next attempt of the run of `info`, as `spec`."""
+    """Start the next attempt of the run of `info` with `spec`."""
     if spec == info.spec:
         _start_supervisor(info.folder, "--resume", chosen.name)
         return
@@ -241,9 +241,9 @@ def _unwritable(error: Exception) -> CannotStart:
 
 
 def send(run_id: str, command: Command) -> int:
-    """Ask something of a run. Returns a number: the answer is an event after it in the store.
+    """Send a command to a run; return a number: the answer is a later event in the store.
 
-    Raises CommandFailed when the run is over or refuses.
+    Raises CommandFailed when the run is over or refuses the command.
     """
     folder = paths.run_folder(run_id)
     try:
@@ -267,21 +267,21 @@ def send(run_id: str, command: Command) -> int:
             _log.info("run %s: refused: %s", run_id, reason)
             raise CommandFailed(reason)
         case _:
-            raise CommandFailed(f"Run {run_id} gave an answer that makes no sense: {answer!r}.")
+            raise CommandFailed(f"Run {run_id} sent an answer that is not valid: {answer!r}.")
 
 
 def _start_supervisor(folder: Path, *arguments: str) -> None:
-    """Start a supervisor for the run in `folder` and wait until it has taken it."""
+    """Start a supervisor for the run in `folder` and wait until it accepts commands."""
     log = folder / "logs" / "supervisor.log"
     process = start_module("engine.supervisor", str(folder), *arguments, log=log, own_session=True)
     _log.info("run %s: started its supervisor, pid %d %s", folder.name, process.pid, arguments)
-    # It outlives us or not; if not, somebody has to take note of its end.
+    # If the supervisor ends before this process does, this thread reaps it.
     threading.Thread(target=process.wait, daemon=True, name="reap").start()
     deadline = time.monotonic() + LONGEST_START
     while supervisor_pid(folder) != process.pid:
         if process.poll() is not None:
             if process.returncode == 0:
-                return  # it was that quick
+                return  # the run is over already
             lines = log.read_text(errors="replace").strip().splitlines()
             text = lines[-1] if lines else f"exit code {process.returncode}"
             raise CannotStart([Problem("", f"The run could not be started: {text}")])

@@ -1,4 +1,4 @@
-"""Presets: settings of a run under a name of the user's, as TOML files that can be passed on."""
+"""Presets: named settings of a run, as TOML files that people can pass on."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 
 
 class UnreadablePreset(Exception):
-    """A preset that is missing, damaged or of another version; the text is a sentence."""
+    """The preset is missing, damaged or of another version; the text is a sentence."""
 
 
 def folder() -> Path:
-    """Where the presets lie that have a name; whether it exists or not."""
+    """Return the folder of the named presets, which need not exist."""
     return paths.home() / "presets"
 
 
 def names() -> list[str]:
-    """The presets there are, readable or not, in alphabetical order."""
+    """Return the names of all presets, readable or not, in alphabetical order."""
     return sorted((file.stem for file in folder().glob("*" + SUFFIX)), key=str.casefold)
 
 
 def path_of(name: str) -> Path:
-    """The file of the preset `name`, whether it exists or not."""
+    """Return the file of the preset `name`, which need not exist."""
     return folder() / (name + SUFFIX)
 
 
 def name_problem(name: str) -> str:
-    """Why no preset can have this name, in a sentence; empty when one can."""
+    """Return why `name` is not valid, in a sentence; empty when it is."""
     if not name.strip() or name != name.strip():
         return "A preset needs a name without spaces around it."
     if len(name) > LONGEST_NAME:
@@ -53,9 +53,9 @@ def name_problem(name: str) -> str:
 
 
 def save(name: str, spec: RunSpec) -> None:
-    """Keep `spec` as the preset `name`, in place of one that has this name already.
+    """Save `spec` as the preset `name`, which may exist already.
 
-    Raises ValueError with a sentence for a name that cannot be one, OSError.
+    Raises ValueError, whose text is a sentence, if the name is not valid; OSError.
     """
     if problem := name_problem(name):
         raise ValueError(problem)
@@ -64,12 +64,12 @@ def save(name: str, spec: RunSpec) -> None:
 
 
 def write(file: Path, spec: RunSpec) -> None:
-    """Write `spec` to `file`, whole or not at all. Raises OSError."""
+    """Write `spec` to `file` atomically. Raises OSError."""
     write_atomically(file, tomli_w.dumps({"run": msgspec.to_builtins(spec)}))
 
 
 def read(file: Path) -> RunSpec:
-    """The settings in `file`: a preset, or the `spec.toml` of any run. Raises UnreadablePreset."""
+    """Return the settings in a preset or in the `spec.toml` of a run. Raises UnreadablePreset."""
     try:
         document = tomllib.loads(file.read_text(encoding="utf-8"))
         if "run" not in document:
@@ -89,12 +89,12 @@ def read(file: Path) -> RunSpec:
 
 
 def _unknown(run: object) -> str:
-    """The fields in `run` that no spec of this version has, in words; or empty."""
+    """Return the fields in `run` that this version does not have, with commas; or empty."""
     known = RunSpec.__struct_fields__
     names = [name for name in run if name not in known] if isinstance(run, dict) else []
     return ", ".join(names)
 
 
 def delete(name: str) -> None:
-    """Delete the preset `name`, if there is one. Raises OSError."""
+    """Delete the preset `name`, if it exists. Raises OSError."""
     path_of(name).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""A recipe file, read with `ast` and never imported: its framework, settings and defaults."""
+"""Reads a recipe file with `ast`, without importing it: its framework, settings and defaults."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from engine.spec.metric_direction import Direction
 FUNCTIONS = ("model", "datasets", "loss", "metrics", "optimizer", "stages")
 """The functions of a recipe; the first two are required."""
 
-_GIVEN = {"outputs", "targets", "parameters", "learning_rate", "model", "count"}
-"""Arguments that the engine passes; they are no settings."""
+_ENGINE_ARGUMENTS = {"outputs", "targets", "parameters", "learning_rate", "model", "count"}
+"""Arguments that the engine passes, and that therefore are no settings."""
 
 _FRAMEWORKS = ("keras", "torch")
 _SETTABLE = frozenset({"bool", "int", "float", "str"})
 
 
 class RecipeInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a recipe without running it."""
+    """What the file of a recipe says, without running it."""
 
     name: str
     path: str
@@ -36,7 +36,7 @@ class RecipeInfo(msgspec.Struct, frozen=True, kw_only=True):
     doc: str = ""
     fields: tuple[FieldInfo, ...] = ()
     can_be_partitioned: bool = False
-    """Whether its model may be cut into stages: it has `stages()` or mentions a Sequential."""
+    """Whether its model can be partitioned into stages: it has `stages()` or names a Sequential."""
 
     epochs: int = 5
     batch_size: int = 128
@@ -45,11 +45,11 @@ class RecipeInfo(msgspec.Struct, frozen=True, kw_only=True):
     """`min` or `max` by metric, where the recipe overrides `engine.spec.metric_direction`."""
 
     problem: str = ""
-    """Why it cannot be used, in a sentence; empty when it can."""
+    """Why the recipe cannot be used, in a sentence; empty when it can."""
 
     @property
     def reference(self) -> str:
-        """What `RunSpec.recipe` holds for this recipe."""
+        """The value of `RunSpec.recipe` for this recipe."""
         return self.name if self.builtin else self.path
 
     def owns(self, file: Path) -> bool:
@@ -93,7 +93,7 @@ def _parse(source: str, path: Path, builtin: bool) -> RecipeInfo:
 
 
 class _Unusable(Exception):
-    """The file is Python, but no recipe."""
+    """The file is Python, but not a recipe; the text is a sentence."""
 
 
 def _describe(tree: ast.Module, info: RecipeInfo) -> RecipeInfo:
@@ -167,7 +167,7 @@ def _fields_of(function: ast.FunctionDef) -> list[FieldInfo]:
     doc = (ast.get_docstring(function) or "").strip()
     found = []
     for argument, default in pairs:
-        if argument.arg in _GIVEN:
+        if argument.arg in _ENGINE_ARGUMENTS:
             continue
         field = _field(argument, default, doc)
         if field is not None:
@@ -179,7 +179,7 @@ def _field(argument: ast.arg, default: ast.expr, doc: str) -> FieldInfo | None:
     try:
         value: Any = ast.literal_eval(default)
     except (ValueError, TypeError):
-        return None  # computed defaults stay the recipe's own business
+        return None  # a computed default: the argument is no setting
     choices = _literal_choices(argument.annotation)
     if choices:
         if value not in choices:

@@ -1,4 +1,4 @@
-"""The types of the fields of `RunSpec` that a person sets: limits, labels and explanations."""
+"""The types of the `RunSpec` fields that a person can set: limits, labels and explanations."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 LARGEST = 2**31 - 1
-"""Seeds up to here suit torch, TensorFlow and numpy; no count of a run has any use beyond it."""
+"""The largest seed that torch, TensorFlow and numpy accept, and the limit of all counts."""
 MOST_WORKERS_PER_DEVICE = 64
 
 GROUPS = ("Training", "Optimizer", "Precision and speed", "Checkpoints", "Safety", "Machine")
-"""The headings under which a form shows the fields of a spec, in their order."""
+"""The headings of the fields in the form and in the help, in their order."""
 
 _TRAINING, _OPTIMIZER, _SPEED, _CHECKPOINTS, _SAFETY, _MACHINE = (
     {"group": name} for name in GROUPS
@@ -72,14 +72,14 @@ Optimizer = Annotated[
 
 Momentum = Annotated[
     float,
-    Meta(title="Momentum", description="Of sgd and rmsprop.", ge=0, le=1, extra=_OPTIMIZER),
+    Meta(title="Momentum", description="For sgd and rmsprop.", ge=0, le=1, extra=_OPTIMIZER),
 ]
 
 WeightDecay = Annotated[
     float,
     Meta(
         title="Weight decay",
-        description="Of the optimizer chosen here; adamw applies it to the weights, the "
+        description="For the optimizer chosen here; adamw applies it to the weights, the "
         "others add it to the gradient.",
         ge=0,
         extra=_OPTIMIZER,
@@ -275,10 +275,9 @@ OnNan = Annotated[
     Literal["continue", "skip", "stop"],
     Meta(
         title="On NaN",
-        description="When the loss is NaN or infinite. continue: go on as if nothing was. skip: "
-        "leave the update of such a step out, also where only the norm of its gradients is not "
-        "finite; looks at every step, and records that norm. stop: end the run; the last "
-        "checkpoint stays.",
+        description="When the loss is NaN or infinite. continue: go on all the same. skip: leave "
+        "out the update of such a step, and of one whose gradient norm is not finite; this checks "
+        "every step and records the norm. stop: end the run; the last checkpoint stays.",
         extra=_SAFETY,
     ),
 ]

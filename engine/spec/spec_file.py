@@ -1,4 +1,4 @@
-"""`spec.toml` in a run folder: what was asked, and the environment in which it was asked."""
+"""`spec.toml` in a run folder: the settings of the run, and the environment of its start."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _PACKAGES = ("torch", "tensorflow", "keras", "numpy", "scikit-learn")
 
 
 class UnreadableSpec(Exception):
-    """A spec.toml that is missing or damaged; the text is a sentence."""
+    """The spec.toml is missing or damaged; the text is a sentence."""
 
 
 def write_spec(folder: Path, spec: RunSpec, recipe: RecipeInfo) -> None:
-    """Write `spec.toml`, and keep a copy of the recipe beside it. Raises OSError."""
+    """Write `spec.toml`, and a copy of the recipe beside it. Raises OSError."""
     document = {"run": msgspec.to_builtins(spec), "environment": _environment(recipe)}
     write_atomically(folder / FILE_NAME, tomli_w.dumps(document))
     shutil.copyfile(recipe.path, folder / "recipe.py")
@@ -36,11 +36,10 @@ def write_spec(folder: Path, spec: RunSpec, recipe: RecipeInfo) -> None:
 
 @contextmanager
 def replaced_spec(folder: Path, spec: RunSpec, attempt: int) -> Iterator[None]:
-    """Let the run in `folder` continue as `spec`; undone when attempt number `attempt`, which is
-    started in this context, does not start.
+    """Replace the spec of the run in `folder` while the body starts attempt number `attempt`.
 
-    The spec of the attempts before stays as `spec.before-<attempt>.toml`. Raises OSError,
-    UnreadableSpec.
+    If the body raises, the old spec is restored. It is kept as `spec.before-<attempt>.toml`. Raises
+    OSError, UnreadableSpec.
     """
     path, before = folder / FILE_NAME, _before(folder, attempt)
     document = _read(folder) | {"run": msgspec.to_builtins(spec)}
@@ -54,8 +53,10 @@ def replaced_spec(folder: Path, spec: RunSpec, attempt: int) -> Iterator[None]:
 
 
 def take_back(folder: Path, attempt: int) -> bool:
-    """Let the run in `folder` be what it was before attempt number `attempt`; whether that was
-    something else. Raises OSError."""
+    """Restore the spec from before attempt number `attempt`; return False if it was the same.
+
+    Raises OSError.
+    """
     try:
         _before(folder, attempt).replace(folder / FILE_NAME)
     except FileNotFoundError:
@@ -64,8 +65,10 @@ def take_back(folder: Path, attempt: int) -> bool:
 
 
 def older_specs(folder: Path) -> dict[int, Path]:
-    """The specs that the run in `folder` had before; by the attempt that began with another one, in
-    the order of those."""
+    """Return the files of earlier specs of the run in `folder`, in their order.
+
+    The key is the number of the attempt that began with the next spec.
+    """
     found = {
         int(number): path
         for path in folder.glob("spec.before-*.toml")
@@ -75,17 +78,17 @@ def older_specs(folder: Path) -> dict[int, Path]:
 
 
 def read_spec(folder: Path) -> RunSpec:
-    """The spec of the run in `folder`. Raises UnreadableSpec."""
+    """Return the spec of the run in `folder`. Raises UnreadableSpec."""
     try:
         document = _read(folder)
-        document["environment"]  # stands last: without it the file was cut off
+        document["environment"]  # it is the last table: without it the file is incomplete
         return msgspec.convert(migrate_spec(document["run"]), RunSpec)
     except (KeyError, ValueError, OverflowError, RecursionError) as error:
         raise _unreadable(folder, error) from error
 
 
 def migrate_spec(run: Any) -> Any:
-    """What `run`, read from a spec of before some field was another one, says today."""
+    """Return `run`, the table of a spec of any version, with the fields of this version."""
     if isinstance(run, dict) and "stop_on_nan" in run:
         rest = {name: value for name, value in run.items() if name != "stop_on_nan"}
         return {"on_nan": "stop" if run["stop_on_nan"] is True else "continue"} | rest
@@ -109,7 +112,7 @@ def _unreadable(folder: Path, error: Exception) -> UnreadableSpec:
 
 
 def _environment(recipe: RecipeInfo) -> dict[str, Any]:
-    """Package versions, without importing the packages, and the recipe's git commit."""
+    """Return the versions of packages, without importing them, and the recipe's git commit."""
     versions = {}
     for package in _PACKAGES:
         try:

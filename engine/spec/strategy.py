@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 class WorkerPlan(msgspec.Struct, frozen=True):
-    """One process of the pool."""
+    """One process of the worker pool."""
 
     rank: int
     devices: tuple[str, ...]
-    """The devices that this process uses, by their names in the spec; none: it computes nothing."""
+    """The devices that this process uses, as the spec names them; empty: it computes nothing."""
 
     role: str = ""
-    """What it does, such as `parameter server`; empty where all processes do the same."""
+    """Its task, such as `parameter server`; empty if all processes have the same task."""
 
     @property
     def label(self) -> str:
@@ -46,29 +46,29 @@ class Strategy(ABC):
     """Full name, such as `torch/ddp`: the framework, a slash, the short name."""
 
     title: ClassVar[str]
-    """As the form shows it, such as `Distributed data parallel (DDP)`."""
+    """The name in the form, such as `Distributed data parallel (DDP)`."""
 
     summary: ClassVar[str]
     """One sentence for the tooltip: what it does and when to choose it."""
 
     recipe_frameworks: ClassVar[frozenset[str]]
-    """The recipes it trains: `torch`, `keras`."""
+    """The frameworks of the recipes that it trains: `torch`, `keras`."""
 
     needs: ClassVar[str]
-    """What it needs to run, in words, such as `1 device`."""
+    """What it needs, such as `1 device`."""
 
     is_synchronous: ClassVar[bool] = True
-    """Whether every step sees all updates before it, so that it must train like one device."""
+    """Whether every step uses the weights after all earlier updates, as on one device."""
 
     heartbeat_timeout: ClassVar[float] = math.inf
-    """Seconds without a sign of life after which a rank counts as hanging, and the run ends; where
-    its framework would notice late, or never."""
+    """Seconds without a heartbeat after which a rank counts as hanging and the run ends, for a
+    framework that would notice it late or never."""
 
     can_free_devices: ClassVar[bool] = False
     """Whether a pause can move model and optimizer to the host's memory."""
 
     refusals: ClassVar[Mapping[str, str]] = {}
-    """Fields of a spec that must keep their default here, each with the reason in a sentence."""
+    """Fields of a spec that must keep their default, each with the reason in a sentence."""
 
     @property
     def framework(self) -> str:
@@ -81,11 +81,11 @@ class Strategy(ABC):
         return self.name.partition("/")[2]
 
     def problems(self, devices: Sequence[str]) -> list[str]:
-        """Why it cannot run on `devices` (at least one), each in a sentence that names the fix."""
+        """Return why it cannot run on `devices` (at least one), in sentences that name the fix."""
         return []
 
     def recipe_problem(self, recipe: RecipeInfo) -> str:
-        """Why it cannot train `recipe`, in a sentence that names the fix; empty when it can."""
+        """Return why it cannot train `recipe`, in a sentence with the fix; empty when it can."""
         if recipe.framework in self.recipe_frameworks:
             return ""
         return (
@@ -94,9 +94,9 @@ class Strategy(ABC):
         )
 
     def refusal(self, field: str, spec: RunSpec) -> str:
-        """Why the spec's `field` cannot be changed from its default, in a sentence; or empty.
+        """Return why `field` must keep its default, in a sentence; empty when it may change.
 
-        It may depend on the rest of `spec`, and on the value: some values may do.
+        The answer may depend on the value of the field and on the rest of `spec`.
         """
         on_cpu = all_on_cpu(spec.devices)
         match field:
@@ -115,22 +115,22 @@ class Strategy(ABC):
 
     @abstractmethod
     def pool(self, devices: Sequence[str]) -> tuple[WorkerPlan, ...]:
-        """The processes to start for `devices`, by rank."""
+        """Return the processes to start for `devices`, by rank."""
 
     def replicas(self, devices: Sequence[str]) -> int:
-        """How many copies of the model share a global batch."""
+        """Return how many copies of the model share a global batch."""
         return len(devices)
 
 
 class PartitionedStrategy(Strategy):
-    """A strategy that cuts one model into stages, one per device."""
+    """A strategy that partitions one model into stages, one per device."""
 
     def recipe_problem(self, recipe: RecipeInfo) -> str:
         problem = super().recipe_problem(recipe)
         if problem or recipe.can_be_partitioned:
             return problem
         return (
-            f"{self.name} cuts the model into stages, and {recipe.name} neither mentions a "
+            f"{self.name} partitions the model into stages, and {recipe.name} neither mentions a "
             "Sequential nor defines stages(model, count): add that function to the recipe, which "
             "returns the model as a list of count layers, or choose another strategy."
         )
@@ -140,10 +140,10 @@ class PartitionedStrategy(Strategy):
 
 
 def one_process_per_device(devices: Sequence[str]) -> tuple[WorkerPlan, ...]:
-    """The pool of the multi-process strategies: rank k has device k."""
+    """Return the pool of a multi-process strategy: rank k has device k."""
     return tuple(WorkerPlan(rank, (device,)) for rank, device in enumerate(devices))
 
 
 def one_process(devices: Sequence[str]) -> tuple[WorkerPlan, ...]:
-    """The pool of the single-process strategies: rank 0 has every device."""
+    """Return the pool of a single-process strategy: rank 0 has every device."""
     return (WorkerPlan(0, tuple(devices)),)

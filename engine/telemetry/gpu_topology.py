@@ -1,4 +1,4 @@
-"""Which GPUs work best together, by the links between them."""
+"""Chooses the GPUs with the best links between them."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from typing import get_args
 from engine.telemetry.snapshot import Link, LinkKind
 
 MOST_SETS = 20_000
-"""So many sets are compared one by one, in a fraction of a second; more are searched greedily."""
+"""Up to so many sets are all compared, in a fraction of a second; else the search is greedy."""
 
 KINDS: tuple[LinkKind, ...] = get_args(LinkKind)
-"""Best first. An unknown link comes last: nobody should be sent there on a guess."""
+"""The kinds of links, best first; an unknown one is last."""
 
 Pair = frozenset[str]
 
 
 def link_kinds(links: Sequence[Link]) -> dict[Pair, LinkKind]:
-    """The kind of link by pair of UUIDs; a pair that is not in it is unknown."""
+    """Return the kind of link by pair of UUIDs; a pair that is missing is unknown."""
     return {frozenset((link.first, link.second)): link.kind for link in links}
 
 
 def best_set(links: Sequence[Link], candidates: Sequence[str], count: int) -> tuple[str, ...]:
-    """The `count` of `candidates` (UUIDs) that are linked best, in the order of the candidates.
+    """Return the `count` of `candidates` (UUIDs) with the best links, in their order.
 
-    The worst link decides, because all wait for it; then the sum of all; then the order. With fewer
-    candidates than `count`, all of them; with a count below 1, none.
+    The worst link decides, because an all-reduce waits for it; then the sum of all links; then the
+    order. With fewer candidates than `count`, all are returned; with a count below 1, none.
     """
     candidates = list(dict.fromkeys(candidates))
     count = min(count, len(candidates))
@@ -44,7 +44,7 @@ def best_set(links: Sequence[Link], candidates: Sequence[str], count: int) -> tu
 def _grow(
     ranks: Mapping[Pair, int], candidates: Sequence[str], seed: str, count: int
 ) -> tuple[str, ...]:
-    """Beginning with `seed`, always add whoever is linked best to those that are in already."""
+    """Start with `seed` and add, one by one, the GPU with the best links to those chosen so far."""
     chosen: tuple[str, ...] = (seed,)
     while len(chosen) < count:
         rest = [each for each in candidates if each not in chosen]
@@ -53,7 +53,7 @@ def _grow(
 
 
 def _cost(ranks: Mapping[Pair, int], chosen: Sequence[str]) -> tuple[int, int]:
-    """The rank of the worst link within `chosen`, and the sum of all: less is better."""
+    """Return the rank of the worst link within `chosen` and the sum of all; less is better."""
     unknown = len(KINDS) - 1
     found = [ranks.get(frozenset(pair), unknown) for pair in combinations(chosen, 2)]
     return max(found, default=0), sum(found)

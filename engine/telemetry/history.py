@@ -1,4 +1,4 @@
-"""What a device has been doing: the last minutes in full, the hours before them thinned."""
+"""The history of a device: the last minutes in full, and means over the hours before."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from engine.telemetry.snapshot import DeviceSnapshot
 Array = npt.NDArray[np.float64]
 Field = Literal["utilisation", "memory_used", "temperature", "power", "clock"]
 FIELDS: tuple[Field, ...] = get_args(Field)
-"""The fields of a DeviceSnapshot that are remembered."""
+"""The fields of DeviceSnapshot that are kept."""
 
 RECENT_POINTS = 600
-"""Snapshots that are kept as they are: 10 minutes at one a second."""
+"""Snapshots that are kept in full: 10 minutes at one per second."""
 
 BUCKET_SECONDS = 10.0
 BUCKETS = 6 * 360
 """Six hours of means."""
 
 _LONGEST_STEP = 15.0
-"""Seconds between two points beyond which nobody looked: the line is broken there."""
+"""Seconds between two points; a longer step is a gap in the line."""
 
 
 class DeviceHistory:
-    """One device's past. Bounded: about 270 kB, however long it goes on."""
+    """The history of one device, in at most about 270 kB."""
 
     def __init__(self) -> None:
         self.clear()
@@ -42,9 +42,9 @@ class DeviceHistory:
         self._counts = np.zeros(len(FIELDS))
 
     def add(self, time: float, device: DeviceSnapshot) -> None:
-        """Take a snapshot of `time` (seconds since the epoch); the same one twice counts once.
+        """Add the snapshot of `time` (seconds since the epoch); the same time twice counts once.
 
-        A clock that was set back begins a new history.
+        When the clock was set back, a new history begins.
         """
         if time == self._last:
             return
@@ -58,8 +58,11 @@ class DeviceHistory:
         self._last = time
 
     def recent(self, field: Field, seconds: float) -> tuple[Array, Array]:
-        """Times (seconds since the epoch, ascending) and values of the last `seconds` before the
-        newest snapshot: means of 10 s where the full rate does not reach back. NaN is a gap."""
+        """Return times (seconds since the epoch, ascending) and values of the last `seconds`.
+
+        Both are new float64 arrays of shape (points,). Values older than the full rate are means
+        over 10 s; NaN is a gap.
+        """
         column = FIELDS.index(field)
         since = self._last - seconds
         times, values = self._recent.times, self._recent.rows[:, column]
@@ -91,10 +94,10 @@ class DeviceHistory:
 
 
 class _Ring:
-    """The newest rows of numbers, each with its time."""
+    """A ring buffer of rows of numbers, each with its time."""
 
     def __init__(self, most: int) -> None:
-        # Twice as long as needed: so the newest rows always lie in one piece.
+        # Twice as long as needed, so that the newest rows are always contiguous.
         self._most = most
         self._times = np.empty(2 * most)
         self._rows = np.empty((2 * most, len(FIELDS)))

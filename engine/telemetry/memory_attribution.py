@@ -1,7 +1,7 @@
-"""Who uses the memory of a GPU: our runs' workers, other people's processes, nobody we can name.
+"""Assigns the memory of a GPU to the workers of our runs and to other processes.
 
-Pure functions. What a worker says of itself is trusted first; then the driver's list, where a
-process has the pid of a worker and started when that did; what neither says is not guessed.
+Pure functions. The report of a worker about itself comes first; then the driver's list, where a
+process with the pid and the start time of a worker is that worker. The rest stays unassigned.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from typing import NamedTuple
 from engine.telemetry.snapshot import DeviceSnapshot, GpuProcess
 
 LONGEST_POOL_START = 30.0
-"""Seconds from the start of a worker's process until its run notes it, at the most."""
+"""Seconds from the start of a worker's process to its WorkerStarted event, at the most."""
 
 CLOCK_SLACK = 5.0
-"""Seconds by which a process may seem to have started too late: the clock was set."""
+"""Seconds by which a process may seem to start after its event, because the clock was set."""
 
 BUSY_PROCESS = 256 * 2**20
-"""Bytes from which on a process is work, not a desktop that shows its windows."""
+"""Bytes from which on a process counts as work, and not as a part of the desktop."""
 
 BUSY_UNNAMED = 2**30
-"""Bytes from which on memory of nobody in particular is somebody's work."""
+"""Bytes from which on unassigned memory counts as the work of another user."""
 
 
 class Worker(NamedTuple):
-    """A process of an active run, with what it last said of its memory."""
+    """A worker of an active run, with its last report about its memory."""
 
     run: str
     """Title of its run."""
@@ -34,72 +34,72 @@ class Worker(NamedTuple):
     rank: int
     pid: int
     noted: float
-    """When its run noted its start (seconds since the epoch)."""
+    """The time of its WorkerStarted event (seconds since the epoch)."""
 
     devices: tuple[str, ...]
     """As the spec names them."""
 
     allocated: float | None = None
-    """Bytes of its tensors on all its GPUs together; None: not said since it started."""
+    """Bytes of its tensors on all its GPUs together; None: it has not reported yet."""
 
     reserved: float | None = None
-    """Bytes of its tensors and of its framework's cache."""
+    """Bytes of its tensors and of the cache of its framework."""
 
 
 class RunUse(NamedTuple):
-    """What one worker has on one GPU. None: not available."""
+    """The memory of one worker on one GPU, in bytes; None: not known."""
 
     worker: Worker
     total: int | None
-    """Bytes; the sum of the parts as far as they are known, or what the driver counts."""
+    """What the driver counts, else the sum of the known parts."""
 
     tensors: int | None = None
     cache: int | None = None
     context: int | None = None
-    """What CUDA, its kernels and its libraries take: everything but the framework's own pool."""
+    """Memory of CUDA, its kernels and libraries: everything outside the framework's pool."""
 
     listed: bool = False
-    """Whether the driver lists it: else its context is in the memory of nobody we can name."""
+    """Whether the driver lists the process; if not, its context is part of `unnamed`."""
 
     @property
     def rest(self) -> int:
-        """Bytes of the total that belong to no known part."""
+        """Bytes of the total outside the known parts."""
         known = sum(part or 0 for part in (self.tensors, self.cache, self.context))
         return max(0, (self.total or 0) - known)
 
 
 class MemoryUse(NamedTuple):
-    """Who uses the memory of one GPU, in bytes."""
+    """The use of the memory of one GPU, in bytes."""
 
     total: int | None
     ours: tuple[RunUse, ...]
     others: tuple[GpuProcess, ...]
-    """Processes that no active run of ours has started."""
+    """Processes that are no workers of our active runs."""
 
     others_known: bool
-    """Whether it is known which processes there are: on a card that is powered down, none."""
+    """Whether the list of processes is known; on a card that is powered down it is empty."""
 
     reserved: int | None
     free: int | None
     unnamed: int | None
-    """In use, and belonging to nobody above; None: cannot be worked out."""
+    """Memory in use that belongs to no process above; None: not known."""
 
     @property
     def of_others(self) -> int:
-        """Bytes of the processes of others, as far as they are known."""
+        """Bytes of the other processes, as far as they are known."""
         return sum(process.memory or 0 for process in self.others)
 
     @property
     def is_busy(self) -> bool:
-        """Whether somebody else works here."""
+        """Whether another user or program works on this GPU."""
         if any((process.memory or 0) >= BUSY_PROCESS for process in self.others):
             return True
-        explained = all(use.listed for use in self.ours)  # else our own contexts are in it
+        explained = all(use.listed for use in self.ours)  # if not, `unnamed` has our own contexts
         return explained and (self.unnamed or 0) >= BUSY_UNNAMED
 
     @property
     def is_empty(self) -> bool:
-        """Whether it is known that nobody works here."""
+        """Whether it is certain that nothing works on this GPU."""
         is_known = self.others_known or self.unnamed is not None
         return is_known and not self.ours and not self.is_busy
 
@@ -107,7 +107,7 @@ class MemoryUse(NamedTuple):
 def memory_uses(
     devices: Sequence[DeviceSnapshot], workers: Sequence[Worker]
 ) -> dict[str, MemoryUse]:
-    """Who uses the memory of each GPU that answers, by UUID."""
+    """Return the use of the memory of each GPU that answers, by UUID."""
     return {
         device.id: memory_use(device, workers)
         for device in devices
@@ -116,7 +116,7 @@ def memory_uses(
 
 
 def memory_use(device: DeviceSnapshot, workers: Sequence[Worker]) -> MemoryUse:
-    """Who uses the memory of the GPU `device`; `workers` are those of all active runs."""
+    """Return the use of the memory of the GPU `device`; `workers` are those of all active runs."""
     here = [worker for worker in workers if _is_on(worker, device)]
     listed = {process.pid: process for process in device.processes or ()}
     ours: list[RunUse] = []
@@ -130,8 +130,8 @@ def memory_use(device: DeviceSnapshot, workers: Sequence[Worker]) -> MemoryUse:
         ours.append(_use_of(worker, process))
     others = tuple(process for pid, process in listed.items() if pid not in claimed)
     if not all(use.listed for use in ours):
-        # The driver counts pids elsewhere (outside our container): a process that the system here
-        # does not know may be the worker itself.
+        # In a container the driver's pids are those of the host: a process that is unknown here may
+        # be the worker itself.
         others = tuple(process for process in others if process.started is not None)
     return MemoryUse(
         total=device.memory_total,
@@ -145,15 +145,15 @@ def memory_use(device: DeviceSnapshot, workers: Sequence[Worker]) -> MemoryUse:
 
 
 def is_same(process: GpuProcess, worker: Worker) -> bool:
-    """Whether `process`, which has the pid of `worker`, is that worker; never without a start time:
-    the system gives pids away again."""
+    """Whether `process`, which has the pid of `worker`, is that worker. Without a start time the
+    answer is no, because the system reuses pids."""
     if process.started is None:
         return False
     return -LONGEST_POOL_START <= process.started - worker.noted <= CLOCK_SLACK
 
 
 def process_text(process: GpuProcess) -> str:
-    """`python of mia`, as far as it is known."""
+    """Return `python of mia`, as far as name and user are known."""
     name = process.name or f"process {process.pid}"
     return f"{name} of {process.user}" if process.user else name
 
@@ -164,16 +164,16 @@ def _is_on(worker: Worker, device: DeviceSnapshot) -> bool:
 
 
 def _use_of(worker: Worker, process: GpuProcess | None) -> RunUse:
-    """What `worker` has on one of its GPUs, where the driver lists it as `process`, if at all."""
+    """Return the memory of `worker` on one of its GPUs, which the driver lists as `process`."""
     listed = process is not None
     total = process.memory if process is not None else None
-    # A worker reports the sum over its GPUs: with several, that says nothing about one of them.
+    # A worker reports the sum over its GPUs: with several, the part of each is not known.
     alone = len(set(worker.devices)) == 1
     tensors = _bytes(worker.allocated) if alone else None
     pool = _bytes(worker.reserved) if alone else None
     if tensors is None or (total is not None and max(tensors, pool or 0) > total):
-        return RunUse(worker, total, listed=listed)  # no report, or it gave memory back since then
-    if pool is None:  # TensorFlow does not tell how large its pool is
+        return RunUse(worker, total, listed=listed)  # no report, or an old one
+    if pool is None:  # TensorFlow does not report the size of its pool
         return RunUse(worker, total or tensors, tensors, listed=listed)
     cache = max(0, pool - tensors)
     context = None if total is None else max(0, total - tensors - cache)

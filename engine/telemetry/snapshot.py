@@ -1,4 +1,4 @@
-"""One frozen picture of all devices of this machine, as the sampling helper prints it."""
+"""A snapshot of all devices of this machine, as the telemetry helper prints it."""
 
 from __future__ import annotations
 
@@ -8,40 +8,40 @@ import msgspec
 
 
 class GpuProcess(msgspec.Struct, frozen=True):
-    """A process that uses a GPU, whoever owns it."""
+    """A process of any user that uses a GPU."""
 
     pid: int
     name: str = ""
-    """Name of its program; empty where the system does not say."""
+    """Name of its program; empty if it is not known."""
 
     user: str = ""
     memory: int | None = None
-    """Bytes on this GPU; None where the driver does not count by process (Windows, containers)."""
+    """Bytes on this GPU; None if the driver does not count by process (Windows, containers)."""
 
     started: float | None = None
-    """Seconds since the epoch: with it a pid that was given away again is told apart."""
+    """Seconds since the epoch; together with the pid it identifies the process."""
 
 
 class MigSlice(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of a GPU that is a device of its own (MIG, multi-instance GPU)."""
+    """A part of a GPU that is a device of its own: MIG, multi-instance GPU."""
 
     uuid: str
     name: str
-    """Its profile, such as `1g.10gb`, or what the driver calls it."""
+    """Its profile, such as `1g.10gb`, or the driver's name for it."""
 
     memory_total: int | None = None
     memory_used: int | None = None
 
 
 class DeviceSnapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """What one device is doing. `None`: there is no value, never 0 for unknown.
+    """The state of one device. `None` means that there is no value; 0 never means unknown.
 
-    Why there is none stands in `silent`, by the name of the field: without an entry there, the
-    field was not asked for yet.
+    `silent` has the reason by the name of the field; a field without a value that is not in it was
+    not asked for yet.
     """
 
     id: str
-    """`cpu`, or the GPU's full UUID: the key under which a device is remembered."""
+    """`cpu`, or the GPU's full UUID."""
 
     kind: Literal["cpu", "gpu"]
     label: str
@@ -58,7 +58,7 @@ class DeviceSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes."""
 
     memory_used: int | None = None
-    """Bytes, by everybody on the machine, without what the driver reserves."""
+    """Bytes, of all processes on the machine, without what the driver reserves."""
 
     memory_reserved: int | None = None
     """Bytes that the driver keeps for itself."""
@@ -71,7 +71,7 @@ class DeviceSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Degrees Celsius."""
 
     temperature_slowdown: float | None = None
-    """Degrees Celsius from which on the GPU slows itself down."""
+    """The temperature from which on the GPU reduces its clocks, in degrees Celsius."""
 
     power: float | None = None
     """Watts."""
@@ -80,7 +80,7 @@ class DeviceSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Watts that the driver enforces."""
 
     clock: float | None = None
-    """Of the streaming multiprocessors, in MHz."""
+    """The clock of the streaming multiprocessors, in MHz."""
 
     memory_clock: float | None = None
     """MHz."""
@@ -92,16 +92,16 @@ class DeviceSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """0 (fastest) to 15."""
 
     throttle_reasons: tuple[str, ...] | None = None
-    """Why the clocks are lower than they could be, in words; empty: they are not."""
+    """Why the clocks are reduced, in words; empty: they are not."""
 
     ecc_corrected: int | None = None
-    """Memory errors since the driver was loaded that were repaired."""
+    """Corrected memory errors since the driver was loaded."""
 
     ecc_uncorrected: int | None = None
-    """Memory errors since the driver was loaded that were not."""
+    """Uncorrected memory errors since the driver was loaded."""
 
     pcie_sent: float | None = None
-    """Bytes per second; asked for on demand only, as are the next three."""
+    """Bytes per second; measured only on request, like the next three."""
 
     pcie_received: float | None = None
     nvlink_sent: float | None = None
@@ -109,13 +109,13 @@ class DeviceSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     processes: tuple[GpuProcess, ...] | None = None
     slices: tuple[MigSlice, ...] = ()
-    """Empty where the GPU is not divided."""
+    """Empty if the GPU is not divided."""
 
     asleep: bool = False
-    """Whether the card is powered down: it is left alone, because asking would wake it."""
+    """Whether the card is powered down: then it is not asked, because that would wake it."""
 
     lost: str | None = None
-    """Why the device does not answer any more, or None while it does."""
+    """Why the device is lost, or None while it answers."""
 
     lost_since: float | None = None
     """Seconds since the epoch."""
@@ -126,11 +126,11 @@ class DeviceSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 LinkKind = Literal["NVLink", "PCIe switch", "host bridge", "NUMA node", "system", "unknown"]
-"""What two GPUs are joined by, best first; `system`: the connection between two CPU sockets."""
+"""The connection of two GPUs, best first; `system`: the link between two CPU sockets."""
 
 
 class Link(msgspec.Struct, frozen=True):
-    """How two GPUs reach each other."""
+    """The link between two GPUs."""
 
     first: str
     """UUID."""
@@ -149,15 +149,16 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The CPU, then the GPUs in PCI order."""
 
     gpu_note: str = ""
-    """Why no GPU is listed, in a sentence; empty when the driver answers."""
+    """Why GPUs are missing, in a sentence; empty when all answer."""
 
     links: tuple[Link, ...] = ()
     """One entry per pair of GPUs."""
 
     def gpus_to_choose(self) -> tuple[str, ...]:
-        """The UUIDs of what a run can use of the GPUs that answer, in PCI order.
+        """Return the UUIDs of the GPUs that a run can use, in PCI order.
 
-        Of a GPU that is divided these are its slices: nobody can use the whole any more.
+        A lost GPU is not among them. Of a divided GPU these are its slices, because a run cannot
+        use it as a whole.
         """
         found: list[str] = []
         for device in self.devices:
@@ -166,7 +167,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(found)
 
     def spoken_names(self) -> dict[str, str]:
-        """What people call each GPU and each slice of one, such as `GPU 0`, by UUID."""
+        """Return the name for people of each GPU and each slice, such as `GPU 0`, by UUID."""
         names: dict[str, str] = {}
         for device in self.devices:
             if device.kind == "gpu":

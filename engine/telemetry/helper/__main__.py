@@ -1,6 +1,6 @@
 """The telemetry helper: a process of its own that prints one snapshot a line, as JSON.
 
-It stands between a driver that may crash or never answer and everybody who wants to know.
+The driver may crash or never answer: then only this process is lost.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _log = logging.getLogger("engine.telemetry.helper")
 
 
 def main() -> None:
-    """Print snapshots until standard input ends or nobody reads them any more."""
+    """Print snapshots until standard input or standard output is closed."""
     parser = argparse.ArgumentParser(prog="python -m engine.telemetry.helper", description=__doc__)
     parser.add_argument("--once", action="store_true", help="print one snapshot and end")
     parser.add_argument("--interval", type=float, default=1.0, help="seconds between snapshots")
@@ -33,10 +33,10 @@ def main() -> None:
     if options.once:
         _print(Sampler().sample())
     else:
-        _print_until_nobody_listens(options.interval)
+        _print_until_closed(options.interval)
 
 
-def _print_until_nobody_listens(interval: float) -> None:
+def _print_until_closed(interval: float) -> None:
     logs.start("telemetry")
     _log.info("telemetry helper starts, a snapshot every %g s", interval)
     requests = Requests()
@@ -67,7 +67,7 @@ def _follow_input(requests: Requests) -> None:
 
 
 def _lines_of_input() -> Iterator[bytes]:
-    """Lines as they come; without Python's buffer, whose lock would be held while waiting."""
+    """Yield lines as they arrive, without Python's buffer, which is locked during a read."""
     rest = b""
     while chunk := os.read(sys.stdin.fileno(), 4096):
         *lines, rest = (rest + chunk).split(b"\n")
@@ -75,7 +75,7 @@ def _lines_of_input() -> Iterator[bytes]:
 
 
 def _leave() -> None:
-    """Nobody listens any more: go at once, the sampling thread may be stuck in the driver."""
+    """Exit at once: the sampling thread may be blocked in the driver."""
     _log.info("telemetry helper ends: its parent has closed the pipe")
     os._exit(0)
 

@@ -1,4 +1,4 @@
-"""What this machine's CPU and memory are doing, from psutil."""
+"""Samples the CPU and the memory of this machine with psutil."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engine.telemetry.snapshot import DeviceSnapshot
 CPU_ID = "cpu"
 
 _SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal")
-"""Names under which Linux drivers offer the temperature of a CPU."""
+"""Names of Linux drivers that report the temperature of a CPU."""
 
 _NO_SENSOR = "the system offers no sensor"
 
@@ -22,11 +22,11 @@ class Cpu:
 
     def __init__(self) -> None:
         self._name = cpu_name()
-        # Utilisation is a difference between two looks: the first one needs a moment for both.
+        # Utilisation is measured between two calls; the first one waits for both.
         self._window: float | None = 0.1
 
     def sample(self) -> DeviceSnapshot:
-        """The CPU now; the first call takes 0.1 s."""
+        """Return the CPU's snapshot; the first call takes 0.1 s."""
         utilisation = psutil.cpu_percent(interval=self._window)
         self._window = None
         memory = psutil.virtual_memory()
@@ -46,7 +46,7 @@ class Cpu:
 
 
 def cpu_name() -> str:
-    """The model of the processor, as well as the system knows it."""
+    """Return the model of the processor, as far as the system knows it."""
     try:
         for line in Path("/proc/cpuinfo").read_text(errors="replace").splitlines():
             key, _, value = line.partition(":")

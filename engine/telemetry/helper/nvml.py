@@ -24,21 +24,21 @@ from engine.telemetry.helper.runtime_suspend import is_suspended
 from engine.telemetry.snapshot import DeviceSnapshot, Link
 
 PROBE_INTERVAL = 30.0
-"""Seconds between attempts to connect to the driver anew, because something did not answer."""
+"""Seconds between two new connections to the driver, while something does not answer."""
 
 RETURN_INTERVAL = 5.0
-"""Seconds between looks for a lost GPU within the connection that there is."""
+"""Seconds between two checks of a lost GPU within the existing connection."""
 
 SLOW_INTERVAL = 5.0
-"""Seconds between two looks at what changes slowly."""
+"""Seconds between two samples of values that change slowly."""
 
 _TOLERANCE = 0.5
-"""A slow look may come this many seconds early, rather than a whole sample late."""
+"""A slow sample may be this many seconds early, rather than one whole sample late."""
 
 
 @dataclass
 class _Gpu:
-    """One GPU that was seen at least once."""
+    """A GPU that has answered at least once."""
 
     index: int
     """The driver's number, as of the last connection in which the GPU answered."""
@@ -49,32 +49,32 @@ class _Gpu:
     handle: Any
     lost: str | None = None
     lost_since: float | None = None
-    """Stays until the GPU has answered again."""
+    """Seconds since the epoch; kept until the GPU has answered again."""
 
     memory_total: int | None = None
     answers: Answers = field(default_factory=Answers)
     slow_due: float | None = None
-    """When to look again at what changes slowly; None: nothing slow is known yet."""
+    """When the next slow sample is due; None: there was none yet."""
 
 
 class GpuSample(NamedTuple):
-    """What Nvml.sample gives."""
+    """The result of Nvml.sample."""
 
     devices: tuple[DeviceSnapshot, ...]
     note: str
-    """Why there is no GPU, or fewer than there should be; empty: all is well."""
+    """Why GPUs are missing, in a sentence; empty: all answer."""
 
     links: tuple[Link, ...]
 
 
 class Nvml:
-    """The GPUs of this machine. Not thread-safe; a call may block for ever if the driver is wedged.
+    """The GPUs of this machine. Not thread-safe; a call blocks for ever if the driver hangs.
 
-    A GPU that was seen once keeps its row, with the reason why it does not answer.
+    A GPU that answered once stays in the list; when it is lost, with the reason.
     """
 
     def __init__(self, driver: Any = pynvml, clock: Callable[[], float] = time.monotonic) -> None:
-        """`driver` has the functions of pynvml; `clock` gives seconds from any beginning."""
+        """`driver` has the functions of pynvml; `clock` returns monotonic seconds."""
         self._driver = driver
         self._clock = clock
         self._gpus: dict[str, _Gpu] = {}
@@ -86,7 +86,7 @@ class Nvml:
         self._next_probe = self._next_return = float("-inf")
 
     def sample(self, detail: str = "") -> GpuSample:
-        """Every GPU in PCI order; what goes in and out only of the one with the UUID `detail`."""
+        """Return every GPU in PCI order; the traffic only of the one with the UUID `detail`."""
         now = self._clock()
         self._look_for_missing(now)
         gpus = sorted(self._gpus.values(), key=lambda gpu: gpu.pci_bus)
@@ -108,11 +108,11 @@ class Nvml:
                 self._reopen(gpu)
 
     def _would_wake_one(self) -> bool:
-        """Whether to leave the connection alone, because a new one touches every card."""
+        """Whether a card is powered down: a new connection would wake every card."""
         return any(not gpu.lost and is_suspended(gpu.pci_bus) for gpu in self._gpus.values())
 
     def _probe(self) -> None:
-        """Connect to the driver anew and look for GPUs, because something did not answer."""
+        """Make a new connection to the driver and list the GPUs."""
         try:
             self._shut_down()
             self._driver.nvmlInit()
@@ -147,15 +147,15 @@ class Nvml:
                 if before := self._gpus.get(gpu.uuid):
                     gpu.lost_since, gpu.memory_total = before.lost_since, before.memory_total
                 self._gpus[gpu.uuid] = gpu
-        # A silent GPU does not say which one it is: it may be one that has a row already.
-        strangers = len(silent) - sum(gpu.lost is not None for gpu in self._gpus.values())
-        if strangers > 0:
-            self._note = f"{strangers} of {count} GPUs cannot be reached: {silent[-1]}."
+        # Which GPU does not answer is not known: it may be one that is in the list already.
+        unknown = len(silent) - sum(gpu.lost is not None for gpu in self._gpus.values())
+        if unknown > 0:
+            self._note = f"{unknown} of {count} GPUs cannot be reached: {silent[-1]}."
         else:
             self._note = "" if self._gpus else "The NVIDIA driver finds no GPU."
 
     def _open(self, index: int) -> _Gpu:
-        """Raises NVMLError where the GPU does not answer."""
+        """Open the GPU that the driver numbers `index`. Raises NVMLError if it does not answer."""
         handle = self._driver.nvmlDeviceGetHandleByIndex(index)
         return _Gpu(
             index=index,
@@ -166,11 +166,11 @@ class Nvml:
         )
 
     def _reopen(self, gpu: _Gpu) -> None:
-        """Look whether a lost GPU is back, touching no other one."""
+        """Check whether a lost GPU is back, without a call to another one."""
         try:
             handle = self._driver.nvmlDeviceGetHandleByPciBusId(gpu.pci_bus)
             if self._driver.nvmlDeviceGetUUID(handle) != gpu.uuid:
-                return  # another card in its place: a new connection will list it
+                return  # another card in this slot: the next new connection lists it
         except pynvml.NVMLError:
             return
         gpu.handle, gpu.lost = handle, None
@@ -201,7 +201,8 @@ class Nvml:
             failures = ask_fast(self._driver, gpu.handle, gpu.answers)
             known = gpu.answers.values
             if failures and not any(name in known for q in EVERY_SECOND for name in q.fields):
-                # A container that lost its access to the device answers "Unknown Error" to all.
+                # In a container that lost its access to the device, every call fails with "Unknown
+                # Error".
                 self._lose_now(gpu, failures[0], now)
                 return
             gpu.lost_since, gpu.memory_total = None, known.get("memory_total")
@@ -223,7 +224,7 @@ class Nvml:
 
     def _lose_now(self, gpu: _Gpu, error: str, now: float) -> None:
         if gpu.lost_since is None:
-            # First a look within the connection: a new one would interrupt the other GPUs.
+            # First check within the connection: a new one would interrupt the other GPUs.
             self._next_return = now + RETURN_INTERVAL
             self._next_probe = max(self._next_probe, now + PROBE_INTERVAL)
         _lose(gpu, f"The GPU does not answer: {error}.")
@@ -238,7 +239,7 @@ class Nvml:
         try:
             found = links(self._driver, handles)
         except SURE_LOST_ERRORS:
-            return  # the next sample notices which one it is
+            return  # the next sample finds out which GPU is lost
         self._links |= {(link.first, link.second): link for link in found}
 
 
@@ -254,5 +255,5 @@ def _forget_figures(gpu: _Gpu) -> None:
 
 
 def _text(value: str | bytes) -> str:
-    """pynvml gives strings inside structures as bytes in some versions."""
+    """Some versions of pynvml return strings in structures as bytes."""
     return value.decode() if isinstance(value, bytes) else value

@@ -1,4 +1,4 @@
-"""The fields of a GPU: which question of NVML fills which, and how often it is asked."""
+"""The fields of a GPU: which NVML call fills which field, and how often it is made."""
 
 from __future__ import annotations
 
@@ -31,32 +31,32 @@ _REASONS = (
     (pynvml.nvmlClocksEventReasonDisplayClockSetting, "display clocks"),
 )
 _KNOWN = pynvml.nvmlClocksEventReasonGpuIdle | sum(bit for bit, _ in _REASONS)
-"""That a GPU is idle is a reason for the driver; nobody is slowed down by it, so it has no word."""
+"""Idle is a reason for the driver, but it slows no work down, so it has no text."""
 
 _UNKNOWN_STATE = 32
 
 
 @dataclass(frozen=True)
 class Question:
-    """One thing to ask the driver for."""
+    """One call to the driver and the fields that it fills."""
 
     fields: tuple[str, ...]
-    """Of DeviceSnapshot."""
+    """Names of fields of DeviceSnapshot."""
 
     ask: Callable[[Any, Any], Sequence[Any]]
-    """Gives (driver, handle) -> one value per field; a NoValue where only that one is missing."""
+    """Called with (driver, handle); returns one value per field, or a NoValue in its place."""
 
 
 @dataclass
 class Answers:
-    """What is known of one GPU, by the name of the field."""
+    """The known values of one GPU, by the name of the field."""
 
     values: dict[str, Any] = field(default_factory=dict)
     silent: dict[str, str] = field(default_factory=dict)
-    """Why there is no value."""
+    """Why there is no value, by the name of the field."""
 
     def put(self, name: str, value: Any) -> None:
-        """Remember a value, or with a NoValue the reason why there is none."""
+        """Store a value, or the reason of a NoValue."""
         if isinstance(value, NoValue):
             self.values.pop(name, None)
             self.silent[name] = str(value)
@@ -65,7 +65,7 @@ class Answers:
             self.silent.pop(name, None)
 
     def forget(self, *names: str) -> None:
-        """As if these had never been asked for."""
+        """Drop values and reasons of these fields."""
         for name in names:
             self.values.pop(name, None)
             self.silent.pop(name, None)
@@ -78,9 +78,9 @@ def ask_all(
     answers: Answers,
     gone: _Errors = SURE_LOST_ERRORS,
 ) -> list[str]:
-    """Put every answer in `answers`; returns what went wrong in other than an ordinary way.
+    """Put every answer in `answers`; return the texts of unexpected errors.
 
-    Raises an error of `gone` where the GPU, rather than a value, is missing.
+    Raises one of the errors in `gone`, which mean that the GPU is lost.
     """
     failures = []
     for question in questions:
@@ -100,9 +100,9 @@ def ask_all(
 
 
 def ask_fast(driver: Any, handle: Any, answers: Answers) -> list[str]:
-    """The questions of every second. Returns failures and raises as ask_all does, and more often:
+    """Ask EVERY_SECOND as `ask_all` does, but with all of LOST_ERRORS.
 
-    these questions are ones that every driver knows, so a wrong argument can only be the handle.
+    Every driver knows these calls, so an invalid argument can only be the handle.
     """
     return ask_all(EVERY_SECOND, driver, handle, answers, LOST_ERRORS)
 
@@ -120,7 +120,7 @@ def _memory(driver: Any, handle: Any) -> Sequence[Any]:
 
 
 def _utilisation(driver: Any, handle: Any) -> Sequence[float]:
-    if is_divided(driver, handle):  # whatever a driver answers then
+    if is_divided(driver, handle):  # then the driver's answer means nothing
         raise NoValue("not measured while the GPU is divided by MIG")
     return (float(driver.nvmlDeviceGetUtilizationRates(handle).gpu),)
 
@@ -134,7 +134,7 @@ def _temperature(driver: Any, handle: Any) -> Sequence[float]:
 
 
 def _power(driver: Any, handle: Any) -> Sequence[float]:
-    return (driver.nvmlDeviceGetPowerUsage(handle) / 1000,)  # NVML says milliwatts
+    return (driver.nvmlDeviceGetPowerUsage(handle) / 1000,)  # NVML counts in milliwatts
 
 
 def _power_limit(driver: Any, handle: Any) -> Sequence[float]:
@@ -167,7 +167,7 @@ def _throttle_reasons(driver: Any, handle: Any) -> Sequence[tuple[str, ...]]:
         bits = int(driver.nvmlDeviceGetCurrentClocksThrottleReasons(handle))  # before R535
     words = [word for bit, word in _REASONS if bits & bit]
     if unknown := bits & ~_KNOWN:
-        words.append(f"a reason without a name here ({unknown:#x})")
+        words.append(f"an unknown reason ({unknown:#x})")
     return (tuple(words),)
 
 
@@ -202,7 +202,7 @@ EVERY_5_SECONDS = (
     Question(("slices",), lambda driver, handle: (slices(driver, handle),)),
     Question(("processes",), lambda driver, handle: (processes(driver, handle),)),
 )
-"""Asked every 5 s: what changes slowly, or costs the driver milliseconds."""
+"""Asked every 5 s: values that change slowly, or that take the driver milliseconds."""
 
 ONCE = (Question(("temperature_slowdown",), _temperature_slowdown),)
-"""Asked when a GPU is found: what does not change."""
+"""Asked when a GPU is found: values that never change."""

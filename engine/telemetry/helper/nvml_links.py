@@ -1,4 +1,4 @@
-"""How the GPUs of this machine reach each other."""
+"""Finds the links between the GPUs of this machine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LEVELS: dict[int, LinkKind] = {
 
 
 def links(driver: Any, handles: Mapping[str, Any]) -> tuple[Link, ...]:
-    """One link for each pair of `handles` (by UUID). Raises GONE_FOR_SURE where a GPU is gone."""
+    """Return a link for each pair of `handles` (by UUID). Raises one of SURE_LOST_ERRORS."""
     return tuple(
         Link(first, second, _kind(driver, handles[first], handles[second]))
         for first, second in combinations(handles, 2)
@@ -30,7 +30,7 @@ def links(driver: Any, handles: Mapping[str, Any]) -> tuple[Link, ...]:
 
 
 def _kind(driver: Any, first: Any, second: Any) -> LinkKind:
-    # The common ancestor is one on the PCI bus and knows nothing of NVLink: it is asked second.
+    # NVLink first: the common ancestor describes the PCI bus only.
     index = pynvml.NVML_P2P_CAPS_INDEX_NVLINK
     try:
         status = driver.nvmlDeviceGetP2PStatus(first, second, index)
@@ -39,7 +39,7 @@ def _kind(driver: Any, first: Any, second: Any) -> LinkKind:
     except SURE_LOST_ERRORS:
         raise
     except (*NO_VALUE, pynvml.NVMLError):
-        pass  # an old driver: the other question may still have an answer
+        pass  # an old driver: the second call may still work
     try:
         level = driver.nvmlDeviceGetTopologyCommonAncestor(first, second)
     except SURE_LOST_ERRORS:

@@ -11,7 +11,7 @@ from engine.telemetry.snapshot import MigSlice
 
 
 def is_divided(driver: Any, handle: Any) -> bool:
-    """Whether the GPU is divided now; a GPU that cannot be is not."""
+    """Whether the GPU is divided now; False for a GPU without MIG."""
     try:
         current, _ = driver.nvmlDeviceGetMigMode(handle)
     except NO_VALUE:
@@ -20,7 +20,7 @@ def is_divided(driver: Any, handle: Any) -> bool:
 
 
 def slices(driver: Any, handle: Any) -> tuple[MigSlice, ...]:
-    """The slices in the driver's order; none where the GPU is not divided."""
+    """Return the slices in the driver's order; none if the GPU is not divided."""
     if not is_divided(driver, handle):
         return ()
     found = []
@@ -28,7 +28,7 @@ def slices(driver: Any, handle: Any) -> tuple[MigSlice, ...]:
         try:
             part = driver.nvmlDeviceGetMigDeviceHandleByIndex(handle, index)
         except pynvml.NVMLError_NotFound:
-            continue  # so many there could be
+            continue  # fewer slices than the maximum
         found.append(_slice(driver, part))
     return tuple(found)
 
@@ -37,7 +37,7 @@ def _slice(driver: Any, part: Any) -> MigSlice:
     total, used = _memory(driver, part)
     return MigSlice(
         uuid=driver.nvmlDeviceGetUUID(part),
-        # `NVIDIA H100 80GB HBM3 MIG 1g.10gb`: the card stands in the row above.
+        # Of `NVIDIA H100 80GB HBM3 MIG 1g.10gb` only the profile.
         name=driver.nvmlDeviceGetName(part).rpartition(" MIG ")[2],
         memory_total=total,
         memory_used=used,
@@ -50,5 +50,5 @@ def _memory(driver: Any, part: Any) -> tuple[int | None, int | None]:
     except SURE_LOST_ERRORS:
         raise
     except (*NO_VALUE, pynvml.NVMLError):
-        return None, None  # another program may dissolve a slice at any time
+        return None, None  # another program may remove a slice at any time
     return int(memory.total), int(memory.used)

@@ -1,4 +1,4 @@
-"""Who uses a GPU: the driver's list of process numbers, with what the system knows of each."""
+"""The processes on a GPU: the driver's list of pids, with name, user and start of each."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from engine.telemetry.snapshot import GpuProcess
 _List = Callable[[Any], Sequence[Any]]
 
 _MIXED_UP = (535,), (535, 104, 5)
-"""Drivers from the first to before the second number fill in a list that nobody else can read."""
+"""Drivers from the first to before the second version fill in the list in a wrong layout."""
 
 
 def processes(driver: Any, handle: Any) -> tuple[GpuProcess, ...]:
-    """The processes that compute or draw on a GPU, by pid. Raises NoValue or NVMLError."""
+    """Return the processes that compute or draw on a GPU, by pid. Raises NoValue or NVMLError."""
     if _MIXED_UP[0] <= _driver_version(driver) < _MIXED_UP[1]:
         raise NoValue("this driver mixes up the process numbers: update it to 535.104.05 or later")
     memory = _compute(driver, handle)
     for pid, drawing in _graphics(driver, handle).items():
-        # A process that does both stands in both lists with the same figure.
+        # A process that does both is in both lists with the same size.
         memory[pid] = max((m for m in (memory.get(pid), drawing) if m is not None), default=None)
     return tuple(_describe(pid, used) for pid, used in sorted(memory.items()))
 
@@ -48,11 +48,11 @@ def _graphics(driver: Any, handle: Any) -> dict[int, int | None]:
     try:
         return _by_pid(newest, older, handle)
     except NO_VALUE:
-        return {}  # a GPU that only computes
+        return {}  # a GPU without graphics
 
 
 def _by_pid(newest: _List, older: _List, handle: Any) -> dict[int, int | None]:
-    """Bytes by pid; a process that uses several slices of a GPU is listed several times."""
+    """Return bytes by pid; a process on several slices of a GPU is listed several times."""
     try:
         found = newest(handle)
     except pynvml.NVMLError_FunctionNotFound:
@@ -71,6 +71,6 @@ def _describe(pid: int, memory: int | None) -> GpuProcess:
             started = process.create_time()
             name, user = process.name(), process.username()
     except psutil.Error:
-        # It has ended meanwhile, is another user's on Windows, or lives outside this container.
+        # It has ended, belongs to another user on Windows, or runs outside this container.
         return GpuProcess(pid=pid, memory=memory)
     return GpuProcess(pid=pid, name=name, user=user, memory=memory, started=started)

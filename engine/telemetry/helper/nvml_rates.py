@@ -1,4 +1,4 @@
-"""How many bytes go in and out of the one GPU that somebody looks at in detail."""
+"""The traffic (PCIe, NVLink) of the one GPU that the window shows in detail."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _COUNTERS = {
     "nvlink_sent": (pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, _ALL_LINKS),
     "nvlink_received": (pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, _ALL_LINKS),
 }
-"""Fields of DeviceSnapshot by the counters of the driver, each with its scope."""
+"""The driver's counter and its scope, by the field of DeviceSnapshot."""
 
 RATES = tuple(_COUNTERS)
-"""The fields of DeviceSnapshot that are filled here."""
+"""The fields of DeviceSnapshot that this module fills."""
 
 _AVERAGES = {
     "pcie_sent": pynvml.NVML_PCIE_UTIL_TX_BYTES,
@@ -32,11 +32,11 @@ _UNIONS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 """Members of a field's value, by the driver's number of its type."""
 
 _NARROW = 2**32
-"""A counter that never showed more may have 32 bits: PCIe fills those several times a second."""
+"""A counter below this may have 32 bits, which PCIe overflows several times a second."""
 
 
 class Rates:
-    """Remembers the counters of one GPU between two samples."""
+    """Computes rates from the counters of one GPU in two samples."""
 
     def __init__(self, driver: Any) -> None:
         self._driver = driver
@@ -44,9 +44,9 @@ class Rates:
         self._before: dict[str, tuple[float, int]] = {}
 
     def sample(self, uuid: str, handle: Any, now: float, answers: Answers) -> None:
-        """Put the rates since the last call in `answers`; `now` in seconds. Raises GONE_FOR_SURE.
+        """Put the rates since the last call in `answers`; `now` is in seconds.
 
-        A rate needs two looks at a counter: after the first one there is neither value nor reason.
+        The first call for a GPU gives neither values nor reasons. Raises one of SURE_LOST_ERRORS.
         """
         if uuid != self._uuid:
             self._uuid, self._before = uuid, {}
@@ -60,7 +60,7 @@ class Rates:
                 answers.put(name, rate if name in _AVERAGES else rate * _KIB)
 
     def _counters(self, handle: Any) -> dict[str, int | NoValue]:
-        """All four in one call to the driver."""
+        """Read all four counters in one call to the driver."""
         try:
             found = self._driver.nvmlDeviceGetFieldValues(handle, list(_COUNTERS.values()))
         except SURE_LOST_ERRORS:
@@ -70,7 +70,7 @@ class Rates:
         return {name: _read(field) for name, field in zip(RATES, found, strict=True)}
 
     def _average(self, handle: Any, direction: int) -> float | NoValue:
-        """Bytes per second over the next 20 ms, for which the driver keeps us waiting."""
+        """Return bytes per second over the next 20 ms; the driver blocks for that time."""
         try:
             return float(self._driver.nvmlDeviceGetPcieThroughput(handle, direction) * _KIB)
         except SURE_LOST_ERRORS:
@@ -82,7 +82,7 @@ class Rates:
         before = self._before.get(name)
         self._before[name] = now, counted
         if before is None or counted < before[1] or now <= before[0]:
-            return None  # the first look, or the counter began anew
+            return None  # the first sample, or the counter was reset
         return (counted - before[1]) / (now - before[0])
 
 
@@ -93,5 +93,5 @@ def _read(field: Any) -> int | NoValue:
 
 
 def field_number(field: Any) -> int:
-    """The number in an answered c_nvmlFieldValue_t, whatever its type."""
+    """Return the number in an answered c_nvmlFieldValue_t of any type."""
     return int(getattr(field.value, _UNIONS[field.valueType]))

@@ -1,4 +1,4 @@
-"""What the reader of the snapshots wants: lines of JSON that the helper reads from its input."""
+"""Requests to the helper: lines of JSON on its standard input."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from collections.abc import Iterable
 import msgspec
 
 UNWATCHED_INTERVAL = 5.0
-"""Seconds between snapshots, at least, while nobody looks at them."""
+"""Least number of seconds between snapshots while no window shows them."""
 
 
 class Request(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One line; what it does not mention stays as it is."""
+    """One line; fields that it does not have stay as they are."""
 
     watching: bool | None = None
-    """Whether somebody looks, and so wants the full rate."""
+    """Whether snapshots are wanted at the full rate."""
 
     detail: str | None = None
-    """UUID of the GPU whose traffic is wanted; empty: of none."""
+    """UUID of the GPU whose traffic is wanted; empty: none."""
 
 
 class Requests:
-    """The wishes so far. Read by the sampling thread, changed by the one that reads the input."""
+    """The requests so far. The input thread changes them; the sampling thread reads them."""
 
     def __init__(self) -> None:
-        """Until told otherwise somebody looks, and at no GPU in detail."""
+        """Begin with the full rate and without a GPU in detail."""
         self._watching = True
         self._detail = ""
         self._changed = threading.Event()
@@ -38,7 +38,7 @@ class Requests:
         return self._detail
 
     def follow(self, lines: Iterable[bytes]) -> None:
-        """Take wishes from `lines` until there are none; says on stderr which line is none."""
+        """Apply the requests in `lines` until they end; print an invalid line on stderr."""
         for line in lines:
             try:
                 request = msgspec.json.decode(line, type=Request)
@@ -54,13 +54,13 @@ class Requests:
             self._changed.set()
 
     def pause(self, interval: float) -> float:
-        """Seconds between two snapshots, where `interval` is what a reader who looks wants."""
+        """Return the seconds between two snapshots; `interval` is the full rate."""
         return interval if self._watching else max(interval, UNWATCHED_INTERVAL)
 
     def wait(self, begin: float, interval: float) -> None:
-        """Wait until the next snapshot is due, the last one having begun at `begin` (monotonic).
+        """Wait until the next snapshot is due; the last one began at `begin` (monotonic).
 
-        A new wish ends the waiting: whoever comes back sees fresh figures at once.
+        A new request ends the wait, so that its answer comes at once.
         """
         self._changed.wait(max(0.0, begin + self.pause(interval) - time.monotonic()))
         self._changed.clear()

@@ -1,15 +1,15 @@
-"""Whether a card is powered down: a question for the system, because the driver would wake it."""
+"""Asks the system whether a card is powered down, because asking the driver would wake it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 PCI_DEVICES = Path("/sys/bus/pci/devices")
-"""Where Linux describes what is plugged in; not there on other systems."""
+"""Linux describes the PCI devices here; other systems do not have this folder."""
 
 
 def is_suspended(pci_bus: str) -> bool:
-    """Whether the card at NVML's `00000000:3B:00.0` sleeps; False where the system does not say."""
+    """Whether the card at `00000000:3B:00.0` (NVML's form) is powered down; False if not known."""
     domain, _, rest = pci_bus.lower().partition(":")
     status = PCI_DEVICES / f"{domain[-4:]}:{rest}" / "power" / "runtime_status"
     try:

@@ -10,7 +10,7 @@ from engine.telemetry.snapshot import Snapshot
 
 
 class Sampler:
-    """Asks every source in turn. Runs in a telemetry process only: a wedged driver blocks it."""
+    """Samples CPU and GPUs. Only for the helper process: a hanging driver blocks it."""
 
     def __init__(self) -> None:
         self._cpu = Cpu()

@@ -124,7 +124,7 @@ def test_throttle_reasons_are_words(fake_nvml: FakeNvml, nvml: NvmlOnDemand) -> 
         0x1: (),  # idle
         0x4 | 0x20: ("power limit", "software thermal slowdown"),
         0x40 | 0x80: ("hardware thermal slowdown", "hardware power brake"),
-        0x10000: ("a reason without a name here (0x10000)",),
+        0x10000: ("an unknown reason (0x10000)",),
     }
     for bits in words:
         who = fake_nvml.add_gpu(f"GPU-{bits}", pci_bus=f"00000000:{bits % 97:02X}:00.0")
