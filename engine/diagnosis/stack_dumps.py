@@ -37,10 +37,10 @@ class WorkerLocation(NamedTuple):
 def working_threads(stacks: str) -> list[list[Frame]]:
     """The frames of the main thread, innermost first, then those of the threads that work for it.
 
-    Empty if nothing was written. The interpreter writes the newest thread first, so the main thread
-    is the last. It may wait for a thread of the framework, in which TensorFlow calls the recipe's
-    code of a `py_function`, or for a thread of ours. Other threads that Python has started do not
-    work for it.
+    Empty if nothing was written. `stacks` is the output of `faulthandler`: newest thread first, so
+    the main thread is the last. It may wait for a thread of the framework, in which TensorFlow
+    calls the recipe's code of a `py_function`, or for a thread of ours. Other threads that Python
+    has started do not work for it.
     """
     *others, main = [
         [Frame(file, int(line), function) for file, line, function in _FRAME.findall(thread)]

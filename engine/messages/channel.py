@@ -135,7 +135,8 @@ class Channel:
 class Server:
     """Accepts connections for one run, and passes each to `on_connection` after its Hello.
 
-    Each handshake has its own thread, so that a caller that hangs does not delay the others.
+    A handshake is the HMAC challenge of `multiprocessing.connection`, in both directions, and has
+    its own thread, so that a caller that hangs does not delay the others.
     """
 
     def __init__(self, folder: Path, on_connection: Callable[[Hello, Channel], None]) -> None:
