@@ -15,7 +15,7 @@ from engine.system.process import PROJECT
 from engine.system.program import CONSOLE_SCRIPT
 
 NAME = "traindeck"
-"""Of the entry and of the icon; the window says it too, so that a dock finds the entry."""
+"""Of the entry and of the icon. The window has it too, so that a dock finds its entry."""
 
 _ENTRY = """\
 [Desktop Entry]

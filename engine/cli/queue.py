@@ -20,7 +20,7 @@ def show(*, json: bool) -> Exit:
         print_json([_described(ticket) for ticket in line])
         return Exit.DONE
     if not line:
-        out().print("No run is active: nobody waits.")
+        out().print("No run is active, and none waits.")
         return Exit.DONE
     gpus = not all(all_on_cpu(ticket.devices) for ticket in line)
     names = snapshot_once().spoken_names() if gpus else {}

@@ -1,4 +1,4 @@
-"""A machine that is saved in a file, and looked at again without it."""
+"""A machine is recorded in a file, and replayed without it."""
 
 from __future__ import annotations
 

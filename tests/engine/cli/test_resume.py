@@ -1,4 +1,4 @@
-"""`resume` from a terminal: a run goes on as it was, or as something else."""
+"""`resume` from a terminal: a run goes on, with or without changes."""
 
 from __future__ import annotations
 
