@@ -49,14 +49,10 @@ class RunPlots(PlotPanel):
         self,
         theme: Theme,
         settings: QSettings | None = None,
-        *,
-        throughput: bool = False,
         parent: QWidget | None = None,
     ) -> None:
-        """`settings` keep the layout and the choices of the toolbar. `throughput`: whether
-        `train/samples_per_second` gets a plot, too."""
+        """`settings` keep the layout and the choices of the toolbar."""
         super().__init__(theme, PanelSettings(settings, "plots"), parent)
-        self._throughput = throughput
         self._timeline = RunTimeline()
         self._headlines = Headlines()
         self._device_labels: dict[str, DeviceLabel] = {}
@@ -138,7 +134,7 @@ class RunPlots(PlotPanel):
 
     def _draw_series(self, series: str, points: StoredPoints, *, replace: bool) -> None:
         style = style_of(series, self._metric_directions)
-        if style is None or (series == THROUGHPUT and not self._throughput):
+        if style is None or series == THROUGHPUT:  # a card of the window shows the throughput
             return
         plot = self.plot_of(style.plot)
         if style.curve_name not in plot.curves:

@@ -9,10 +9,10 @@ import pytest
 from PySide6.QtCore import QSize
 from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QApplication
-from pytestqt.qtbot import QtBot
 
 from engine.messages.events import TrainingStarted
 from engine.runs.store_reader import StoredEvent
+from gui.compare.comparison_plots import comparison_style
 from gui.plots.panel.grid_layout import rows
 from gui.plots.panel.run_plots import RunPlots
 from gui.style.device_labels import DeviceLabel
@@ -71,11 +71,12 @@ def test_training_and_validation_share_the_plot_of_a_metric(run_plots: RunPlots)
     assert list(run_plots.plot("F1").curves) == ["train", "val"]
 
 
-def test_the_throughput_has_a_plot_where_it_is_asked_for(qtbot: QtBot) -> None:
-    run_plots = RunPlots(DARK, throughput=True)
-    qtbot.addWidget(run_plots)
+def test_only_the_comparison_has_a_plot_of_the_throughput(run_plots: RunPlots) -> None:
     run_plots.add_points("train/samples_per_second", stored_points(STEPS, HALF))
-    assert "Throughput" in titles(run_plots)
+    assert "Throughput" not in titles(run_plots)
+    compared = comparison_style("train/samples_per_second")
+    assert compared is not None
+    assert compared.plot.title == "Throughput"
 
 
 def test_figures_are_in_the_unit_of_their_plot(run_plots: RunPlots) -> None:

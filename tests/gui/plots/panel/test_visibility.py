@@ -128,9 +128,7 @@ def test_a_plot_that_was_never_moved_follows_its_natural_neighbour() -> None:
     assert layout.sorted_titles(["A", "B", "C"]) == ["C", "B", "A"]
 
 
-def test_a_metric_that_is_called_like_another_plot_has_its_own(qtbot: QtBot) -> None:
-    run_plots = RunPlots(DARK, throughput=True)
-    qtbot.addWidget(run_plots)
+def test_a_metric_that_is_called_like_another_plot_has_its_own(run_plots: RunPlots) -> None:
     own = {
         "Learning rate": "train/learning_rate",
         "Gradient norm": "train/gradient_norm",
@@ -148,7 +146,8 @@ def test_a_metric_that_is_called_like_another_plot_has_its_own(qtbot: QtBot) -> 
         )
         run_plots.add_points(series, stored_points(STEPS, STEPS))
     run_plots.add_points("validation/Loss", stored_points(STEPS, STEPS))
-    assert len(run_plots.plots()) == 20
+    assert len(run_plots.plots()) == 19
+    assert list(run_plots.plot("Throughput (metric)").curves) == ["val"]
     assert list(run_plots.plot("Step time").curves) == ["data 0"]
     assert list(run_plots.plot("Step time (metric)").curves) == ["val"]
 
