@@ -76,9 +76,9 @@ class Comparison(QWidget):
         self.chips.close_clicked.connect(self.closed)
         chosen.changed.connect(self._update_runs)
 
-    def set_device_names(self, labels: Mapping[str, str]) -> None:
+    def set_device_names(self, names: Mapping[str, str]) -> None:
         """Set the names of the devices of this machine, by id."""
-        self._device_names = dict(labels)
+        self._device_names = dict(names)
 
     def show_runs(self, infos: list[RunInfo]) -> None:
         """Update the known runs."""

@@ -167,11 +167,8 @@ class Curve:
         None if it needs none, or if they have been requested. The range is wider than the view, so
         that a pan finds points there."""
         series = self._series_for(x0, x1)
-        exact = (
-            self._zoom_points is not None
-            and series is self._zoom_points.series
-            and self._zoom_points.exact
-        )
+        zoomed = self._zoom_points
+        exact = zoomed is not None and series is zoomed.series and zoomed.exact
         if exact or not self.coarse or series.count_between(x0, x1) >= 2 * pixels:
             return None
         if self.series.count_between(-math.inf, x0) > self.coarse:
@@ -236,13 +233,12 @@ class Curve:
 
     def _series_for(self, x0: float, x1: float) -> Series:
         """The zoom points where they cover the view, else the whole curve."""
-        whole, piece = (
-            self.series.x_range(),
-            self._zoom_points and self._zoom_points.series.x_range(),
-        )
-        if self._zoom_points is None or whole is None or piece is None:
+        if self._zoom_points is None:
             return self.series
-        inside = piece[0] <= max(x0, whole[0]) and min(x1, whole[1]) <= piece[1]
+        whole, part = self.series.x_range(), self._zoom_points.series.x_range()
+        if whole is None or part is None:
+            return self.series
+        inside = part[0] <= max(x0, whole[0]) and min(x1, whole[1]) <= part[1]
         return self._zoom_points.series if inside else self.series
 
     def _all_series(self) -> list[Series]:
