@@ -182,7 +182,7 @@ def test_many_chips_go_on_in_another_line(view: View) -> None:
         assert chips.rect().contains(cross.rect().translated(cross.mapTo(chips, QPoint())))
 
 
-def test_finer_points_are_read_in_the_background(view: View, qtbot: QtBot) -> None:
+def test_zoom_points_are_read_in_the_background(view: View, qtbot: QtBot) -> None:
     record_epochs("finished", (0.5, 0.4, 0.3))
     view.compare("1")
     found: list[StoredPoints] = []
