@@ -14,8 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from engine.telemetry.helper.requests import Request
-from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
+from engine.telemetry.snapshot import DeviceSnapshot, Request, Snapshot
 
 _log = logging.getLogger(__name__)
 

@@ -175,3 +175,16 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
                 for part in device.slices:
                     names[part.uuid] = f"GPU {device.label} ({part.name})"
         return names
+
+
+class Request(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a reader of snapshots wants: a line of JSON that the telemetry helper reads.
+
+    A field that is not mentioned stays as it is.
+    """
+
+    watching: bool | None = None
+    """Whether snapshots are wanted at the full rate."""
+
+    detail: str | None = None
+    """UUID of the GPU whose traffic is wanted; empty: none."""

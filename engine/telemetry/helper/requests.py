@@ -9,18 +9,10 @@ from collections.abc import Iterable
 
 import msgspec
 
+from engine.telemetry.snapshot import Request
+
 UNWATCHED_INTERVAL = 5.0
 """Least number of seconds between snapshots while no window shows them."""
-
-
-class Request(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One line; fields that it does not have stay as they are."""
-
-    watching: bool | None = None
-    """Whether snapshots are wanted at the full rate."""
-
-    detail: str | None = None
-    """UUID of the GPU whose traffic is wanted; empty: none."""
 
 
 class Requests:
