@@ -88,7 +88,7 @@ class CheckpointUnusable(CannotStart):
                 f"{call(f'resume {run_id} --checkpoint {self.previous.name}')}` goes on from there."
             )
         else:
-            text += " No older checkpoint is intact: start the run anew."
+            text += " No older checkpoint is intact: start a new run."
         super().__init__([Problem("", text)])
 
 

@@ -102,7 +102,7 @@ class DeviceWatch:
         busy = self._run_devices if is_running and self._step_is_due else frozenset()
         events: list[Event] = [
             Alarm(alarm.device, alarm.kind.value, text, is_raised)
-            for alarm, is_raised, text in self._alarms.take(own, busy)
+            for alarm, is_raised, text in self._alarms.update(own, busy)
         ]
         if is_running:
             events.append(self._recorder.metrics(own, status.step))

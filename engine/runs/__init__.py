@@ -1,4 +1,4 @@
-"""Runs on disk: folder, store, checkpoints, state and notes of each; the queue and list of all.
+"""Runs on disk: the store, checkpoints, state and notes of each run, the list and the queue of all.
 
 Imports `spec` and what is below it.
 """

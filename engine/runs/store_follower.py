@@ -1,4 +1,4 @@
-"""Follows a run's store, live or finished: every look returns only what is new since the last."""
+"""Follows the store of a run, live or finished: each call returns what is new since the last."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ MOST_AT_ONCE = 2000
 frame of the window does not wait for them."""
 
 SERIES_AT_ONCE = 4
-"""Series that one look reads while so many points come in: the series take turns. The first look at
-a run reads all of them, because some curves without the others would be misleading."""
+"""Series that one call reads while so many points come in: the series take turns. The first call
+reads all of them, because some curves without the others would be misleading."""
 
 LONGEST_ADDITION = 50_000
 """With more new points than this, the whole curve is read again, as one of coarser blocks."""
 
 MOST_SHOWN = 50_000
 """Points of a series that were added one by one; then it is read as a curve of blocks once more, so
-that a window that is open for days holds no more than that of each: some 2 to 4 MiB. One series at
-a look, because reading takes milliseconds."""
+that a window that is open for days holds 2 to 4 MiB of each series at the most. One series per
+call, because reading takes milliseconds."""
 
 
 class CurveUpdate(NamedTuple):
@@ -60,7 +60,7 @@ class StoreFollower:
         return self.reader is not None
 
     def close(self) -> None:
-        """Close the store; after another `open` the next look goes on from here."""
+        """Close the store; after another `open` the next call continues from here."""
         if self.reader is not None:
             self.reader.close()
             self.reader = None

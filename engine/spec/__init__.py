@@ -1,4 +1,4 @@
-"""What is asked of a run: its settings, recipes and strategies, and whether they fit this machine.
+"""The settings of a run, recipes and strategies, and the validation of them all.
 
 Reads recipes and strategies without a framework. Imports `system`, `messages` and `telemetry`.
 """

@@ -78,7 +78,7 @@ def read(file: Path) -> RunSpec:
         if unknown := _unknown(run):
             raise UnreadablePreset(
                 f"The preset {file} holds {unknown}, which this version of Traindeck does not "
-                "know. Update Traindeck, or take those lines out of the file."
+                "know. Update Traindeck, or remove these lines from the file."
             )
         return msgspec.convert(run, RunSpec)
     except OSError as error:

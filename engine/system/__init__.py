@@ -1,4 +1,4 @@
-"""The operating system behind our own names: paths, processes, owners of files, disk errors.
+"""Functions of the operating system: paths, files, processes, logs, units. No knowledge of runs.
 
 Imports nothing of the engine.
 """

@@ -1,4 +1,4 @@
-"""What the devices of this machine do, as data: snapshots, alarms, history, who uses the memory.
+"""The state of this machine's devices: snapshots, alarms, history, and the use of GPU memory.
 
-Imports `system` only; the driver is asked by `telemetry.helper`, in a process of its own.
+Imports `system` only. Only `telemetry.helper`, a process of its own, asks the driver.
 """

@@ -90,7 +90,7 @@ class Alarms:
         """The alarms that are raised now, oldest first."""
         return tuple(self._active.values())
 
-    def take(self, snapshot: Snapshot, should_work: Collection[str] = ()) -> list[Change]:
+    def update(self, snapshot: Snapshot, should_work: Collection[str] = ()) -> list[Change]:
         """Return which alarms `snapshot` raises and which it ends.
 
         `should_work`: ids of the devices that a run needs now. An unknown value changes no alarm.
@@ -223,6 +223,6 @@ _CLEARED: dict[AlarmKind, _Sentence] = {
     AlarmKind.HOT: lambda device: f"{name_of(device)} has cooled down.",
     AlarmKind.THROTTLED: lambda device: f"{name_of(device)} is not slowed down any more.",
     AlarmKind.MEMORY: lambda device: f"{alarm_text.memory_of(device)} has room again.",
-    AlarmKind.ECC: lambda device: f"{name_of(device)} was reset: its errors are counted anew.",
+    AlarmKind.ECC: lambda device: f"{name_of(device)} was reset: its errors count from 0 again.",
     AlarmKind.IDLE: lambda device: f"{name_of(device)} works again, or is not needed now.",
 }

@@ -77,7 +77,7 @@ class AlarmBar(QFrame):
 
     def show_snapshot(self, snapshot: Snapshot) -> None:
         """Raise and clear alarms by the newest snapshot."""
-        self._alarms.take(snapshot)
+        self._alarms.update(snapshot)
         self._show()
 
     def add_events(self, events: list[StoredEvent]) -> None:

@@ -28,7 +28,7 @@ class Watched:
         """What a snapshot changes that comes `seconds` after the one before."""
         self.time += seconds
         snapshot = Snapshot(time=self.time, devices=(gpu(**known),))
-        return self.alarms.take(snapshot, {ID} if should_work else ())
+        return self.alarms.update(snapshot, {ID} if should_work else ())
 
     def kinds(self) -> list[AlarmKind]:
         return [alarm.kind for alarm in self.alarms.active]
@@ -95,7 +95,7 @@ def test_the_memory_of_the_machine_is_watched_too() -> None:
     cpu = DeviceSnapshot(
         id="cpu", kind="cpu", label="CPU", name="x", memory_used=99 * GIB, memory_total=100 * GIB
     )
-    [change] = Alarms().take(Snapshot(time=1.0, devices=(cpu,)))
+    [change] = Alarms().update(Snapshot(time=1.0, devices=(cpu,)))
     assert change.text.startswith("The memory of this machine is 99 % full")
 
 
@@ -110,7 +110,7 @@ def test_a_lost_gpu_is_lost_until_it_answers(watched: Watched) -> None:
     assert (raised.alarm.kind.severity, raised.alarm.kind.is_sticky) == ("error", True)
     for _ in range(100):
         assert watched.see(lost="GPU is lost") == []
-    assert watched.alarms.take(Snapshot(time=watched.time + 1, devices=())) == []
+    assert watched.alarms.update(Snapshot(time=watched.time + 1, devices=())) == []
     assert watched.kinds() == [AlarmKind.LOST]
     assert [change.is_raised for change in watched.see()] == [False]
 
@@ -198,6 +198,6 @@ def test_an_idle_alarm_ends_when_the_run_pauses(watched: Watched) -> None:
 def test_devices_have_alarms_of_their_own() -> None:
     alarms = Alarms()
     other = DeviceSnapshot(id="GPU-2", kind="gpu", label="2", name="B", lost="gone")
-    changes = alarms.take(Snapshot(time=1.0, devices=(gpu(**HOT), other)))
+    changes = alarms.update(Snapshot(time=1.0, devices=(gpu(**HOT), other)))
     assert [change.alarm.id for change in changes] == ["GPU-1/hot", "GPU-2/lost"]
     assert [alarm.id for alarm in alarms.active] == ["GPU-1/hot", "GPU-2/lost"]
