@@ -83,7 +83,7 @@ def test_a_spec_that_can_run_has_no_problems() -> None:
     ],
     ids=str,
 )
-def test_what_cannot_run_is_said_and_not_started(
+def test_a_spec_with_a_problem_is_reported_and_not_started(
     changes: dict[str, Any], field: str, phrase: str
 ) -> None:
     wanted = spec(**changes)
@@ -97,7 +97,7 @@ def test_what_cannot_run_is_said_and_not_started(
     assert paths.run_ids() == []
 
 
-def test_a_run_folder_that_cannot_be_written_is_said(traindeck_home: Path) -> None:
+def test_a_run_folder_that_cannot_be_written_is_reported(traindeck_home: Path) -> None:
     traindeck_home.write_text("a file where the folder should be")
     with pytest.raises(CannotStart, match="The run folder cannot be written"):
         client.start(spec())
@@ -154,7 +154,7 @@ def test_there_is_no_such_run(run_id: str) -> None:
 
 
 @pytest.mark.parametrize("file", [SPEC_FILE, STORE_FILE])
-def test_a_damaged_run_is_said_in_a_sentence_and_left_out_of_the_list(file: str) -> None:
+def test_a_damaged_run_is_reported_in_a_sentence_and_left_out_of_the_list(file: str) -> None:
     write_run(NOBODY)
     damaged = write_run(NOBODY)
     (damaged / file).write_bytes(b"no database and no TOML either = " * 200)
@@ -200,7 +200,7 @@ def test_the_state_of_a_status_needs_a_living_supervisor() -> None:
         ((NOBODY, RunEnded("stopped", "x")), "Run 1 has no checkpoint to resume from"),
     ],
 )
-def test_what_cannot_resume_is_said(events: tuple[Event, ...], sentence: str) -> None:
+def test_a_run_that_cannot_resume_is_reported(events: tuple[Event, ...], sentence: str) -> None:
     write_run(*events)
     with pytest.raises(CannotStart, match=sentence):
         client.resume("1")
@@ -243,7 +243,7 @@ def test_a_command_that_is_taken_gives_the_number_to_wait_from() -> None:
     assert taken == [Pause()]
 
 
-def test_a_refusal_is_passed_on_in_its_own_words() -> None:
+def test_the_text_of_a_refusal_is_passed_on() -> None:
     with (
         supervisor(lambda channel, _: channel.send(CommandRefused("Pause", "It is paused."))),
         pytest.raises(CommandFailed, match=r"^It is paused\.$"),
@@ -251,7 +251,7 @@ def test_a_refusal_is_passed_on_in_its_own_words() -> None:
         client.send("1", Pause())
 
 
-def test_a_supervisor_that_ends_before_it_answers_is_said() -> None:
+def test_a_supervisor_that_ends_before_it_answers_is_reported() -> None:
     with (
         supervisor(lambda channel, _: None),
         pytest.raises(CommandFailed, match="Run 1 did not answer"),
@@ -259,7 +259,7 @@ def test_a_supervisor_that_ends_before_it_answers_is_said() -> None:
         client.send("1", Pause())
 
 
-def test_a_supervisor_that_does_not_answer_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_supervisor_that_does_not_answer_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "LONGEST_ANSWER", 0.0)
 
     def hold(channel: Channel, _: Message) -> None:

@@ -125,7 +125,7 @@ def test_without_an_intact_one_there_is_none_to_offer(
     assert started == []
 
 
-def test_a_checkpoint_that_there_is_not_is_said() -> None:
+def test_a_missing_checkpoint_is_reported() -> None:
     folder = stopped_run(3)
     with pytest.raises(CannotStart, match="Run 1 has no checkpoint step-00000004"):
         client.resume("1", folder / "checkpoints" / "step-00000004")
@@ -196,7 +196,7 @@ def test_what_does_not_start_leaves_the_spec_as_it_was(monkeypatch: pytest.Monke
         ),
     ],
 )
-def test_where_it_cannot_go_on_is_said(
+def test_a_reason_that_prevents_resuming_is_reported(
     elsewhere: dict[str, Any], sentence: str, started: list[tuple[Any, ...]]
 ) -> None:
     stopped_run(3)

@@ -1,4 +1,4 @@
-"""The queue: who waits for whom, in what words, and what stands in its file."""
+"""The queue: which run waits for which, the sentences about it, and its file."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_parts_of_a_set_wait_in_strict_order() -> None:
     assert runs(device_queue.ahead_of(late, [b, d, late])) == ["b", "d"]  # d does not starve
 
 
-def test_nobody_waits_for_other_devices_for_who_is_aside_or_without_wanting_to() -> None:
+def test_no_run_waits_for_other_devices_or_for_a_run_that_released_its_own() -> None:
     inside = ticket("a", "g0", place="inside")
     assert device_queue.ahead_of(ticket("b", "g1"), [inside]) == []
     assert device_queue.ahead_of(ticket("b", "g0", exclusive_devices=()), [inside]) == []
@@ -78,7 +78,7 @@ def test_nobody_waits_for_other_devices_for_who_is_aside_or_without_wanting_to()
     ) == ["a"]
 
 
-def test_no_two_share_a_device_nobody_starves_and_each_device_keeps_its_order() -> None:
+def test_no_two_runs_share_a_device_none_starves_and_each_device_keeps_its_order() -> None:
     dice = random.Random(6)
     line: list[Ticket] = []
     arrived: list[Ticket] = []
@@ -137,7 +137,7 @@ def test_it_says_behind_whom_where_and_at_which_place(devices: tuple[str, ...], 
         ("d", "down", "abcde"),
     ],
 )
-def test_a_move_counts_among_those_who_wait_for_the_same_devices(
+def test_a_move_is_among_the_runs_that_wait_for_the_same_devices(
     run: str, where: device_queue.Where, order: str
 ) -> None:
     line = [ticket("a", "g0", place="inside"), *(ticket(each, "g0") for each in "bcd")]
@@ -171,7 +171,7 @@ def test_the_tickets_of_the_dead_do_not_count() -> None:
     assert runs(msgspec.json.decode(file.read_bytes(), type=list[Ticket])) == ["c"]
 
 
-def test_who_paused_and_freed_its_devices_lets_others_in_and_comes_back_after_them() -> None:
+def test_a_run_that_released_its_devices_lets_others_run_and_reacquires_them_later() -> None:
     a, b = ticket("a", "g0"), ticket("b", "g0")
     device_queue.enter(a)
     assert device_queue.enter(b)
@@ -202,7 +202,7 @@ def active() -> Iterator[Callable[..., Ticket]]:
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b'[{"run": 1}]', b"\xff", None])
-def test_a_damaged_file_is_made_anew_from_the_runs(
+def test_a_damaged_file_is_rebuilt_from_the_runs(
     content: bytes | None, active: Callable[..., Ticket]
 ) -> None:
     """Who trains stays inside, who waits stays in line, and who comes then waits for both."""

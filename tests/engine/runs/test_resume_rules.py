@@ -1,4 +1,4 @@
-"""What may change when a run goes on, and what is said where it may not."""
+"""Which settings may change when a run resumes, and the reasons for those that may not."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_what_may_change(changes: dict[str, Any]) -> None:
         ({"epochs": 2}, "epochs", "2 epochs are done at this checkpoint"),
     ],
 )
-def test_what_may_not_change_is_said_beside_its_field(
+def test_a_change_that_is_not_allowed_is_reported_with_its_field(
     changes: dict[str, Any], field: str, words: str
 ) -> None:
     found = problems(run(), **changes)

@@ -62,7 +62,7 @@ def test_new_notes_are_seen_at_once(looked: list[str]) -> None:
 
 
 @pytest.mark.parametrize("damage", [b"not a database, but long enough to be one" * 99, b"SQLite"])
-def test_a_damaged_cache_is_made_anew(damage: bytes, looked: list[str]) -> None:
+def test_a_damaged_cache_is_rebuilt(damage: bytes, looked: list[str]) -> None:
     record_epochs("stopped")
     good = RunIndex().runs()
     index_file().write_bytes(damage)
@@ -113,7 +113,7 @@ def resume(folder: Path) -> None:
     store.close()
 
 
-def test_a_glance_at_runs_that_are_over_looks_into_few_folders(
+def test_a_refresh_reads_few_folders_of_runs_that_are_over(
     monkeypatch: pytest.MonkeyPatch, looked: list[str]
 ) -> None:
     for _ in range(5):
@@ -137,7 +137,7 @@ def test_a_glance_at_runs_that_are_over_looks_into_few_folders(
     assert set(stamped) == set("123456")
 
 
-def test_a_glance_finds_runs_that_come_and_go() -> None:
+def test_a_refresh_finds_new_and_deleted_runs() -> None:
     folder = record_epochs("finished")
     index = RunIndex()
     settle(index)
@@ -148,7 +148,7 @@ def test_a_glance_finds_runs_that_come_and_go() -> None:
     assert [info.id for info in index.refresh()] == ["2"]
 
 
-def test_a_glance_finds_a_run_of_which_there_was_only_a_folder() -> None:
+def test_a_refresh_finds_a_run_that_had_only_a_folder() -> None:
     record_epochs("finished")
     folder = record_epochs("finished")
     aside = folder.parent.parent / "aside"
@@ -162,7 +162,7 @@ def test_a_glance_finds_a_run_of_which_there_was_only_a_folder() -> None:
     assert [info.id for info in index.refresh()] == ["2", "1"]
 
 
-def test_a_glance_finds_an_old_run_that_somebody_else_resumes() -> None:
+def test_a_refresh_finds_an_old_run_that_another_process_resumes() -> None:
     old = record_epochs("stopped")
     record_epochs("finished")
     index = RunIndex()

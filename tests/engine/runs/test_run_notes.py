@@ -27,7 +27,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == [FILE_NAME]
 
 
-def test_damaged_notes_are_said_and_kept_when_new_ones_are_written(tmp_path: Path) -> None:
+def test_damaged_notes_are_reported_and_kept_when_new_ones_are_written(tmp_path: Path) -> None:
     (tmp_path / FILE_NAME).write_text("name = 'half")
     with pytest.raises(UnreadableNotes, match=r"cannot be read: .*notes\.toml"):
         read_notes(tmp_path)

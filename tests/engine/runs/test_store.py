@@ -1,4 +1,4 @@
-"""Writing a run's store: what is on disk when, what is kept, and how it goes back in time."""
+"""Writing a run's store: when data is on disk, what is kept, and how it is rewound."""
 
 from __future__ import annotations
 

@@ -188,7 +188,7 @@ def test_single_points_that_are_no_numbers_stay_in_a_curve_of_blocks(
     assert len(curve.time) == len(curve.step)
 
 
-def test_where_no_number_is_is_looked_up_and_not_searched_for(reader: RunReader) -> None:
+def test_places_without_a_number_come_from_an_index_not_from_a_scan(reader: RunReader) -> None:
     query = "SELECT step FROM point WHERE series = 1 AND value - value IS NULL AND +i < 9"
     plan = reader._connection.execute(f"EXPLAIN QUERY PLAN {query} ORDER BY step").fetchall()
     assert "INDEX not_finite" in str(plan)

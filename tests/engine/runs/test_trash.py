@@ -1,4 +1,4 @@
-"""Deleting runs, and bringing them back."""
+"""Deleting and restoring runs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_new_run_never_takes_the_number_of_a_deleted_one() -> None:
     assert paths.run_ids() == ["2", "1"]
 
 
-def test_what_is_not_there_is_said() -> None:
+def test_a_run_that_is_missing_cannot_be_deleted_or_restored() -> None:
     for run_id in ("7", "../7", ""):
         with pytest.raises(CannotDelete, match="There is no run"):
             trash.delete(run_id)

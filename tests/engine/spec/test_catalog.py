@@ -64,7 +64,7 @@ def test_an_unknown_recipe_is_answered_with_those_there_are() -> None:
         catalog.recipe("digit")
 
 
-def test_a_path_of_nobodys_is_a_recipe_that_is_not_there() -> None:
+def test_a_path_of_an_unknown_user_is_a_missing_recipe() -> None:
     assert "no recipe file" in catalog.recipe("~nobody-of-this-name/mine.py").problem
 
 

@@ -1,4 +1,4 @@
-"""Which way a metric is better, and who may say otherwise."""
+"""Which way a metric is better, and how recipe and user override it."""
 
 from __future__ import annotations
 

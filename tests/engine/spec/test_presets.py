@@ -1,4 +1,4 @@
-"""Presets: they come back as they were saved, and what cannot be read says so."""
+"""Presets are read as they were saved; a file that cannot be read is reported."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_preset_from_before_a_field_changed_still_opens(tmp_path: Path) -> Non
         ),
     ],
 )
-def test_what_cannot_be_read_is_said_with_its_file(
+def test_a_preset_that_cannot_be_read_is_reported_with_its_file(
     tmp_path: Path, content: bytes, words: str
 ) -> None:
     file = tmp_path / "bad.toml"

@@ -1,4 +1,4 @@
-"""What a spec may ask for, and the sentences about what it may not."""
+"""Which values a spec may have, and the messages about the others."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_spec_that_can_run_has_no_problems(changes: dict[str, Any]) -> None:
     ],
     ids=str,
 )
-def test_what_cannot_run_is_said_beside_its_field(
+def test_a_problem_is_reported_with_its_field(
     changes: dict[str, Any], field: str, phrase: str
 ) -> None:
     [(where, text)] = found(spec(**changes))

@@ -1,4 +1,4 @@
-"""What a run folder remembers of how the run was asked for."""
+"""The spec in a run folder, and the environment of the start."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_a_spec_from_before_on_nan_can_still_be_read(old: str, today: str, run: 
         "[run]\nrecipe = 'r'\nstrategy = 's'\ndevices = ['cpu:0']",
     ],
 )
-def test_a_missing_or_damaged_spec_is_said_in_a_sentence(text: str | None, run: Path) -> None:
+def test_a_missing_or_damaged_spec_is_reported_in_a_sentence(text: str | None, run: Path) -> None:
     if text is not None:
         (run / FILE_NAME).write_text(text)
     with pytest.raises(UnreadableSpec, match=r"The settings of 12 cannot be read: .+\."):

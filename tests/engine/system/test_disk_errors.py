@@ -1,4 +1,4 @@
-"""Which errors say that a disk takes nothing more."""
+"""Which errors mean that a disk cannot be written."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from engine.system.disk_errors import disk_problem
         (errno.EACCES, "Permission denied"),
     ],
 )
-def test_the_systems_own_words_are_kept(number: int, said: str) -> None:
+def test_the_text_of_the_system_is_kept(number: int, said: str) -> None:
     assert disk_problem(OSError(number, "whatever", "/some/file")) == said
 
 

@@ -1,4 +1,4 @@
-"""Where the runs lie and what they are called."""
+"""The folders of runs and their numbers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_tilde_is_the_users_folder(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert paths.home() == tmp_path / "decks"
 
 
-def test_without_a_word_it_is_the_platforms_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_by_default_it_is_the_folder_of_the_platform(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(paths.HOME_VARIABLE)
     assert paths.home().is_absolute()
     assert paths.home().name == "traindeck"
@@ -54,7 +54,7 @@ def test_the_next_number_follows_the_largest_and_leaves_gaps_alone(traindeck_hom
     assert paths.create_run_folder().name == "11"
 
 
-def test_a_number_that_somebody_takes_at_this_moment_is_passed_over(
+def test_a_number_that_another_process_takes_at_this_moment_is_skipped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     paths.create_run_folder()

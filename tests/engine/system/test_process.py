@@ -1,4 +1,4 @@
-"""Processes: who they are, how they start, how they end."""
+"""Processes: how they are identified, started and ended."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ def test_a_process_that_ended_is_not_alive() -> None:
     assert process.created(pid) == 0.0
 
 
-def test_a_pid_that_somebody_else_got_is_not_alive() -> None:
+def test_a_pid_that_another_process_got_is_not_alive() -> None:
     assert not process.is_alive(os.getpid(), process.created(os.getpid()) - 10.0)
 
 
 @pytest.mark.skipif(not process.ON_LINUX, reason="elsewhere no start is known that well")
 @pytest.mark.parametrize("boot", [0.0, 9999e9], ids=["smallest", "largest"])
-def test_a_pid_that_somebody_else_got_at_once_is_not_alive(
+def test_a_pid_that_another_process_got_at_once_is_not_alive(
     boot: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One tick of the system's clock is enough to tell them apart, on any boot of the machine."""
@@ -203,7 +203,7 @@ def test_a_command_that_is_not_installed_prints_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere psutil sees to that")
-def test_a_clock_that_is_set_makes_nobody_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_setting_the_clock_does_not_make_a_process_dead(monkeypatch: pytest.MonkeyPatch) -> None:
     """As after a wake-up. What the system tells as the time of its start jumps along."""
     born = process.created(os.getpid())
     monkeypatch.setattr(psutil, "boot_time", lambda: 0.0)

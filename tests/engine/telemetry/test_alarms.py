@@ -1,4 +1,4 @@
-"""When alarms are raised, when they are over, and what must change nothing."""
+"""When alarms are raised, when they end, and what changes nothing."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_a_device_of_a_run_that_does_nothing_for_a_minute_is_idle(watched: Watch
     ],
     ids=["work", "not known", "not needed"],
 )
-def test_the_minute_begins_anew_after_anything_else(
+def test_the_minute_begins_again_after_anything_else(
     watched: Watched, interruption: dict[str, Any]
 ) -> None:
     for _ in range(2):
@@ -178,7 +178,7 @@ def test_the_minute_begins_anew_after_anything_else(
         assert watched.see(**interruption) == []
 
 
-def test_time_that_nobody_watched_is_not_idleness(watched: Watched) -> None:
+def test_time_without_snapshots_is_not_idleness(watched: Watched) -> None:
     for seconds in (1, 600, -300, 1):
         assert watched.see(seconds, should_work=True, utilisation=0.0) == []
 

@@ -16,7 +16,7 @@ def links(**kinds: LinkKind) -> list[Link]:
     return [Link(pair[0], pair[1], kind) for pair, kind in kinds.items()]
 
 
-def test_the_better_linked_pair_is_chosen_whichever_way_round_it_is_told() -> None:
+def test_the_pair_with_the_better_link_is_chosen_in_either_order() -> None:
     found = links(ab="system", ca="NVLink", bc="PCIe switch")
     assert best_set(found, "abc", 2) == ("a", "c")
     assert link_kinds(found)[frozenset("ac")] == "NVLink"

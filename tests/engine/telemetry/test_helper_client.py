@@ -1,4 +1,4 @@
-"""The helper process, the one-off probe and the live stream: how they start and how they end."""
+"""The helper process, the single snapshot and the stream: how they start and end."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_the_helper_ends_when_its_input_ends() -> None:
 
 
 @pytest.mark.usefixtures("processes")
-def test_the_helper_ends_quietly_when_nobody_reads_it() -> None:
+def test_the_helper_ends_quietly_when_its_output_is_closed() -> None:
     with helper() as process:
         assert process.stdout is not None
         assert process.stderr is not None
@@ -127,7 +127,7 @@ def test_a_wish_that_is_none_is_spoken_of_and_the_next_one_heard(
 @pytest.mark.parametrize(
     ("wish", "seconds"), [(b"{}", 1.0), (b'{"watching": false}', requests.UNWATCHED_INTERVAL)]
 )
-def test_who_does_not_look_gets_fewer_snapshots(wish: bytes, seconds: float) -> None:
+def test_without_a_viewer_there_are_fewer_snapshots(wish: bytes, seconds: float) -> None:
     wishes = requests.Requests()
     wishes.follow([wish])
     assert wishes.pause(1.0) == seconds
@@ -171,7 +171,7 @@ def test_a_helper_that_dies_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.usefixtures("processes")
-def test_whoever_only_reads_snapshots_loads_neither_psutil_nor_pynvml() -> None:
+def test_reading_snapshots_loads_neither_psutil_nor_pynvml() -> None:
     program = (
         "import sys, engine.telemetry.helper_client\n"
         "assert not {'psutil', 'pynvml'} & set(sys.modules)"

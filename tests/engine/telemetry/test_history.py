@@ -1,4 +1,4 @@
-"""The past of a device: full rate, then thinned, with gaps, and in bounded room."""
+"""The history of a device: full rate, then means, with gaps, in bounded memory."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_time_without_snapshots_is_a_gap_at_both_rates() -> None:
     np.testing.assert_array_equal(short.recent("utilisation", 600)[1], [50.0, 50.0, np.nan, 50.0])
 
 
-def test_the_same_snapshot_counts_once_and_a_clock_set_back_begins_anew() -> None:
+def test_the_same_snapshot_counts_once_and_a_clock_set_back_begins_a_new_history() -> None:
     made = filled(10)
     made.add(START + 9, gpu(1.0))
     assert len(made.recent("utilisation", 600)[0]) == 10

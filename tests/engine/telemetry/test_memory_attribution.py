@@ -1,4 +1,4 @@
-"""Who uses a GPU's memory: the worker's word, then the driver's, and no guesses."""
+"""Who uses a GPU's memory: the worker's report first, then the driver's list, no guesses."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ def test_the_start_time_decides_whose_the_pid_is(late: float | None, same: bool)
     assert is_same(process(10, 1, started=started), worker()) is same
 
 
-def test_the_workers_word_stands_where_the_driver_does_not_count_by_process() -> None:
+def test_the_report_of_a_worker_is_used_where_the_driver_does_not_count_by_process() -> None:
     [ours] = use(process(10, None)).ours
     assert (ours.total, ours.tensors, ours.cache) == (26 * GIB, 20 * GIB, 6 * GIB)
     assert ours.context is None
 
 
-def test_in_a_container_a_process_that_nobody_knows_is_not_called_somebody_elses() -> None:
+def test_in_a_container_an_unknown_process_is_not_taken_for_another_users() -> None:
     found = use(process(91_234, None, name="", user="", started=None), process(12, 3), used=31)
     assert [each.pid for each in found.others] == [12]
     assert found.unnamed == 2 * GIB
@@ -106,7 +106,7 @@ def test_tensorflow_tells_its_tensors_only() -> None:
     assert (ours.tensors, ours.cache, ours.context, ours.rest) == (20 * GIB, None, None, 8 * GIB)
 
 
-def test_a_worker_that_has_not_said_anything_yet_is_on_its_card_all_the_same() -> None:
+def test_a_worker_without_a_report_is_on_its_card_all_the_same() -> None:
     found = use(used=0.4, allocated=None, reserved=None)
     assert (found.ours[0].total, found.ours[0].listed) == (None, False)
     assert not found.is_empty

@@ -1,4 +1,4 @@
-"""A driver that is not there, does not start or crashes costs the GPUs, and says so."""
+"""Without a driver, or when it crashes, the snapshot has no GPUs and a note with the reason."""
 
 from __future__ import annotations
 

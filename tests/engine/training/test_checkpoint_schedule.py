@@ -111,7 +111,7 @@ def test_which_way_is_better(metric: str, lower: bool) -> None:
         ("validation/score:min", [0.5, 0.6, 0.4], [True, False, True]),
     ],
 )
-def test_the_name_the_recipe_or_the_user_says_which_way_is_better(
+def test_the_name_the_recipe_or_the_user_decides_which_way_is_better(
     wanted: str, values: list[float], best: list[bool]
 ) -> None:
     by_metric = schedule(checkpoint_best=wanted)

@@ -1,4 +1,4 @@
-"""Every figure of a GPU: where it comes from, how often, and what stands there without one."""
+"""Every field of a GPU: where it comes from, how often, and the reason when it has no value."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_a_card_divided_by_mig_has_slices_and_no_utilisation(
     assert (row.slices, row.utilisation, row.silent) == ((), 93.0, {})
 
 
-def test_traffic_is_measured_for_the_gpu_that_is_looked_at_and_for_no_other(
+def test_traffic_is_measured_for_the_gpu_in_detail_only(
     two_gpus: FakeNvml, nvml: NvmlOnDemand
 ) -> None:
     far = 1 << 40

@@ -1,4 +1,4 @@
-"""Who uses the memory of a GPU, and how the GPUs are joined."""
+"""The processes on a GPU, its traffic, and the links between GPUs."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_card_that_only_computes_has_processes_all_the_same(
     assert row.silent == {}
 
 
-def test_who_may_not_know_is_told_so(two_gpus: FakeNvml, nvml: NvmlOnDemand) -> None:
+def test_a_missing_permission_is_reported(two_gpus: FakeNvml, nvml: NvmlOnDemand) -> None:
     two_gpus.fail("gpu1", "nvmlDeviceGetComputeRunningProcesses_v3", NO_PERMISSION)
     row = nvml.rows(0)[FIRST]
     assert (row.processes, row.silent) == (None, {"processes": "no permission"})
