@@ -53,7 +53,7 @@ from gui.window.window_status import WindowStatus
 _log = logging.getLogger(__name__)
 
 NO_DISPLAY = 2
-"""Exit code where there is no screen to open a window on."""
+"""Exit code when there is no display."""
 
 REFRESH_RUNS_MS = 2000
 MESSAGE_MS = 8000
@@ -78,7 +78,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 class AppController(QObject):
-    """The window with everything behind it."""
+    """Owns the window, its widgets and their controllers, and connects them with the engine."""
 
     def __init__(self, theme: ThemeController, telemetry: TelemetryReader | None = None) -> None:
         super().__init__()
@@ -266,7 +266,7 @@ class AppController(QObject):
         self.window.visibility_changed.connect(self.telemetry.set_watching)
         snapshot.connect(self.devices.show_snapshot)
         snapshot.connect(self.alarms.show_snapshot)
-        snapshot.connect(self.form.show_snapshot)
+        snapshot.connect(self.form.devices.show_snapshot)
         snapshot.connect(self.first_run_controller.show_snapshot)
         snapshot.connect(self._label_devices)
         self.telemetry.stale.connect(self.devices.set_stale)
@@ -276,7 +276,7 @@ class AppController(QObject):
         window.start.triggered.connect(self.form.start)
         window.stop.triggered.connect(self.controls.stop.click)
         window.checkpoint.triggered.connect(self.controls.checkpoint.click)
-        window.open_recipe.triggered.connect(self.form.open_recipe)
+        window.open_recipe.triggered.connect(self.form.recipe.open_file)
         window.fit.triggered.connect(self.plots_controller.fit)
         window.reset_layout.triggered.connect(self.plots.reset_layout)
         window.reset_layout.triggered.connect(self.comparison.reset_layout)

@@ -43,7 +43,7 @@ def _rename_damaged(path: Path) -> str:
     try:
         path.replace(renamed)
     except OSError as error:
-        return f"{path} is damaged and cannot be set aside: {error}."
+        return f"{path} is damaged and cannot be renamed: {error}."
     return (
         f"{path.name} was damaged and is set aside as {renamed.name}: the window has its first "
         "layout and theme again."

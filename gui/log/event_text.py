@@ -187,7 +187,7 @@ def _stop(stage: str) -> str:
         case "ask":
             return translate("Events", "Stop: the workers are asked to save and leave.")
         case "terminate":
-            return translate("Events", "Stop: the workers are told to terminate.")
+            return translate("Events", "Stop: the workers are terminated.")
         case "kill":
             return translate("Events", "Stop: the workers are killed.")
         case _:

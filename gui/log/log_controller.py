@@ -122,9 +122,9 @@ class LogController(QObject):
         self._search()
         view = self._visible_view()
         if not view.find_again(backwards=backwards):
-            wanted, where = self._bar.filter.text(), view.accessibleName()
+            text, where = self._bar.filter.text(), view.accessibleName()
             self.message.emit(
-                self.tr("“{text}” is not there: {where}.").format(text=wanted, where=where)
-                if wanted
+                self.tr("“{text}” is not there: {where}.").format(text=text, where=where)
+                if text
                 else self.tr("Enter the text to search for in the filter.")
             )

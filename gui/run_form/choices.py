@@ -118,13 +118,13 @@ class StrategyChoice(Combo):
         if row >= 0:
             self.setCurrentIndex(row)
 
-    def shown_text(self, room: int) -> str:
-        """Return the title and framework if they fit into `room` pixels, else the elided title."""
+    def shown_text(self, width: int) -> str:
+        """Return the title and framework if they fit into `width` pixels, else the elided title."""
         metrics, strategy = self.fontMetrics(), self.strategy()
         text = _full_title(strategy)
-        if metrics.horizontalAdvance(text) <= room:
+        if metrics.horizontalAdvance(text) <= width:
             return text
-        return metrics.elidedText(strategy.title, Qt.TextElideMode.ElideMiddle, room)
+        return metrics.elidedText(strategy.title, Qt.TextElideMode.ElideMiddle, width)
 
     def _description(self, strategy: Strategy) -> str:
         needs = self.tr("Needs {devices}.").format(devices=strategy.needs)

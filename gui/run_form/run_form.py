@@ -20,7 +20,6 @@ from engine.runs.checkpoint_files import CheckpointInfo
 from engine.runs.run_info import RunInfo
 from engine.spec.run_spec import FIELDS, RunSpec, batch_arithmetic
 from engine.spec.validation import Problem, problems
-from engine.telemetry.snapshot import Snapshot
 from gui.run_form.advanced_fields import AdvancedFields, form_rows
 from gui.run_form.choices import RecipeChoice, StrategyChoice
 from gui.run_form.device_choice import DeviceChoice
@@ -124,10 +123,6 @@ class RunForm(QFrame):
         prefix, dot, setting = name.partition(".")
         return self.advanced.settings[setting] if dot else self._fields()[prefix]
 
-    def open_recipe(self) -> None:
-        """Let the user choose a recipe file."""
-        self.recipe.open_file()
-
     def load(self, spec: RunSpec) -> None:
         """Fill the form with `spec`, for a new run."""
         self._set_mode(NewRun())
@@ -175,10 +170,6 @@ class RunForm(QFrame):
             command = self._mode.command(self._spec)
             QGuiApplication.clipboard().setText(command)
             self.message.emit(self.tr("On the clipboard: {}").format(command))
-
-    def show_snapshot(self, snapshot: Snapshot) -> None:
-        """Offer the GPUs of this machine."""
-        self.devices.show_snapshot(snapshot)
 
     def show_runs(self, runs: Iterable[RunInfo]) -> None:
         """Show beside the devices which of `runs` use them."""

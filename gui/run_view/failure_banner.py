@@ -25,7 +25,7 @@ from gui.style.state_style import state_sentence
 from gui.style.theme import monospace_font
 from gui.style.translation import translate
 
-_MOST_LINES = 7
+_MAX_LINES = 7
 """Visible lines of the log; one scrolls to the others."""
 
 
@@ -120,7 +120,7 @@ class FailureBanner(QFrame):
 
     def _fit_log(self) -> None:
         """Make the log as high as its lines, with space for a horizontal scroll bar."""
-        lines = min(self.log.blockCount(), _MOST_LINES)
+        lines = min(self.log.blockCount(), _MAX_LINES)
         bar = self.log.horizontalScrollBar().sizeHint().height()
         margin = 2 * int(self.log.document().documentMargin())
         self.log.setFixedHeight(lines * self.log.fontMetrics().lineSpacing() + margin + bar)

@@ -25,7 +25,7 @@ _SHARES = {
 }
 """Parts of a step besides computing: waiting for data, and communication."""
 
-MOST_LOSSES = 40_000
+MAX_LOSSES = 40_000
 """Losses kept for the trend."""
 
 _UNKNOWN = "–"
@@ -137,11 +137,11 @@ class RunFigures(QObject):
         oldest = newest - 2 * self._steps_per_epoch
         while len(self._loss) > 1 and self._steps_per_epoch and self._loss[0][0][-1] <= oldest:
             self._loss.pop(0)
-        if sum(len(steps) for steps, _ in self._loss) > MOST_LOSSES:
+        if sum(len(steps) for steps, _ in self._loss) > MAX_LOSSES:
             # An epoch may have millions of steps: an evenly spaced selection is enough.
             steps = np.concatenate([steps for steps, _ in self._loss])
             values = np.concatenate([values for _, values in self._loss])
-            wanted = np.linspace(steps[0], steps[-1], MOST_LOSSES // 2)
+            wanted = np.linspace(steps[0], steps[-1], MAX_LOSSES // 2)
             spread = np.unique(np.searchsorted(steps, wanted))
             self._loss = [(steps[spread], values[spread])]
 

@@ -212,8 +212,11 @@ def system_scheme(app: QApplication) -> Qt.ColorScheme:
 
 
 class ThemeController(QObject):
-    """Applies a theme to the application, and follows the system's colour scheme if that is
-    chosen."""
+    """Applies a theme to the application, and follows the system's colour scheme if that is chosen.
+
+    A widget that keeps colours gets the theme in its constructor, and a new theme by `set_theme`,
+    which `AppController` calls. A widget that paints itself asks `theme_of(self.palette())`.
+    """
 
     changed = Signal(object)
     """The new theme, after it has been applied to the application."""

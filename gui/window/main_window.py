@@ -144,15 +144,15 @@ class MainWindow(QMainWindow):
         for widget in (self._parts.figures, self._parts.plots):
             widget.setVisible(not is_first)
 
-    def show_comparison(self, wanted: bool) -> None:
+    def show_comparison(self, shown: bool) -> None:
         """Show the comparison in the centre, without the log (True), or the single run (False)."""
-        self._parts.comparison.setVisible(wanted)
-        self._parts.welcome_page.setVisible(not wanted and self._is_first)
+        self._parts.comparison.setVisible(shown)
+        self._parts.welcome_page.setVisible(not shown and self._is_first)
         for widget in (self._parts.figures, self._parts.plots):
-            widget.setVisible(not wanted and not self._is_first)
-        if wanted:
+            widget.setVisible(not shown and not self._is_first)
+        if shown:
             self._had_bottom = not self.bottom.isHidden()
-        self.bottom.setVisible(not wanted and self._had_bottom)
+        self.bottom.setVisible(not shown and self._had_bottom)
 
     def show_log(self) -> None:
         """Bring the tab Log to the front."""

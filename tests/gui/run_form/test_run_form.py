@@ -149,7 +149,7 @@ def test_a_strategy_that_cannot_run_is_visible_disabled_and_says_why(form: RunFo
 
 
 def test_gpus_are_chosen_by_uuid_and_the_first_one_by_itself(form: RunForm) -> None:
-    form.show_snapshot(snapshot(*GPUS))
+    form.devices.show_snapshot(snapshot(*GPUS))
     assert form.devices.devices() == (GPUS[0],)
     spec = form.spec()
     assert spec is not None
@@ -159,7 +159,7 @@ def test_gpus_are_chosen_by_uuid_and_the_first_one_by_itself(form: RunForm) -> N
 
 
 def test_choosing_the_cpu_unchooses_the_gpus_and_back(form: RunForm) -> None:
-    form.show_snapshot(snapshot(*GPUS))
+    form.devices.show_snapshot(snapshot(*GPUS))
     form.devices.cpu.click()
     assert form.devices.devices() == ("cpu:0",)
     form.devices.box(GPUS[1]).click()
@@ -169,10 +169,10 @@ def test_choosing_the_cpu_unchooses_the_gpus_and_back(form: RunForm) -> None:
 
 
 def test_a_gpu_that_goes_away_is_a_problem_until_it_comes_back(form: RunForm) -> None:
-    form.show_snapshot(snapshot(*GPUS))
-    form.show_snapshot(snapshot(GPUS[1]))
+    form.devices.show_snapshot(snapshot(*GPUS))
+    form.devices.show_snapshot(snapshot(GPUS[1]))
     assert "not on this machine" in form.devices.problem
-    form.show_snapshot(snapshot(*GPUS))
+    form.devices.show_snapshot(snapshot(*GPUS))
     assert form.spec() is not None
 
 
