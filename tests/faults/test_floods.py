@@ -37,7 +37,7 @@ from gui.bridge.log_tail import MAX_BYTES, MAX_LINE, LogTail
 from gui.bridge.store_reader import StoreReader
 from gui.log.event_model import MAX_ROWS, EventModel
 from gui.log.log_view import MAX_LINES, LogView
-from gui.run_view.run_figures import MOST_LOSSES, RunFigures
+from gui.run_view.run_figures import MAX_LOSSES, RunFigures
 from gui.style.theme import ThemeController
 from tests.support.recorded_runs import new_run_folder
 from tests.support.runs import spec
@@ -131,7 +131,7 @@ def test_half_a_million_points_are_all_kept_and_the_window_holds_a_part(
             most = max(most, held["train/loss"])
         reader.watch(None)
     assert 20_000 < most <= MOST_SHOWN + 20_000
-    assert sum(len(steps) for steps, _ in figures._loss) <= MOST_LOSSES
+    assert sum(len(steps) for steps, _ in figures._loss) <= MAX_LOSSES
     with RunReader(folder) as stored:
         steps = stored.points_after("train/loss", 0).step
     assert np.array_equal(steps, np.arange(1, 500_001)), "no point is missing, none is twice"
