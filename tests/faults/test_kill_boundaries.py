@@ -12,7 +12,7 @@ import pytest
 
 from tests.faults.kills import Outcome
 
-pytestmark = pytest.mark.usefixtures("processes")
+pytestmark = [pytest.mark.usefixtures("processes"), pytest.mark.slow]
 
 ROOT = Path(__file__).parent.parent.parent
 

@@ -32,6 +32,7 @@ LONGEST = 5.0
 
 pytestmark = [
     pytest.mark.usefixtures("processes"),
+    pytest.mark.slow,
     pytest.mark.skipif(os.name != "posix", reason="it kills with signals"),
 ]
 

@@ -23,6 +23,7 @@ from tests.support.runs import (
 
 pytestmark = [
     pytest.mark.usefixtures("processes"),
+    pytest.mark.slow,
     pytest.mark.skipif(os.name != "posix", reason="it kills with SIGKILL"),
 ]
 

@@ -17,6 +17,8 @@ from engine.runs.run_state import RunState
 from engine.runs.store_reader import StoredPoints
 from gui.app import AppController
 
+pytestmark = pytest.mark.slow
+
 LONG = 90_000
 """Milliseconds: importing a framework on a busy machine takes a while."""
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 
 def test_it_trains_like_one_device(small: dict[str, Any]) -> None:
     """Regularisation, sparse gradients, chosen optimizers, and clipping by the recipe."""
