@@ -146,7 +146,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds since the epoch."""
 
     devices: tuple[DeviceSnapshot, ...]
-    """The CPU, then the GPUs in PCI order."""
+    """The GPUs in PCI order, then the CPU."""
 
     gpu_note: str = ""
     """Why GPUs are missing, in a sentence; empty when all answer."""

@@ -81,8 +81,7 @@ class DeviceList(QFrame):
         """Show the current state of the devices."""
         self._snapshot = snapshot
         self.set_stale(None)
-        # The CPU is listed below the GPUs; the sampler lists it first.
-        for device in sorted(snapshot.devices, key=lambda device: device.kind == "cpu"):
+        for device in snapshot.devices:
             if device.id not in self._rows:
                 self._add_row(device.id)
             self._rows[device.id].show_device(device, snapshot.time)

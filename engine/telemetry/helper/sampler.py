@@ -22,7 +22,7 @@ class Sampler:
         gpus = self._nvml.sample(detail)
         return Snapshot(
             time=time.time(),
-            devices=(cpu, *gpus.devices),
+            devices=(*gpus.devices, cpu),
             gpu_note=gpus.note,
             links=gpus.links,
         )

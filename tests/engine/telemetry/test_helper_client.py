@@ -43,7 +43,7 @@ def test_the_helper_prints_a_snapshot_per_line_with_the_cpu_first() -> None:
         first, second = (
             msgspec.json.decode(process.stdout.readline(), type=Snapshot) for _ in range(2)
         )
-    cpu = second.devices[0]
+    cpu = second.devices[-1]
     assert (cpu.id, cpu.kind, cpu.label) == ("cpu", "cpu", "CPU")
     assert cpu.name
     assert cpu.memory_total is not None
@@ -102,7 +102,7 @@ def test_what_the_reader_wishes_is_answered_at_once(two_gpus: FakeNvml) -> None:
             process.stdin.write(b"\n".join([*wishes, b""]))
             process.stdin.flush()
             line = process.stdout.readline()
-            return msgspec.json.decode(line, type=Snapshot).devices[1]
+            return msgspec.json.decode(line, type=Snapshot).devices[0]
 
         assert after().pcie_sent is None
         assert after(b'{"watching": true}').nvlink_sent is None

@@ -48,7 +48,7 @@ def test_gpus_come_in_pci_order_with_the_drivers_numbers_whatever_is_visible_to_
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
         monkeypatch.setenv("CUDA_DEVICE_ORDER", "FASTEST_FIRST")
     snapshot = snapshot_once()
-    cpu, *gpus = snapshot.devices
+    *gpus, cpu = snapshot.devices
     assert (cpu.kind, cpu.index) == ("cpu", None)
     assert [row.id for row in gpus] == IN_PCI_ORDER
     assert [row.index for row in gpus] == [SHUFFLED.index(number) for number in range(16)]
