@@ -14,8 +14,8 @@ from engine.runs.run_info import RunInfo
 from engine.system.program import call
 from engine.telemetry.snapshot import Snapshot
 from gui.bridge.background import Background
+from gui.bridge.engine_client import EngineClient
 from gui.bridge.memory_owners import MemoryOwners
-from gui.bridge.run_controller import RunController
 from gui.bridge.settings_file import window_settings
 from gui.bridge.store_reader import StoreReader
 from gui.bridge.telemetry_reader import TelemetryReader
@@ -32,7 +32,7 @@ from gui.plots.panel.run_plots import RunPlots
 from gui.plots_controller import PlotsController
 from gui.run_form.run_form import RunForm
 from gui.run_list.chosen_runs import ChosenRuns
-from gui.run_list.resume_controller import ResumeController
+from gui.run_list.resume_dialogs import ResumeDialogs
 from gui.run_list.run_list_panel import RunListPanel
 from gui.run_list.run_list_view import RunListView
 from gui.run_list_controller import RunListController
@@ -96,11 +96,11 @@ class AppController(QObject):
         self._frames = RepaintTimer(self._draw, self)
         self._frames.start()
         self._refresh = QTimer(self)
-        self._refresh.timeout.connect(self.run_controller.refresh_changed_runs)
+        self._refresh.timeout.connect(self.engine_client.refresh_changed_runs)
         self._refresh.start(REFRESH_RUNS_MS)
         self._show_message(settings_problem)
         self.window.show_welcome(False)  # until it is known that there is no run
-        self.run_controller.find_first()
+        self.engine_client.find_first()
         self.telemetry.start()
 
     def open(self, run_id: str | None) -> None:
@@ -116,7 +116,7 @@ class AppController(QObject):
         self.controls.show_info(None)
         self.window.status.clear()
         self.run_list.watch(run_id)
-        self.run_controller.watch(run_id)
+        self.engine_client.watch(run_id)
         self.reader.watch(run_id)
 
     def shut_down(self) -> None:
@@ -130,7 +130,7 @@ class AppController(QObject):
 
     def _build_engine_side(self, telemetry: TelemetryReader | None) -> None:
         self.background = Background(self)
-        self.run_controller = RunController(self.background, self)
+        self.engine_client = EngineClient(self.background, self)
         self.reader = StoreReader(self)
         self.telemetry = telemetry or TelemetryReader(parent=self)
         self.memory_owners = MemoryOwners(self.background, self)
@@ -175,13 +175,13 @@ class AppController(QObject):
             self.plots, self.comparison.plots, self.reader, self.background, self
         )
         self.log_controller = LogController(self.log_bar, self.log, self.events, window)
-        self.resume_controller = ResumeController(self.run_controller, self.form, window)
+        self.resume_dialogs = ResumeDialogs(self.engine_client, self.form, window)
         self.first_run_controller = FirstRunController(
-            self.welcome_page, self.run_controller, self.form.devices, window
+            self.welcome_page, self.engine_client, self.form.devices, window
         )
         self.run_list_controller = RunListController(
             self.run_list, self.run_list_panel, self.comparison, self.chosen,
-            self.background, self.run_controller, self.form, window,
+            self.background, self.engine_client, self.form, window,
         )  # fmt: skip
         self.window_status = WindowStatus(window, self.controls.headline, [self.figure_row])
         tray = desktop_notify(icon("waveform", self.theme.current.accent), self)
@@ -190,12 +190,12 @@ class AppController(QObject):
     def _open_first(self, run_id: str | None) -> None:
         if self.run_list.watched is None:
             self.open(run_id)
-        self.run_controller.refresh_runs()
+        self.engine_client.refresh_runs()
 
     def _connect_run(self) -> None:
         reader = self.reader
         reader.status_changed.connect(self.controls.show_info)
-        reader.status_changed.connect(self.run_controller.show_status)
+        reader.status_changed.connect(self.engine_client.show_status)
         reader.status_changed.connect(self.figures.show_info)
         reader.status_changed.connect(self.banner.show_info)
         reader.status_changed.connect(self.alarms.show_info)
@@ -215,23 +215,23 @@ class AppController(QObject):
         self.figures.metric_named.connect(self.figure_row.card("metric").set_caption)
 
     def _connect_commands(self) -> None:
-        controller, controls = self.run_controller, self.controls
-        self.form.start_requested.connect(controller.start)
-        self.form.continue_requested.connect(controller.resume)
+        client, controls = self.engine_client, self.controls
+        self.form.start_requested.connect(client.start)
+        self.form.continue_requested.connect(client.resume)
         for requested in (self.form.start_requested, self.form.continue_requested):
             requested.connect(lambda _: self._show_message(self.tr("Starting the run…")))
-        controls.pause_clicked.connect(controller.pause)
-        controls.resume_paused_clicked.connect(controller.resume_paused)
-        controls.stop_clicked.connect(controller.stop)
-        controls.pause_and_free_clicked.connect(controller.pause_and_free)
-        controls.checkpoint_clicked.connect(controller.save_checkpoint)
-        self.banner.stop.clicked.connect(controller.stop)
-        controls.empty_cache_clicked.connect(controller.empty_cache)
-        controller.started.connect(self._open_started)
-        controller.started.connect(self.form.run_started)
-        controller.problems.connect(self.form.show_problems)
-        controller.failed.connect(self._show_message)
-        controller.first_found.connect(self._open_first)
+        controls.pause_clicked.connect(client.pause)
+        controls.resume_paused_clicked.connect(client.resume_paused)
+        controls.stop_clicked.connect(client.stop)
+        controls.pause_and_free_clicked.connect(client.pause_and_free)
+        controls.checkpoint_clicked.connect(client.save_checkpoint)
+        self.banner.stop.clicked.connect(client.stop)
+        controls.empty_cache_clicked.connect(client.empty_cache)
+        client.started.connect(self._open_started)
+        client.started.connect(self.form.run_started)
+        client.problems.connect(self.form.show_problems)
+        client.failed.connect(self._show_message)
+        client.first_found.connect(self._open_first)
         self.form.message.connect(self._show_message)
         self.log_controller.message.connect(self._show_message)
         self.plots_controller.message.connect(self._show_message)
@@ -240,9 +240,9 @@ class AppController(QObject):
         self.welcome_page.try_clicked.connect(lambda: self.run_list.setFocus())
 
     def _connect_run_list(self) -> None:
-        resume, run_list = self.resume_controller, self.run_list
-        self.run_controller.runs_listed.connect(self.notices.show_runs)
-        self.run_controller.runs_listed.connect(self.form.show_runs)
+        resume, run_list = self.resume_dialogs, self.run_list
+        self.engine_client.runs_listed.connect(self.notices.show_runs)
+        self.engine_client.runs_listed.connect(self.form.show_runs)
         self.notices.ended.connect(self._show_message)
         self.run_list_controller.message.connect(self._show_message)
         self.run_list_controller.open_requested.connect(self.open)
@@ -261,7 +261,7 @@ class AppController(QObject):
         snapshot.connect(self.memory_owners.show_snapshot)
         self.memory_owners.uses.connect(self.devices.show_uses)
         self.memory_owners.uses.connect(self.form.devices.show_uses)
-        self.run_controller.runs_listed.connect(self.memory_owners.show_runs)
+        self.engine_client.runs_listed.connect(self.memory_owners.show_runs)
         self.devices.detail_wanted.connect(self.telemetry.set_detail)
         self.window.visibility_changed.connect(self.telemetry.set_watching)
         snapshot.connect(self.devices.show_snapshot)
@@ -299,7 +299,7 @@ class AppController(QObject):
 
     def _open_started(self, run_id: str) -> None:
         self.open(run_id)
-        self.run_controller.refresh_runs()
+        self.engine_client.refresh_runs()
 
     def _show_info(self, info: RunInfo) -> None:
         ready, count = info.status.workers_ready, len(info.status.worker_pids)

@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QWidget
 
 from engine.spec.validation import Problem
 from engine.telemetry.snapshot import Snapshot
-from gui.bridge.run_controller import RunController
+from gui.bridge.engine_client import EngineClient
 from gui.run_form.device_choice import DeviceChoice
 from gui.run_view.welcome_page import WelcomePage, first_spec
 
@@ -18,16 +18,16 @@ class FirstRunController(QObject):
     def __init__(
         self,
         page: WelcomePage,
-        controller: RunController,
+        client: EngineClient,
         devices: DeviceChoice,
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
-        self._page, self._controller, self._devices = page, controller, devices
+        self._page, self._client, self._devices = page, client, devices
         page.try_clicked.connect(self._try)
-        controller.started.connect(lambda _: page.wait(False))
-        controller.problems.connect(self._show_problems)
-        controller.failed.connect(page.fail)
+        client.started.connect(lambda _: page.wait(False))
+        client.problems.connect(self._show_problems)
+        client.failed.connect(page.fail)
 
     def show_snapshot(self, snapshot: Snapshot) -> None:
         """Offer the first empty GPU, or the CPU if there is none."""
@@ -37,7 +37,7 @@ class FirstRunController(QObject):
         self._page.set_device(device, names.get(device, self.tr("the CPU")))
 
     def _try(self) -> None:
-        self._controller.start(first_spec(self._page.device))
+        self._client.start(first_spec(self._page.device))
 
     def _show_problems(self, found: list[Problem]) -> None:
         self._page.fail(" ".join(problem.text for problem in found))

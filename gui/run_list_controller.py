@@ -7,7 +7,7 @@ from PySide6.QtCore import QObject, Signal
 from engine.runs.run_info import RunInfo
 from engine.spec.run_spec import RunSpec
 from gui.bridge.background import Background
-from gui.bridge.run_controller import RunController
+from gui.bridge.engine_client import EngineClient
 from gui.compare.comparison import Comparison
 from gui.run_form.run_form import RunForm
 from gui.run_list.chosen_runs import ChosenRuns
@@ -35,7 +35,7 @@ class RunListController(QObject):
         comparison: Comparison,
         chosen: ChosenRuns,
         background: Background,
-        controller: RunController,
+        client: EngineClient,
         form: RunForm,
         window: MainWindow,
     ) -> None:
@@ -43,10 +43,10 @@ class RunListController(QObject):
         self._run_list = run_list
         self._panel = panel
         self._chosen = chosen
-        self._controller = controller
+        self._client = client
         self._form = form
         self.actions = RunListActions(run_list, panel, chosen, background, window)
-        self.actions.changed.connect(controller.refresh_runs)
+        self.actions.changed.connect(client.refresh_runs)
         self.actions.failed.connect(self.message)
         self.actions.deletion_started.connect(self._leave)
         self.actions.rerun_requested.connect(self._run_again)
@@ -55,11 +55,11 @@ class RunListController(QObject):
         comparison.closed.connect(self.close_comparison)
         panel.compare.toggled.connect(window.show_comparison)
         run_list.copy_requested.connect(form.load)
-        run_list.move_requested.connect(controller.move)
-        controller.runs_listed.connect(panel.show_runs)
-        controller.runs_listed.connect(comparison.show_runs)
-        controller.runs_listed.connect(self._check_watched)
-        controller.unreadable_listed.connect(panel.show_unreadable)
+        run_list.move_requested.connect(client.move)
+        client.runs_listed.connect(panel.show_runs)
+        client.runs_listed.connect(comparison.show_runs)
+        client.runs_listed.connect(self._check_watched)
+        client.unreadable_listed.connect(panel.show_unreadable)
 
     def close_comparison(self) -> None:
         """Show the single run again."""
@@ -70,7 +70,7 @@ class RunListController(QObject):
         watched = self._run_list.watched
         if watched is None and not infos:
             return
-        if watched is None or not self._controller.has_run(watched):
+        if watched is None or not self._client.has_run(watched):
             self.open_requested.emit(run_to_open(infos))
 
     def _leave(self, run_ids: list[str]) -> None:
@@ -82,4 +82,4 @@ class RunListController(QObject):
         # The form shows the spec too, so that problems appear beside their fields.
         self._form.load(spec)
         self.message.emit(self.tr("Starting the run…"))
-        self._controller.start(spec)
+        self._client.start(spec)

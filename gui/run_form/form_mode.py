@@ -11,7 +11,7 @@ from engine.runs.run_info import RunInfo
 from engine.spec.field_info import Setting
 from engine.spec.run_spec import RunSpec
 from engine.spec.validation import Problem
-from gui.bridge.run_controller import ResumeRequest
+from gui.bridge.engine_client import ResumeRequest
 from gui.style.translation import translate
 
 

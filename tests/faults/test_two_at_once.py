@@ -17,7 +17,7 @@ from engine.messages.events import AttemptStarted, CheckpointSaved, CommandRecei
 from engine.runs.store_reader import StoredEvent, StoredPoints
 from engine.system.process import PROJECT
 from gui.bridge.background import Background
-from gui.bridge.run_controller import RunController
+from gui.bridge.engine_client import EngineClient
 from gui.bridge.store_reader import StoreReader
 from tests.support.runs import events, is_training, spec, wait_for, wait_for_end
 
@@ -31,7 +31,7 @@ class Window:
 
     def __init__(self, run_id: str) -> None:
         self.background = Background()
-        self.controller = RunController(self.background)
+        self.controller = EngineClient(self.background)
         self.reader = StoreReader()
         self.events: list[StoredEvent] = []
         self.losses: list[float] = []

@@ -16,7 +16,7 @@ from engine.client import RunInfo
 from engine.runs.checkpoint_files import CheckpointInfo, Manifest, Position
 from engine.runs.run_state import RunState, RunStatus
 from engine.spec.run_spec import RunSpec
-from gui.bridge.run_controller import ResumeRequest
+from gui.bridge.engine_client import ResumeRequest
 from gui.run_form.run_form import RunForm
 
 SPEC = RunSpec(

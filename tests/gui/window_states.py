@@ -31,7 +31,7 @@ def window_in_state(state: State, qt_app: QApplication) -> Iterator[AppControlle
     app = AppController(ThemeController(qt_app), FakeTelemetry(stage.machine, stage.seconds_before))
     try:
         listed: list[object] = []
-        app.run_controller.runs_listed.connect(listed.append)
+        app.engine_client.runs_listed.connect(listed.append)
         app.window.resize(*SIZE)
         app.window.show()
         if stage.live is not None:

@@ -77,6 +77,6 @@ def test_a_run_started_elsewhere_ends_the_first_start(
 ) -> None:
     app = open_app()
     record().begin()
-    app.run_controller.refresh_runs()
+    app.engine_client.refresh_runs()
     qtbot.waitUntil(lambda: not app.welcome_page.isVisible())
     assert app.controls.headline.title.endswith("#1")

@@ -17,10 +17,10 @@ from engine.runs.checkpoint_files import CheckpointInfo, FileRecord, Manifest, P
 from engine.runs.run_state import RunState, RunStatus
 from engine.spec.run_spec import RunSpec
 from gui.bridge.background import Background
-from gui.bridge.run_controller import ResumeRequest, RunController
+from gui.bridge.engine_client import EngineClient, ResumeRequest
 from gui.run_form.run_form import RunForm
 from gui.run_list.checkpoint_dialog import CheckpointDialog
-from gui.run_list.resume_controller import ResumeController
+from gui.run_list.resume_dialogs import ResumeDialogs
 
 SPEC = RunSpec(recipe="digits", strategy="torch/ddp", devices=("cpu:0", "cpu:1"), epochs=150)
 RUN = RunInfo("7", Path("7"), SPEC, RunStatus(step=1200), RunState.STOPPED, "")
@@ -50,8 +50,8 @@ class Surroundings:
         qtbot.addWidget(self.window)
         self.window.show()
         self.form = RunForm(self.window)
-        self.controller = RunController(background)
-        self.resume_controller = ResumeController(self.controller, self.form, self.window)
+        self.controller = EngineClient(background)
+        self.resume_dialogs = ResumeDialogs(self.controller, self.form, self.window)
 
     def dialog(self) -> Any:
         (found,) = self.window.findChildren(QDialog)
@@ -61,7 +61,7 @@ class Surroundings:
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[ResumeRequest]:
     requests: list[ResumeRequest] = []
-    monkeypatch.setattr(RunController, "resume", lambda _, request: requests.append(request))
+    monkeypatch.setattr(EngineClient, "resume", lambda _, request: requests.append(request))
     return requests
 
 
@@ -75,7 +75,7 @@ def around(qtbot: QtBot, asked: list[ResumeRequest]) -> Iterator[Surroundings]:
 def test_resume_uses_the_newest_checkpoint(
     around: Surroundings, asked: list[ResumeRequest]
 ) -> None:
-    around.resume_controller.resume("7")
+    around.resume_dialogs.resume("7")
     assert asked == [ResumeRequest("7")]
 
 
@@ -83,11 +83,11 @@ def test_with_changes_the_form_asks_for_them(
     around: Surroundings, asked: list[ResumeRequest], qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        RunController,
+        EngineClient,
         "list_checkpoints",
         lambda self, run_id: self.checkpoints_listed.emit(RUN, CHECKPOINTS),
     )
-    around.resume_controller.continue_with_changes("7")
+    around.resume_dialogs.continue_with_changes("7")
     dialog = around.dialog()
     assert "change its settings in the form" in dialog.note.text()
     dialog.table.setCurrentItem(dialog.table.topLevelItem(1))
@@ -105,9 +105,9 @@ def test_a_request_for_one_run_does_not_affect_another(
     around: Surroundings, asked: list[ResumeRequest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Checkpoints are listed in the background: another request may come before the result."""
-    monkeypatch.setattr(RunController, "list_checkpoints", lambda *_: None)
-    around.resume_controller.continue_with_changes("7")
-    around.resume_controller.resume_from_older("8")
+    monkeypatch.setattr(EngineClient, "list_checkpoints", lambda *_: None)
+    around.resume_dialogs.continue_with_changes("7")
+    around.resume_dialogs.resume_from_older("8")
     around.controller.checkpoints_listed.emit(RUN, CHECKPOINTS)
     around.dialog().accept()
     assert asked == []
@@ -144,7 +144,7 @@ def test_an_older_checkpoint_is_chosen_from_a_list(
     monkeypatch.setattr("engine.client.get_run", lambda _: RUN)
     monkeypatch.setattr("engine.client.run_checkpoints", lambda _: CHECKPOINTS)
     with qtbot.waitSignal(around.controller.checkpoints_listed):
-        around.resume_controller.resume_from_older("7")
+        around.resume_dialogs.resume_from_older("7")
     dialog = around.dialog()
     assert isinstance(dialog, CheckpointDialog)
     table = dialog.table

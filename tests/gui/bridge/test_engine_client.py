@@ -21,15 +21,15 @@ from engine.spec.run_spec import RunSpec
 from engine.spec.validation import Problem
 from engine.system.process import created
 from gui.bridge.background import Background
-from gui.bridge.run_controller import ResumeRequest, RunController
+from gui.bridge.engine_client import EngineClient, ResumeRequest
 
 SPEC = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",))
 
 
 @pytest.fixture
-def controller(qtbot: QtBot) -> Iterator[RunController]:
+def controller(qtbot: QtBot) -> Iterator[EngineClient]:
     background = Background()
-    yield RunController(background)
+    yield EngineClient(background)
     background.finish()
 
 
@@ -56,7 +56,7 @@ def info(state: RunState) -> RunInfo:
 
 
 def test_a_start_happens_on_another_thread_and_says_its_run(
-    controller: RunController, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+    controller: EngineClient, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: list[threading.Thread] = []
 
@@ -75,7 +75,7 @@ def test_a_start_happens_on_another_thread_and_says_its_run(
 
 
 def test_what_keeps_a_run_from_starting_is_said_field_by_field_and_it_can_be_tried_again(
-    controller: RunController, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+    controller: EngineClient, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     problems = [Problem("epochs", "Too few.")]
 
@@ -90,7 +90,7 @@ def test_what_keeps_a_run_from_starting_is_said_field_by_field_and_it_can_be_tri
 
 
 def test_the_second_stop_means_now(
-    controller: RunController, qtbot: QtBot, sent: list[tuple[str, Command]]
+    controller: EngineClient, qtbot: QtBot, sent: list[tuple[str, Command]]
 ) -> None:
     controller.watch("7")
     controller.show_status(info(RunState.RUNNING))
@@ -103,7 +103,7 @@ def test_the_second_stop_means_now(
 
 
 def test_a_run_that_is_stopping_already_is_stopped_at_once(
-    controller: RunController, qtbot: QtBot, sent: list[tuple[str, Command]]
+    controller: EngineClient, qtbot: QtBot, sent: list[tuple[str, Command]]
 ) -> None:
     controller.watch("7")
     controller.show_status(info(RunState.STOPPING))
@@ -112,7 +112,7 @@ def test_a_run_that_is_stopping_already_is_stopped_at_once(
 
 
 def test_a_resumed_run_is_stopped_gently_again(
-    controller: RunController, qtbot: QtBot, sent: list[tuple[str, Command]]
+    controller: EngineClient, qtbot: QtBot, sent: list[tuple[str, Command]]
 ) -> None:
     controller.watch("7")
     controller.stop()
@@ -125,7 +125,7 @@ def test_a_resumed_run_is_stopped_gently_again(
 
 
 def test_a_refused_command_is_said_in_its_sentence(
-    controller: RunController, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+    controller: EngineClient, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def send(run_id: str, command: Command) -> int:
         raise CommandFailed("The run is over.")
@@ -146,7 +146,7 @@ def test_a_refused_command_is_said_in_its_sentence(
 
 
 def test_a_pause_may_free_the_gpus(
-    controller: RunController, qtbot: QtBot, sent: list[tuple[str, Command]]
+    controller: EngineClient, qtbot: QtBot, sent: list[tuple[str, Command]]
 ) -> None:
     controller.watch("7")
     controller.pause_and_free()
@@ -171,7 +171,7 @@ def resumed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def test_a_run_goes_on_as_it_was_asked_to(
-    controller: RunController, qtbot: QtBot, resumed: list[Any]
+    controller: EngineClient, qtbot: QtBot, resumed: list[Any]
 ) -> None:
     for asked in (ASKED, ASKED._replace(spec=SPEC)):
         with qtbot.waitSignal(controller.started) as said:
@@ -181,7 +181,7 @@ def test_a_run_goes_on_as_it_was_asked_to(
 
 
 def test_a_damaged_checkpoint_is_named_with_the_one_before_it(
-    controller: RunController, qtbot: QtBot, resumed: list[Any]
+    controller: EngineClient, qtbot: QtBot, resumed: list[Any]
 ) -> None:
     resumed.append(unusable("step-20", Path("step-10")))
     with qtbot.waitSignal(controller.checkpoint_unusable) as said:
@@ -192,7 +192,7 @@ def test_a_damaged_checkpoint_is_named_with_the_one_before_it(
 
 
 def test_why_a_run_cannot_go_on_is_said_in_sentences(
-    controller: RunController, qtbot: QtBot, resumed: list[Any]
+    controller: EngineClient, qtbot: QtBot, resumed: list[Any]
 ) -> None:
     for error in (
         unusable("step-20", None),
@@ -206,7 +206,7 @@ def test_why_a_run_cannot_go_on_is_said_in_sentences(
 
 
 def test_a_new_run_may_go_on_in_its_place(
-    controller: RunController, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+    controller: EngineClient, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("engine.client.resume_as_new", lambda *asked: f"8 for {asked}")
     with qtbot.waitSignal(controller.started) as said:
@@ -215,7 +215,7 @@ def test_a_new_run_may_go_on_in_its_place(
 
 
 def test_what_is_wrong_with_changed_settings_is_told_by_field(
-    controller: RunController, qtbot: QtBot, resumed: list[Any]
+    controller: EngineClient, qtbot: QtBot, resumed: list[Any]
 ) -> None:
     resumed.append(CannotStart([Problem("epochs", "Too few.")]))
     with qtbot.waitSignal(controller.problems) as said:
@@ -224,7 +224,7 @@ def test_what_is_wrong_with_changed_settings_is_told_by_field(
 
 
 def test_the_checkpoints_of_a_run_are_listed(
-    controller: RunController, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+    controller: EngineClient, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("engine.client.get_run", lambda run_id: f"run {run_id}")
     monkeypatch.setattr("engine.client.run_checkpoints", lambda run_id: [run_id])
@@ -234,7 +234,7 @@ def test_the_checkpoints_of_a_run_are_listed(
 
 
 def test_without_a_run_nothing_is_asked(
-    controller: RunController, sent: list[tuple[str, Command]]
+    controller: EngineClient, sent: list[tuple[str, Command]]
 ) -> None:
     controller.stop()
     controller.pause()
@@ -242,7 +242,7 @@ def test_without_a_run_nothing_is_asked(
 
 
 def test_an_unknown_error_is_not_swallowed(
-    controller: RunController, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+    controller: EngineClient, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def start(spec: RunSpec) -> str:
         raise ZeroDivisionError("a mistake in the program")
@@ -255,7 +255,7 @@ def test_an_unknown_error_is_not_swallowed(
 
 
 def test_the_runs_are_listed_newest_first(
-    controller: RunController, qtbot: QtBot, record: Callable[..., Any]
+    controller: EngineClient, qtbot: QtBot, record: Callable[..., Any]
 ) -> None:
     record().begin()
     record().begin()
@@ -266,7 +266,7 @@ def test_the_runs_are_listed_newest_first(
 
 
 def test_a_look_that_is_asked_for_during_another_one_follows_it(
-    controller: RunController, qtbot: QtBot, record: Callable[..., Any]
+    controller: EngineClient, qtbot: QtBot, record: Callable[..., Any]
 ) -> None:
     record().begin()
     said: list[int] = []
@@ -279,7 +279,7 @@ def test_a_look_that_is_asked_for_during_another_one_follows_it(
 
 
 def test_the_window_begins_with_the_newest_active_run(
-    controller: RunController, qtbot: QtBot, record: Callable[..., Any]
+    controller: EngineClient, qtbot: QtBot, record: Callable[..., Any]
 ) -> None:
     for _ in range(3):
         record().begin()
@@ -294,7 +294,7 @@ def test_the_window_begins_with_the_newest_active_run(
 
 
 def test_a_queued_run_is_moved_and_a_move_that_makes_no_sense_is_said(
-    controller: RunController, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+    controller: EngineClient, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with qtbot.waitSignal(controller.failed) as said:
         controller.move("7", "up")

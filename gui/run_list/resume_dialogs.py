@@ -1,4 +1,4 @@
-"""Resumes a run from a checkpoint; asks the user which one, and what to do if it is damaged."""
+"""The dialogs before a run resumes: which checkpoint, and what to do if it is damaged."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ from PySide6.QtWidgets import QMessageBox, QWidget
 
 from engine.runs.checkpoint_files import CheckpointInfo
 from engine.runs.run_info import RunInfo
-from gui.bridge.run_controller import ResumeRequest, RunController
+from gui.bridge.engine_client import EngineClient, ResumeRequest
 from gui.run_form.run_form import RunForm
 from gui.run_list.checkpoint_dialog import CheckpointDialog
 
 
-class ResumeController(QObject):
-    """Carries out requests to resume a run, with the dialogs that they need."""
+class ResumeDialogs(QObject):
+    """Asks the user from which checkpoint a run resumes, then resumes it."""
 
-    def __init__(self, controller: RunController, form: RunForm, window: QWidget) -> None:
+    def __init__(self, client: EngineClient, form: RunForm, window: QWidget) -> None:
         super().__init__(window)
-        self._controller = controller
+        self._client = client
         self._form = form
         self._window = window
         self._to_change: set[str] = set()
-        controller.checkpoints_listed.connect(self._offer_checkpoints)
-        controller.checkpoint_unusable.connect(self._ask_for_previous)
-        controller.resume_refused.connect(self._show_refusal)
+        client.checkpoints_listed.connect(self._offer_checkpoints)
+        client.checkpoint_unusable.connect(self._ask_for_previous)
+        client.resume_refused.connect(self._show_refusal)
 
     def resume(self, run_id: str) -> None:
         """Resume the run from its newest checkpoint."""
-        self._controller.resume(ResumeRequest(run_id))
+        self._client.resume(ResumeRequest(run_id))
 
     def resume_from_older(self, run_id: str) -> None:
         """Let the user choose the checkpoint from which the run resumes."""
         self._to_change.discard(run_id)
-        self._controller.list_checkpoints(run_id)
+        self._client.list_checkpoints(run_id)
 
     def continue_with_changes(self, run_id: str) -> None:
         """Let the user choose the checkpoint, then change the settings in the form."""
         self._to_change.add(run_id)
-        self._controller.list_checkpoints(run_id)
+        self._client.list_checkpoints(run_id)
 
     def _offer_checkpoints(self, info: RunInfo, checkpoints: list[CheckpointInfo]) -> None:
         if not checkpoints:
@@ -52,7 +52,7 @@ class ResumeController(QObject):
             if with_changes:
                 self._form.continue_run(info, chosen)
             else:
-                self._controller.resume(ResumeRequest(info.id, chosen.folder))
+                self._client.resume(ResumeRequest(info.id, chosen.folder))
 
         dialog = CheckpointDialog(info.id, checkpoints, self._window, with_changes=with_changes)
         dialog.chosen.connect(go_on)
@@ -69,7 +69,7 @@ class ResumeController(QObject):
         box.setStandardButtons(buttons.Yes | buttons.No)
         box.setDefaultButton(buttons.Yes)
         again = request._replace(checkpoint=previous)
-        box.accepted.connect(lambda: self._controller.resume(again))
+        box.accepted.connect(lambda: self._client.resume(again))
         box.open()
 
     def _show_refusal(self, run_id: str, sentences: str) -> None:

@@ -1,4 +1,4 @@
-"""Starts runs and sends them commands; the window calls the engine only here."""
+"""Calls `engine.client` in the background: starts, resumes, commands and lists runs."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class ResumeRequest(NamedTuple):
     """Whether a new run continues from the checkpoint, and this run stays as it is."""
 
 
-class RunController(QObject):
-    """Starts runs, sends commands to the watched run and lists all runs, all in the background."""
+class EngineClient(QObject):
+    """Starts runs, sends commands to the watched run and lists all runs; shows nothing itself."""
 
     started = Signal(str)
     """Id of a run that has been started or resumed."""
