@@ -17,7 +17,7 @@ _log = logging.getLogger("engine.cli")
 
 
 class Parser(argparse.ArgumentParser):
-    """Complains in one sentence on standard error, with exit code 2."""
+    """Reports bad usage in one sentence on standard error, with exit code 2."""
 
     def error(self, message: str) -> NoReturn:
         message = message.replace("argument COMMAND: invalid choice: ", "There is no command ")
@@ -102,11 +102,11 @@ def _parser() -> Parser:
 
     train = add("train", "start a run and follow it", json, detach)
     train.add_argument("--recipe", default="digits", help="a name or a .py file (default: digits)")
-    train.add_argument("--strategy", default="single", help="a name (default: single)")
+    train.add_argument("--strategy", metavar="NAME", help="a name (default: single)")
     train.add_argument(
         "--devices", metavar="LIST", help=f"{DEVICES} (default: first GPU, else cpu:0)"
     )
-    train.add_argument("--name", default="", help="what to call the run")
+    train.add_argument("--name", default="", help="name of the run")
     _add_run_options(train)
     add("runs", "list the runs", json)
     queue = add("queue", "list the runs that wait for devices, or change their order", json)
@@ -114,33 +114,33 @@ def _parser() -> Parser:
         "--move", nargs=2, metavar=("ID", "WHERE"), help="move a waiting run up, down or first"
     )
     add("show", "show one run", run, json)
-    add("attach", "follow an active run; Ctrl-C leaves it alone", run, json)
+    add("attach", "follow an active run; Ctrl-C does not stop it", run, json)
     stop = add("stop", "save, then end a run", run)
     stop.add_argument("--now", action="store_true", help="end it at once, without saving")
     add("checkpoint", "save a checkpoint now", run)
-    pause = add("pause", "hold a run at its next step", run)
+    pause = add("pause", "pause a run at its next step", run)
     pause.add_argument(
         "--free-gpus", action="store_true", help="move its model to the host's memory meanwhile"
     )
-    resume = add("resume", "go on with a paused or ended run", run, json, detach)
-    resume.add_argument("--checkpoint", metavar="NAME", help="where from (default: the newest)")
-    resume.add_argument("--strategy", metavar="NAME", help="go on with another strategy")
-    resume.add_argument("--devices", metavar="LIST", help=f"go on on others, {DEVICES}")
-    resume.add_argument("--name", help="what to call the run from now on")
+    resume = add("resume", "continue a paused or ended run", run, json, detach)
+    resume.add_argument("--checkpoint", metavar="NAME", help="checkpoint (default: the newest)")
+    resume.add_argument("--strategy", metavar="NAME", help="continue with another strategy")
+    resume.add_argument("--devices", metavar="LIST", help=f"continue on other devices, {DEVICES}")
+    resume.add_argument("--name", help="new name of the run")
     resume.add_argument(
-        "--as-new-run", action="store_true", help="go on as a new run, and leave this one as it is"
+        "--as-new-run", action="store_true", help="continue as a new run, and keep this one"
     )
     _add_run_options(resume, "the run's own")
-    add("empty-cache", "have a run give unused memory back", run)
-    add("strategies", "list the strategies and whether they run here", json)
+    add("empty-cache", "free unused memory of a run's devices", run)
+    add("strategies", "list the strategies, and whether this machine can run them", json)
     add("devices", "list the devices of this machine", json)
     add("recipes", "list the built-in recipes", json)
     desktop = add("desktop-entry", "add Traindeck to this user's menu of applications (Linux)")
-    desktop.add_argument("--remove", action="store_true", help="take it out of the menu again")
+    desktop.add_argument("--remove", action="store_true", help="remove it from the menu")
     if IN_CHECKOUT:  # an installed package has no tools/
         record = add("record-gpus", "save what the NVIDIA driver answers, for a report")
         record.add_argument("file", metavar="FILE", type=Path, help="where to save it, as JSON")
-        pictures = add("screenshots", "save pictures of the window, of recorded runs")
+        pictures = add("screenshots", "save pictures of the window with recorded runs")
         pictures.add_argument("folder", metavar="DIR", type=Path, help="where to save them")
         pictures.add_argument(
             "--only", default="*", metavar="PATTERN", help="such as 'running-*' or '*-1280x800'"
@@ -164,14 +164,30 @@ def _add_run_options(parser: Parser, default: str = "") -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    """Carry out the command. Nothing is imported before, so that --help is quick."""
+    """Carry out the command. The imports are in here, so that --help is quick."""
     from engine.cli import commands, desktop_entry, listings, queue, show
+    from engine.cli.options import given_options
+    from engine.cli.train import RunOptions, resume, train
 
     match options.command:
-        case "train":
-            return _train(options)
-        case "resume":
-            return _resume(options)
+        case "train" | "resume":
+            changes = RunOptions(
+                strategy=options.strategy,
+                devices=options.devices,
+                name=options.name,
+                settings=options.settings,
+                fields=given_options(options),
+            )
+            if options.command == "train":
+                return train(options.recipe, changes, detach=options.detach, json=options.json)
+            return resume(
+                options.id,
+                changes,
+                checkpoint=options.checkpoint,
+                as_new=options.as_new_run,
+                detach=options.detach,
+                json=options.json,
+            )
         case "runs":
             return listings.runs(json=options.json)
         case "queue" if options.move:
@@ -208,37 +224,6 @@ def _run(options: argparse.Namespace) -> int:
             return save_pictures(options.folder, options.only)
         case _:
             raise AssertionError(options.command)
-
-
-def _train(options: argparse.Namespace) -> int:
-    from engine.cli.options import given_options
-    from engine.cli.train import TrainOptions, train
-
-    train_options = TrainOptions(
-        recipe=options.recipe,
-        strategy=options.strategy,
-        devices=options.devices,
-        name=options.name,
-        settings=options.settings,
-        fields=given_options(options),
-    )
-    return train(train_options, detach=options.detach, json=options.json)
-
-
-def _resume(options: argparse.Namespace) -> int:
-    from engine.cli.options import given_options
-    from engine.cli.train import ResumeOptions, resume
-
-    resume_options = ResumeOptions(
-        checkpoint=options.checkpoint,
-        strategy=options.strategy,
-        devices=options.devices,
-        name=options.name,
-        settings=tuple(options.settings),
-        fields=given_options(options),
-        as_new=options.as_new_run,
-    )
-    return resume(options.id, resume_options, detach=options.detach, json=options.json)
 
 
 if __name__ == "__main__":

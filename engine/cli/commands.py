@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 
 from engine import client
-from engine.cli.follow import CtrlC, follow_other
-from engine.cli.output import Exit, NoAnswer, Refused, byte_count, err, out
+from engine.cli.follow import CtrlC, follow_active_run
+from engine.cli.output import Exit, NoAnswer, Refused, err, format_bytes, out
 from engine.cli.show import print_failure
-from engine.cli.watch import LONGEST_ANSWER, new_events, updates, wait_for_event
+from engine.cli.watch import ANSWER_SECONDS, new_events, updates, wait_for_event
 from engine.client import RunInfo
 from engine.messages import commands
 from engine.messages.commands import Command
@@ -19,20 +19,20 @@ from engine.system.program import call
 
 
 def attach(run_id: str, *, json: bool) -> Exit:
-    """Follow an active run; Ctrl-C leaves it alone."""
-    _active(run_id)
+    """Follow an active run; Ctrl-C ends the following, not the run."""
+    _active_run(run_id)
     with CtrlC() as ctrl_c:
-        return follow_other(run_id, ctrl_c, json=json)
+        return follow_active_run(run_id, ctrl_c, json=json)
 
 
 def stop(run_id: str, *, now: bool) -> Exit:
     """Stop a run and wait until it is over. Raises NoAnswer if that takes too long."""
     _, seq = _send(run_id, commands.Stop(now=now))
-    deadline = time.monotonic() + LONGEST_ANSWER
+    deadline = time.monotonic() + ANSWER_SECONDS
     for _ in updates(run_id, after=seq, attempt=0):
         if time.monotonic() > deadline:
             raise NoAnswer(
-                f"Run {run_id} is still stopping after {LONGEST_ANSWER:.0f} s: "
+                f"Run {run_id} is still stopping after {ANSWER_SECONDS:.0f} s: "
                 f"`{call(f'stop {run_id} --now')}` ends it at once."
             )
     info = client.get_run(run_id)
@@ -54,18 +54,18 @@ def pause(run_id: str, *, free_devices: bool) -> Exit:
     _, seq = _send(run_id, commands.Pause(free_devices=free_devices))
     paused = wait_for_event(run_id, Paused, after=seq)
     freed = ", its model in the host's memory" if paused.freed_devices else ""
-    out().print(f"Run {run_id} holds after step {paused.step}{freed}.", soft_wrap=True)
+    out().print(f"Run {run_id} is paused after step {paused.step}{freed}.", soft_wrap=True)
     return Exit.DONE
 
 
 def empty_cache(run_id: str) -> Exit:
-    """Free unused memory of every worker's devices, and print how much that was."""
+    """Free unused memory of every worker's devices, and print the freed bytes."""
     info, seq = _send(run_id, commands.EmptyCache())
     plans = catalog.strategy(info.spec.strategy).pool(info.spec.slots)
     waiting = {(plan.rank, device) for plan in plans for device in plan.devices}
     for event in new_events(run_id, after=seq):
         if isinstance(event, CacheEmptied):
-            freed = byte_count(event.freed_bytes)
+            freed = format_bytes(event.freed_bytes)
             out().print(f"{event.device}  {freed} freed  (rank {event.rank})", soft_wrap=True)
             waiting.discard((event.rank, event.device))
             if not waiting:
@@ -73,7 +73,7 @@ def empty_cache(run_id: str) -> Exit:
     return Exit.DONE
 
 
-def _active(run_id: str) -> RunInfo:
+def _active_run(run_id: str) -> RunInfo:
     info = client.get_run(run_id)
     if info.state.is_over:
         raise Refused(
@@ -84,5 +84,5 @@ def _active(run_id: str) -> RunInfo:
 
 
 def _send(run_id: str, command: Command) -> tuple[RunInfo, int]:
-    info = _active(run_id)
+    info = _active_run(run_id)
     return info, client.send(run_id, command)

@@ -15,7 +15,7 @@ from engine.system.process import PROJECT
 from engine.system.program import CONSOLE_SCRIPT
 
 NAME = "traindeck"
-"""Of the entry and of the icon. The window has it too, so that a dock finds its entry."""
+"""Name of the entry, of the icon and of the window: a dock finds the entry by it."""
 
 _ENTRY = """\
 [Desktop Entry]
@@ -72,7 +72,7 @@ def _files() -> tuple[Path, Path]:
 
 
 def _command() -> list[str]:
-    """Return what opens the window: the console script of this environment, else `main.py`."""
+    """Return the command of the window: this environment's console script, else `main.py`."""
     script = shutil.which(CONSOLE_SCRIPT, path=str(Path(sys.executable).parent))
     return [script] if script else [sys.executable, str(PROJECT / "main.py")]
 

@@ -59,7 +59,7 @@ def _resolve(name: str, snapshot: Callable[[], Snapshot]) -> Sequence[str]:
 
 
 def _numbered(name: str, number: int, snapshot: Snapshot) -> str:
-    """The UUID of the GPU to which the driver gives `number`."""
+    """Return the UUID of the GPU to which the driver gives `number`."""
     rows = {row.index: row for row in snapshot.devices if row.kind == "gpu"}
     row = rows.get(number)
     if row is None:

@@ -1,10 +1,10 @@
-"""Makes the command line that does the same as the form of the window."""
+"""Writes the settings of the window's form as a command line."""
 
 from __future__ import annotations
 
 import shlex
 
-from engine.cli.options import RECIPES_OWN
+from engine.cli.options import RECIPE_DEFAULTS
 from engine.spec import catalog
 from engine.spec.field_info import Setting
 from engine.spec.run_spec import FIELDS, RunSpec
@@ -15,9 +15,9 @@ DEFAULT_STRATEGY = "single"
 
 
 def train_command(spec: RunSpec) -> str:
-    """Return the `train` command for `spec`, with what differs from the defaults, for a shell.
+    """Return the `train` command for `spec`, quoted for a shell. Raises UnknownName.
 
-    It always names the devices, because their default depends on the machine. Raises UnknownName.
+    It holds the devices, whose default depends on the machine, and all other non-default values.
     """
     return shlex.join([*program_words(), "train", *train_arguments(spec)])
 
@@ -60,7 +60,7 @@ def train_arguments(spec: RunSpec) -> list[str]:
         arguments += _flag("name", spec.name)
     for name, info in FIELDS.items():
         value = getattr(spec, name)
-        default = getattr(recipe, name) if name in RECIPES_OWN else info.default
+        default = getattr(recipe, name) if name in RECIPE_DEFAULTS else info.default
         if value != default:
             arguments += _option(name, value)
     own = {field.name: field.default for field in recipe.fields}
@@ -71,7 +71,7 @@ def train_arguments(spec: RunSpec) -> list[str]:
 
 
 def _default_strategy(spec: RunSpec) -> str:
-    """Return the strategy that the default name stands for; empty if it is not unique."""
+    """Return the full name of the default strategy; empty if several match."""
     try:
         return catalog.strategy(DEFAULT_STRATEGY, catalog.recipe(spec.recipe)).name
     except catalog.UnknownName:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Self
 
 from engine import client
@@ -16,40 +16,35 @@ from engine.cli.watch import Update, last_seq, updates
 from engine.client import CommandFailed, RunInfo
 from engine.messages import commands
 from engine.runs.run_state import RunState
+from engine.system.process import END_SIGNALS
 from engine.system.program import call
 
 _EXIT_CODES = {RunState.FINISHED: Exit.DONE, RunState.STOPPED: Exit.STOPPED}
 
 
 class CtrlC:
-    """Counts Ctrl-C inside a `with` block instead of interrupting the program at any line.
+    """Counts Ctrl-C inside a `with` block, so that it does not interrupt the program at any line.
 
-    A logout, a shutdown and a closed terminal count too: they send signals of their own.
+    The signals of a logout, of a shutdown and of a closed terminal count too.
     """
 
     def __init__(self) -> None:
         self.count = 0
-        """How often the user pressed Ctrl-C. All signals of the system together count once: a
-        logout sends several of them."""
+        """Number of Ctrl-C; all signals of the system count as one: a logout sends several."""
 
-        self._before: dict[int, Any] = {}
+        self._previous_handlers: dict[int, Any] = {}
         self._terminals: list[int] = []
 
     def __enter__(self) -> Self:
         self._terminals = [stream for stream in _OUTPUTS if os.isatty(stream)]
-        for number in _SIGNALS:
+        for number in END_SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
-                self._before[number] = signal.signal(number, self._on_signal)
+                self._previous_handlers[number] = signal.signal(number, self._on_signal)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        for number, before in self._before.items():
-            signal.signal(number, before)
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._previous_handlers.items():
+            signal.signal(number, handler)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if number == signal.SIGINT:
@@ -70,26 +65,20 @@ class CtrlC:
             self._leave_terminal()
 
     def _leave_terminal(self) -> None:
-        """The terminal is gone: write to nowhere from now on, without an error."""
-        nowhere = os.open(os.devnull, os.O_WRONLY)
+        """Write to the null device from now on: writing to a closed terminal is an error."""
+        null = os.open(os.devnull, os.O_WRONLY)
         for stream in self._terminals:
-            os.dup2(nowhere, stream)
-        os.close(nowhere)
+            os.dup2(null, stream)
+        os.close(null)
 
 
 _OUTPUTS = (1, 2)
-_SIGNALS = [
-    signal.Signals[name]
-    for name in ("SIGINT", "SIGTERM", "SIGHUP")
-    if name in signal.Signals.__members__  # Windows has no SIGHUP
-]
 
 
-def follow_own(run_id: str, ctrl_c: CtrlC, *, after: int, attempt: int, json: bool) -> Exit:
+def follow_started_run(run_id: str, ctrl_c: CtrlC, *, after: int, attempt: int, json: bool) -> Exit:
     """Follow a run that this command started. Ctrl-C stops it, and a second one ends it at once.
 
-    The end of the login session or of the terminal stops it too; with `--detach` this function is
-    not called.
+    The end of the login session or of the terminal stops it too.
     """
     handled = 0
     with ProgressView(client.get_run(run_id).title) as view:
@@ -101,8 +90,8 @@ def follow_own(run_id: str, ctrl_c: CtrlC, *, after: int, attempt: int, json: bo
     return report_end(run_id, json=json)
 
 
-def follow_other(run_id: str, ctrl_c: CtrlC, *, json: bool) -> Exit:
-    """Follow a run that was active before: Ctrl-C leaves it alone. Raises NoSuchRun."""
+def follow_active_run(run_id: str, ctrl_c: CtrlC, *, json: bool) -> Exit:
+    """Follow a run that was active before; Ctrl-C ends the following. Raises NoSuchRun."""
     info = client.get_run(run_id)
     with ProgressView(info.title) as view:
         for update in updates(run_id, after=last_seq(info.folder), attempt=info.status.attempt):
@@ -116,7 +105,7 @@ def follow_other(run_id: str, ctrl_c: CtrlC, *, json: bool) -> Exit:
 
 
 def report_end(run_id: str, *, json: bool) -> Exit:
-    """Print how a run ended, and return the exit code."""
+    """Print the end of a run, and return the exit code."""
     info = client.get_run(run_id)
     if json:
         print_json(run_as_json(info))

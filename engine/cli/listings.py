@@ -12,12 +12,12 @@ from engine.cli.devices import why_not_here
 from engine.cli.output import (
     STATE_STYLES,
     Exit,
-    byte_count,
     err,
-    moment,
-    number,
+    format_bytes,
+    format_number,
+    format_percent,
+    format_time,
     out,
-    percent,
     print_json,
     run_as_json,
 )
@@ -54,8 +54,8 @@ def runs(*, json: bool) -> Exit:
             info.spec.strategy,
             ", ".join(info.spec.devices),
             f"{info.status.epoch}/{info.spec.epochs}",
-            "–" if loss is None else number(loss),
-            moment(info.status.started),
+            "–" if loss is None else format_number(loss),
+            format_time(info.status.started),
         )
     out().print(table)
     return Exit.DONE
@@ -64,12 +64,7 @@ def runs(*, json: bool) -> Exit:
 def _run_as_json(run: RunInfo | UnreadableRun) -> dict[str, Any]:
     if isinstance(run, RunInfo):
         return run_as_json(run)
-    return {
-        "id": run.id,
-        "state": "unreadable",
-        "reason": run.reason,
-        "run_dir": str(run.folder),
-    }
+    return {"id": run.id, "state": "unreadable", "reason": run.reason, "run_dir": str(run.folder)}
 
 
 def devices(*, json: bool) -> Exit:
@@ -118,7 +113,7 @@ def strategies(*, json: bool) -> Exit:
 
 
 def recipes(*, json: bool) -> Exit:
-    """List the recipes that come with the application."""
+    """List the built-in recipes."""
     found = catalog.builtin_recipes()
     if json:
         print_json([msgspec.structs.asdict(recipe) for recipe in found])
@@ -147,9 +142,9 @@ def _device_cells(row: DeviceSnapshot) -> list[str]:
     return [
         say,
         f"{row.name} – {row.lost}" if row.lost else row.name,
-        byte_count(row.memory_total),
-        byte_count(row.memory_used),
-        percent(row.utilisation),
+        format_bytes(row.memory_total),
+        format_bytes(row.memory_used),
+        format_percent(row.utilisation),
         "–" if row.temperature is None else f"{row.temperature:.0f} °C",
         "–" if row.power is None else f"{row.power:.0f} W",
         identity,

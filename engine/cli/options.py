@@ -1,4 +1,4 @@
-"""The flags for the fields of a spec, made from the table of fields."""
+"""Makes the flags of the command line from the fields of a spec."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engine.spec.field_info import FieldInfo, Setting
 from engine.spec.run_spec import FIELDS
 from engine.spec.spec_fields import GROUPS
 
-RECIPES_OWN = ("batch_size", "epochs", "learning_rate")
+RECIPE_DEFAULTS = ("batch_size", "epochs", "learning_rate")
 """Fields whose default the recipe chooses."""
 
 _METAVARS = {"int": "N", "float": "X", "str": "NAME"}
@@ -59,12 +59,10 @@ def _reader(flag: str, info: FieldInfo) -> Callable[[str], Setting]:
 
 
 def _default(info: FieldInfo) -> str:
-    return "the recipe's own" if info.name in RECIPES_OWN else _written(info.default)
-
-
-def _written(value: Setting) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:g}"
-    return str(value) or "none"
+    if info.name in RECIPE_DEFAULTS:
+        return "the recipe's own"
+    if isinstance(info.default, bool):
+        return "yes" if info.default else "no"
+    if isinstance(info.default, float):
+        return f"{info.default:g}"
+    return str(info.default) or "none"

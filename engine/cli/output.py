@@ -16,7 +16,7 @@ from engine.runs.run_state import RunState
 from engine.system import units
 
 _WIDTH_OF_A_PIPE = 200
-"""Characters per line without a terminal: wide, so that no table in a file is cut."""
+"""Characters per line without a terminal; large, so that no table in a file is cut."""
 
 STATE_STYLES = {
     RunState.RUNNING: "green",
@@ -88,26 +88,26 @@ def run_as_json(info: RunInfo) -> dict[str, Any]:
     }
 
 
-def number(value: float) -> str:
-    """Return a metric with four significant digits."""
+def format_number(value: float) -> str:
+    """Return `value` with four significant digits."""
     return f"{value:.4g}"
 
 
-def percent(value: float | None) -> str:
-    """Return such as `93 %`; a dash for None."""
+def format_percent(value: float | None) -> str:
+    """Return a text like `93 %`; a dash for None."""
     return "–" if value is None else f"{value:.0f} %"
 
 
-def byte_count(value: int | None) -> str:
-    """Return such as `30.0 GiB`; a dash for None."""
+def format_bytes(value: int | None) -> str:
+    """Return a text like `30.0 GiB`; a dash for None."""
     return "–" if value is None else units.byte_size(value)
 
 
-def duration(seconds: float) -> str:
-    """Return such as `0:07` or `1:02:03`; a dash if it is not known."""
+def format_duration(seconds: float) -> str:
+    """Return a text like `0:07` or `1:02:03`; a dash if the time is unknown."""
     return units.short_duration(seconds) if math.isfinite(seconds) and seconds >= 0 else "–"
 
 
-def moment(seconds: float) -> str:
+def format_time(seconds: float) -> str:
     """Return the local date and time of `seconds` since the epoch; a dash for 0."""
     return units.date_and_time(seconds) if seconds else "–"

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import Self
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from engine.cli.output import duration, err, number
+from engine.cli.output import err, format_duration, format_number
 from engine.cli.watch import Update
 from engine.messages.events import (
     Alarm,
@@ -31,7 +29,7 @@ class ProgressView:
     """Shows the updates of one run. Without a terminal it prints the lines only."""
 
     def __init__(self, title: str) -> None:
-        self._console: Console = err()
+        self._console = err()
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=None),
@@ -49,12 +47,7 @@ class ProgressView:
         self._progress.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
     def say(self, text: str) -> None:
@@ -73,14 +66,16 @@ class ProgressView:
             self._task,
             completed=status.step,
             total=status.total_steps or None,
-            numbers=_numbers(status, update.state),
+            numbers=_figures(status, update.state),
         )
         self._progress.refresh()
 
     def _line(self, event: Event) -> str:
         match event:
             case EpochEnded():
-                values = "  ".join(f"{name} {number(x)}" for name, x in event.metrics.items())
+                values = "  ".join(
+                    f"{name} {format_number(x)}" for name, x in event.metrics.items()
+                )
                 return f"epoch {event.epoch}/{self._epochs}  step {event.step}  {values}"
             case CheckpointSaved():
                 return f"checkpoint saved: {event.path}"
@@ -95,20 +90,20 @@ class ProgressView:
             case Resumed():
                 return f"going on after step {event.step}"
             case StopStage(stage="terminate" | "kill"):
-                return "The workers do not leave: ending them."
+                return "The workers did not exit: they are ended now."
             case _:
                 return ""
 
 
-def _numbers(status: RunStatus, state: RunState) -> str:
+def _figures(status: RunStatus, state: RunState) -> str:
     if state in (RunState.STARTING, RunState.QUEUED):
         return str(state)
     parts = [] if state is RunState.RUNNING else [str(state)]
     parts.append(f"epoch {status.epoch}/{status.epochs}")
     parts.append(f"step {status.step}/{status.total_steps}")
     if "train/loss" in status.metrics:
-        parts.append(f"loss {number(status.metrics['train/loss'])}")
+        parts.append(f"loss {format_number(status.metrics['train/loss'])}")
     if state is RunState.RUNNING and status.samples_per_second > 0:
         parts.append(f"{status.samples_per_second:,.0f} samples/s")
-        parts.append(f"{duration(status.seconds_left)} left")
+        parts.append(f"{format_duration(status.seconds_left)} left")
     return "  ".join(parts)

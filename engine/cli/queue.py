@@ -1,4 +1,4 @@
-"""`queue`: shows which runs use and wait for which devices, and changes the order."""
+"""`queue`: shows the runs that use devices or wait for them, and changes the order."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from engine import client
 from engine.cli.output import Exit, Refused, out, print_json
 from engine.client import NoSuchRun
 from engine.runs import device_queue
-from engine.runs.device_queue import CannotMoveRun, Ticket
+from engine.runs.device_queue import CannotMoveRun
 from engine.spec.device_names import all_on_cpu
 from engine.telemetry.helper_client import snapshot_once
 
@@ -17,7 +17,7 @@ def show(*, json: bool) -> Exit:
     """Show every active run: first those that use their devices, then the queue in order."""
     line = sorted(device_queue.read(), key=lambda ticket: ticket.place == "waiting")
     if json:
-        print_json([_described(ticket) for ticket in line])
+        print_json([{"id": t.run, "place": t.place, "devices": t.devices} for t in line])
         return Exit.DONE
     if not line:
         out().print("No run is active, and none waits.")
@@ -59,7 +59,3 @@ def _title(run_id: str) -> str:
         return client.get_run(run_id).title
     except NoSuchRun:
         return f"#{run_id}"  # its folder was just removed
-
-
-def _described(ticket: Ticket) -> dict[str, object]:
-    return {"id": ticket.run, "place": ticket.place, "devices": ticket.devices}

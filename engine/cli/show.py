@@ -12,11 +12,11 @@ from engine import client
 from engine.cli.output import (
     STATE_STYLES,
     Exit,
-    byte_count,
-    duration,
     err,
-    moment,
-    number,
+    format_bytes,
+    format_duration,
+    format_number,
+    format_time,
     out,
     print_json,
     run_as_json,
@@ -54,7 +54,7 @@ def show(run_id: str, *, json: bool) -> Exit:
             settings.add_row(field.title.lower(), str(getattr(spec, name)))
     for name, value in sorted(spec.settings.items()):
         settings.add_row(name, str(value))
-    settings.add_row("started", moment(info.status.started))
+    settings.add_row("started", format_time(info.status.started))
     settings.add_row("attempts", str(info.status.attempt))
     console.print()
     console.print(settings)
@@ -67,7 +67,6 @@ def show(run_id: str, *, json: bool) -> Exit:
 
 
 def _print_notes(console: Console, notes: RunNotes) -> None:
-    """Print the tags and the note; the name is in the title."""
     if not (notes.tags or notes.note):
         return
     table = Table.grid(padding=(0, 2))
@@ -89,8 +88,8 @@ def _checkpoint_table(saved: list[CheckpointInfo]) -> Table:
             info.folder.name,
             str(manifest.position.step),
             ", ".join(manifest.kinds) or "–",
-            byte_count(manifest.bytes),
-            moment(manifest.saved),
+            format_bytes(manifest.bytes),
+            format_time(manifest.saved),
         )
     return table
 
@@ -106,11 +105,11 @@ def print_summary(console: Console, info: RunInfo) -> None:
     table.add_row("epoch", f"{status.epoch} of {info.spec.epochs}")
     table.add_row("step", f"{status.step} of {status.total_steps}")
     until = status.updated if info.state.is_over else time.time()
-    table.add_row("time", duration(status.seconds(until)))
+    table.add_row("time", format_duration(status.seconds(until)))
     if status.samples_per_second > 0:
         table.add_row("throughput", f"{status.samples_per_second:,.0f} samples/s")
     for name, value in sorted(status.metrics.items()):
-        table.add_row(name, number(value))
+        table.add_row(name, format_number(value))
     if status.checkpoint:
         table.add_row("checkpoint", str(info.folder / status.checkpoint))
     table.add_row("folder", str(info.folder))
@@ -118,14 +117,14 @@ def print_summary(console: Console, info: RunInfo) -> None:
 
 
 def print_failure(console: Console, info: RunInfo) -> None:
-    """Print the root cause of a run that failed; nothing for any other run."""
-    failure = read_failure(info)
+    """Print the root cause if the run has failed. Raises sqlite3.Error."""
+    failure = _read_failure(info)
     if failure is None:
         return
     console.print(failure.message, style="red", soft_wrap=True)
     if failure.rank >= 0:
-        how = failure.signal or f"exit code {failure.exit_code}"
-        console.print(f"  rank {failure.rank} on {failure.device}: {how}", soft_wrap=True)
+        end = failure.signal or f"exit code {failure.exit_code}"
+        console.print(f"  rank {failure.rank} on {failure.device}: {end}", soft_wrap=True)
     if failure.where:
         console.print(f"  at {failure.where}", soft_wrap=True)
     if failure.log_tail:
@@ -134,8 +133,7 @@ def print_failure(console: Console, info: RunInfo) -> None:
             console.print(f"    {line}", soft_wrap=True)
 
 
-def read_failure(info: RunInfo) -> Failure | None:
-    """Return the failure of the last attempt, or None. Raises sqlite3.Error."""
+def _read_failure(info: RunInfo) -> Failure | None:
     if info.status.attempt == 0:
         return None
     with RunReader(info.folder) as reader:

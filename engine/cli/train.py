@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from engine import client
 from engine.cli.devices import default_devices, resolve_devices
-from engine.cli.follow import CtrlC, follow_own
-from engine.cli.options import RECIPES_OWN
+from engine.cli.equivalent_command import DEFAULT_STRATEGY
+from engine.cli.follow import CtrlC, follow_started_run
+from engine.cli.options import RECIPE_DEFAULTS
 from engine.cli.output import Exit, Refused, err, out, print_json, run_as_json
 from engine.cli.watch import last_seq, newest_attempt, wait_for_event
 from engine.client import RunInfo
@@ -26,91 +26,78 @@ from engine.spec.run_spec import RunSpec
 from engine.system.program import call
 
 
-class TrainOptions(NamedTuple):
-    """What the command line says about a new run."""
+class RunOptions(NamedTuple):
+    """The options of `train` and `resume`. None: the default, or the present value of the run."""
 
-    recipe: str
-    strategy: str
+    strategy: str | None
     devices: str | None
-    """None: the first GPU, or one CPU device."""
-
-    name: str
-    settings: list[str]
+    name: str | None
+    settings: Sequence[str]
     """Such as `width=64`."""
 
-    fields: dict[str, Setting]
-    """Of `engine.spec.run_spec.FIELDS`, those that were given."""
+    fields: Mapping[str, Setting]
+    """The given fields of `engine.spec.run_spec.FIELDS`."""
 
 
-class ResumeOptions(NamedTuple):
-    """What the command line says about a run that goes on. None: as it was."""
-
-    checkpoint: str | None = None
-    strategy: str | None = None
-    devices: str | None = None
-    name: str | None = None
-    settings: tuple[str, ...] = ()
-    """Such as `dropout=0.2`."""
-
-    fields: Mapping[str, Setting] = MappingProxyType({})
-    """Of `engine.spec.run_spec.FIELDS`, those that were given."""
-
-    as_new: bool = False
-    """Go on as a new run, and leave the old one as it is."""
-
-
-def train(options: TrainOptions, *, detach: bool, json: bool) -> Exit:
+def train(recipe: str, options: RunOptions, *, detach: bool, json: bool) -> Exit:
     """Start a run and follow it to its end. Raises CannotStart, UnknownName, Refused."""
-    spec = make_spec(options)
+    spec = _make_spec(catalog.recipe(recipe), options)
     with CtrlC() as ctrl_c:
         run_id = client.start(spec)
         if detach:
-            return _leave(run_id, json=json)
-        return follow_own(run_id, ctrl_c, after=0, attempt=1, json=json)
+            return _print_detached(run_id, json=json)
+        return follow_started_run(run_id, ctrl_c, after=0, attempt=1, json=json)
 
 
-def resume(run_id: str, options: ResumeOptions, *, detach: bool, json: bool) -> Exit:
+def resume(
+    run_id: str,
+    options: RunOptions,
+    *,
+    checkpoint: str | None,
+    as_new: bool,
+    detach: bool,
+    json: bool,
+) -> Exit:
     """Resume a paused run; or continue a run that is over from a checkpoint, and follow it.
 
-    Raises NoSuchRun, CannotStart, CommandFailed, UnknownName, Refused, NoAnswer.
+    With `as_new`, continue it as a new run. `checkpoint` None: the newest. Raises NoSuchRun,
+    CannotStart, CommandFailed, UnknownName, Refused, NoAnswer.
     """
     info = client.get_run(run_id)
     if info.state is RunState.PAUSED:
-        return _unpause(info, options)
+        return _resume_paused(info, options, checkpoint, as_new)
     folder = None
-    if options.checkpoint is not None:
-        folder = info.folder / checkpoint_files.FOLDER / options.checkpoint
-    spec = changed_spec(info.spec, options)
+    if checkpoint is not None:
+        folder = info.folder / checkpoint_files.FOLDER / checkpoint
+    spec = _changed_spec(info.spec, options)
     attempt, after = info.status.attempt + 1, last_seq(info.folder)
     with CtrlC() as ctrl_c:
-        if options.as_new:
+        if as_new:
             run_id = client.resume_as_new(run_id, folder, spec)
             attempt, after = newest_attempt(client.get_run(run_id).folder)
         else:
             client.resume(run_id, folder, spec)
         if detach:
-            return _leave(run_id, json=json)
-        return follow_own(run_id, ctrl_c, after=after, attempt=attempt, json=json)
+            return _print_detached(run_id, json=json)
+        return follow_started_run(run_id, ctrl_c, after=after, attempt=attempt, json=json)
 
 
-def make_spec(options: TrainOptions) -> RunSpec:
-    """Return the spec of a new run. Raises UnknownName or Refused."""
-    recipe = catalog.recipe(options.recipe)
+def _make_spec(recipe: RecipeInfo, options: RunOptions) -> RunSpec:
     if recipe.problem:
         raise Refused(recipe.problem)
-    own: dict[str, Any] = {name: getattr(recipe, name) for name in RECIPES_OWN}
+    defaults: dict[str, Any] = {name: getattr(recipe, name) for name in RECIPE_DEFAULTS}
+    strategy = DEFAULT_STRATEGY if options.strategy is None else options.strategy
     return RunSpec(
         recipe=recipe.reference,
-        strategy=catalog.strategy(options.strategy, recipe).name,
+        strategy=catalog.strategy(strategy, recipe).name,
         devices=default_devices() if options.devices is None else resolve_devices(options.devices),
         settings=dict(_setting(text, recipe) for text in options.settings),
-        name=options.name,
-        **(own | options.fields),
+        name=options.name or "",
+        **defaults | dict(options.fields),
     )
 
 
-def changed_spec(before: RunSpec, options: ResumeOptions) -> RunSpec:
-    """Return the spec `before` with the changes of `options`. Raises UnknownName or Refused."""
+def _changed_spec(before: RunSpec, options: RunOptions) -> RunSpec:
     changes: dict[str, Any] = dict(options.fields)
     if options.devices is not None:
         changes["devices"] = resolve_devices(options.devices)
@@ -143,7 +130,7 @@ def _setting(text: str, recipe: RecipeInfo) -> tuple[str, Setting]:
     return name, value  # `engine.spec.validation` refuses it
 
 
-def _leave(run_id: str, *, json: bool) -> Exit:
+def _print_detached(run_id: str, *, json: bool) -> Exit:
     if json:
         print_json(run_as_json(client.get_run(run_id)))
     else:
@@ -153,14 +140,12 @@ def _leave(run_id: str, *, json: bool) -> Exit:
     return Exit.DONE
 
 
-def _unpause(info: RunInfo, options: ResumeOptions) -> Exit:
-    optional = ("checkpoint", "strategy", "devices", "name")
-    flags = [name for name in optional if getattr(options, name) is not None]
-    flags += options.fields
-    if options.settings:
-        flags.append("set")
-    if options.as_new:
-        flags.append("as-new-run")
+def _resume_paused(
+    info: RunInfo, options: RunOptions, checkpoint: str | None, as_new: bool
+) -> Exit:
+    given = options._asdict() | {"checkpoint": checkpoint}
+    flags = [f for f in ("checkpoint", "strategy", "devices", "name") if given[f] is not None]
+    flags += [*options.fields, *["set"] * bool(options.settings), *["as-new-run"] * as_new]
     if flags:
         raise Refused(
             f"Run {info.id} is paused and goes on where it is: leave out "

@@ -1,4 +1,4 @@
-"""Follows a run by reading its store again and again; prints nothing."""
+"""Follows a run by repeated reads of its store; prints nothing."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from engine.runs.store_follower import StoreFollower
 from engine.runs.store_reader import RunReader, StoredEvent
 from engine.system import paths
 
-PERIOD = 0.1
+POLL_SECONDS = 0.1
 """Seconds between two reads; the supervisor commits about as often."""
 
-LONGEST_BEGINNING = 20.0
-"""Seconds that a new supervisor has to begin its attempt."""
+START_SECONDS = 20.0
+"""Time for a new supervisor to begin its attempt."""
 
-LONGEST_ANSWER = 120.0
-"""Seconds that a run has to carry out a command; one step may take long."""
+ANSWER_SECONDS = 120.0
+"""Time for a run to carry out a command; one step may take long."""
 
 _Answer = TypeVar("_Answer")
 
@@ -36,26 +36,26 @@ class Update(NamedTuple):
     status: RunStatus
     state: RunState
     events: list[StoredEvent]
-    """Since the last update."""
+    """Events since the last update."""
 
 
 def updates(run_id: str, *, after: int, attempt: int) -> Iterator[Update]:
     """Yield updates of a run until it is over; the last one has the final state.
 
-    The first one has the events after number `after`. Waits until attempt `attempt` has begun, and
-    raises NoAnswer if it does not begin.
+    The first one has the events after number `after`. Wait until attempt `attempt` has begun; raise
+    NoAnswer if it does not begin.
     """
     with closing(_open(run_id, after)) as follower:
-        deadline = time.monotonic() + LONGEST_BEGINNING
+        deadline = time.monotonic() + START_SECONDS
         while True:
-            update = _look(follower)
+            update = _read_update(follower)
             if update.status.attempt >= attempt:
                 yield update
                 if update.state.is_over:
                     return
             elif time.monotonic() > deadline:
-                raise NoAnswer(f"Run {run_id} did not begin within {LONGEST_BEGINNING:.0f} s.")
-            time.sleep(PERIOD)
+                raise NoAnswer(f"Run {run_id} did not begin within {START_SECONDS:.0f} s.")
+            time.sleep(POLL_SECONDS)
 
 
 def wait_for_event(run_id: str, kind: type[_Answer], *, after: int) -> _Answer:
@@ -68,7 +68,7 @@ def new_events(run_id: str, *, after: int) -> Iterator[Event]:
 
     Raises NoAnswer when the run refuses a command, ends, or takes longer than LONGEST_ANSWER.
     """
-    deadline = time.monotonic() + LONGEST_ANSWER
+    deadline = time.monotonic() + ANSWER_SECONDS
     for update in updates(run_id, after=after, attempt=0):
         for stored in update.events:
             if isinstance(stored.event, CommandRefused):
@@ -77,7 +77,7 @@ def new_events(run_id: str, *, after: int) -> Iterator[Event]:
         if time.monotonic() > deadline:
             raise NoAnswer(
                 f"Run {run_id} has taken the command, but did not carry it out within "
-                f"{LONGEST_ANSWER:.0f} s."
+                f"{ANSWER_SECONDS:.0f} s."
             )
     raise NoAnswer(
         f"Run {run_id} ended before it could answer: it is {client.get_run(run_id).state}."
@@ -110,17 +110,17 @@ def newest_attempt(folder: Path) -> tuple[int, int]:
 def _open(run_id: str, after: int) -> StoreFollower:
     """Open the store; wait if the supervisor has not created it yet. Raises NoAnswer."""
     follower = StoreFollower(paths.run_folder(run_id), after=after)
-    deadline = time.monotonic() + LONGEST_BEGINNING
+    deadline = time.monotonic() + START_SECONDS
     while True:
         with suppress(sqlite3.OperationalError):  # it has no tables yet
             if follower.open():
                 return follower
         if time.monotonic() > deadline:
             raise NoAnswer(f"Run {run_id} has no store: its supervisor wrote none.")
-        time.sleep(PERIOD)
+        time.sleep(POLL_SECONDS)
 
 
-def _look(follower: StoreFollower) -> Update:
+def _read_update(follower: StoreFollower) -> Update:
     status = follower.status()
     state = run_info.state_of(status)
     if state is RunState.INTERRUPTED:

@@ -1,4 +1,4 @@
-"""How long a supervisor waits for its workers: to start, to answer, to fail, and to exit."""
+"""The deadlines of workers: to start, to send messages, to report a failure, and to exit."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ START_SECONDS = 300.0
 """Time for every worker to import its framework and to build its model."""
 
 FAILURE_GRACE_SECONDS = 1.0
-"""Time between the first failure and the end of the attempt: the reports that other ranks send
-meanwhile help to find the root cause."""
+"""Time between the first failure and the end of the attempt. Other ranks may report the root cause
+in this time."""
 
 EXIT_SECONDS = 20.0
 """Time for the workers to exit after the last step; some libraries hang in their exit handlers."""
@@ -20,14 +20,14 @@ DRAIN_SECONDS = 2.0
 """Time for the last messages of the workers to arrive after all processes have exited."""
 
 STALL_SECONDS = 2.0
-"""After a longer gap between two looks at the clock, the supervisor itself was suspended (or the
-machine was), so the silence of its workers means nothing."""
+"""A longer gap between two checks means that the supervisor or the machine was suspended. Then the
+silence of a worker is no sign of a hang."""
 
 
 class AwakeClock:
     """Counts the seconds between its calls, at most STALL_SECONDS for each gap.
 
-    So nothing is overdue after a sleep of the machine, which some clocks count and others do not.
+    So a sleep of the machine, which some clocks count, makes no worker overdue.
     """
 
     def __init__(self, source: Callable[[], float] = time.monotonic) -> None:
@@ -77,23 +77,23 @@ class Deadlines:
         self._last_message.pop(rank, None)
 
     def start_failure_grace(self) -> None:
-        """A worker failed: wait for the reports of the others, which soon fail too."""
+        """Note that a worker failed: from now on, the other workers have a short time to report."""
         self._end = min(self._end, self._clock() + FAILURE_GRACE_SECONDS)
 
     def training_ended(self) -> None:
-        """The training is over: wait for the processes to exit."""
+        """Note that the training is over: from now on, the processes have some time to exit."""
         self._end = self._clock() + EXIT_SECONDS
 
     def all_exited(self) -> None:
-        """All processes have exited: wait for their last messages."""
+        """Note that all processes have exited: their last messages may still arrive."""
         self._end = self._clock() + DRAIN_SECONDS
 
-    def late(self) -> list[int]:
-        """Ranks that should have started by now."""
+    def late_ranks(self) -> list[int]:
+        """Return the ranks that should have started by now."""
         return sorted(self._starting) if self._clock() > self._ready_by else []
 
-    def silent(self) -> int | None:
-        """The rank that has been silent for longest, if that is too long."""
+    def silent_rank(self) -> int | None:
+        """Return the rank whose last message is oldest, if that message is too old; else None."""
         now, last_check = self._clock(), self._last_check
         self._last_check = now
         if now - last_check > STALL_SECONDS:
@@ -104,6 +104,6 @@ class Deadlines:
         return rank
 
     @property
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         """Whether the last deadline has passed."""
         return self._clock() > self._end

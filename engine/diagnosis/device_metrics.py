@@ -10,19 +10,19 @@ from engine.spec.device_names import is_logical_cpu
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
 
 _CURVES = {"utilisation": "utilisation", "memory": "memory_used"}
-"""Name of a curve -> field of a snapshot, for every device."""
+"""Field of a snapshot by name of a curve, for every device."""
 
 _GPU_CURVES = _CURVES | {"temperature": "temperature", "power": "power", "clock": "clock"}
-"""What is sampled every second. Figures that change more slowly have alarms, not curves."""
+"""The same for a GPU. Values that change slowly have alarms instead of curves."""
 
-_LONGEST_STEP = 15.0
-"""Seconds between two snapshots beyond which a curve gets a gap."""
+_GAP_SECONDS = 15.0
+"""A longer time between two snapshots makes a gap in a curve."""
 
 
 def run_device_ids(devices: Sequence[str]) -> frozenset[str]:
-    """The devices of a run by their ids in a snapshot.
+    """Return the ids that the devices of a run have in a snapshot.
 
-    There, all logical CPU devices are one device, `cpu`: the machine's processor.
+    All logical CPU devices are one device there: `cpu`, the machine's processor.
     """
     return frozenset("cpu" if is_logical_cpu(device) else device for device in devices)
 
@@ -33,20 +33,20 @@ class DeviceRecorder:
     def __init__(self, devices: Sequence[str]) -> None:
         """`devices` by their names in the spec."""
         self._run_devices = run_device_ids(devices)
-        self._last = -math.inf
+        self._last_time = -math.inf
         self._has_value: dict[str, bool] = {}
-        """By series that has points: whether the last one is a value, not a gap."""
+        """For each series with points: whether its last point is a value and not a gap."""
 
     def metrics(self, snapshot: Snapshot, step: int) -> Metrics:
         """Make points at `step`: utilisation (percent), memory (bytes) and, for GPUs, temperature
-        (°C), power (W) and clock (MHz). A snapshot that was passed before makes none."""
-        passed = snapshot.time - self._last
+        (°C), power (W) and clock (MHz). The same snapshot a second time makes none."""
+        seconds = snapshot.time - self._last_time
         points: list[Points] = []
-        if passed != 0:
+        if seconds != 0:
             for device in snapshot.devices:
                 if device.id in self._run_devices:
-                    points += self._points(device, step, after_gap=passed > _LONGEST_STEP)
-        self._last = snapshot.time
+                    points += self._points(device, step, after_gap=seconds > _GAP_SECONDS)
+        self._last_time = snapshot.time
         return Metrics(snapshot.time, snapshot.time, points)
 
     def _points(self, device: DeviceSnapshot, step: int, *, after_gap: bool) -> list[Points]:

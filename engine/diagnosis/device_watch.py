@@ -1,4 +1,4 @@
-"""What the snapshots of the devices mean for one run: its curves, its alarms, its lost devices."""
+"""Finds the curves, the alarms and the lost devices of one run in the snapshots of the devices."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
 CONFIRMING_SNAPSHOTS = 2
 """Consecutive snapshots that must report a device as lost."""
 
-STEP_PATIENCE = 10.0
+STEP_TIMEOUT = 10.0
 """Seconds without a step after which a lost device ends the run; ten steps if that is longer."""
 
-OTHER_PATIENCE = 600.0
-"""The same while no step is due: a validation or the first step may take long."""
+OTHER_TIMEOUT = 600.0
+"""The same while the next event is no step: a validation or the first step may take long."""
 
 
 @dataclass
@@ -41,18 +41,18 @@ class _LostDevice:
     device: DeviceSnapshot
     snapshots: int = 0
     training_continues: bool = False
-    """Steps were done after the loss was confirmed: the device works, and only the telemetry cannot
-    reach it, as it happens in containers."""
+    """Steps were done after the loss was confirmed: the device works, but the telemetry cannot
+    reach it. This happens in containers."""
 
     since: float = 0.0
-    """When the loss was confirmed, or the run was resumed after that."""
+    """Time of the confirmation, or of a later resume of the run."""
 
 
 class DeviceWatch:
-    """Collects the snapshots and events of a run; says what to record, and when the run must end.
+    """Collects snapshots and events of a run; decides what to record and when the run must end.
 
-    Times are seconds of `clock`, which does not count a sleep of the machine: after one, drivers
-    need a while to find their devices again.
+    Times are seconds of `clock`, which does not count a sleep of the machine: after a sleep, a
+    driver needs some time to find its devices.
     """
 
     def __init__(self, devices: Sequence[str], clock: Callable[[], float] | None = None) -> None:
@@ -90,45 +90,45 @@ class DeviceWatch:
 
     def add_snapshot(self, snapshot: Snapshot, status: RunStatus) -> list[Event]:
         """Return the alarms and points of the run that follow from `snapshot`."""
-        own = Snapshot(
+        run_snapshot = Snapshot(
             time=snapshot.time,
             devices=tuple(d for d in snapshot.devices if d.id in self._run_devices),
         )
-        for device in own.devices:
-            # A driver that cannot report any GPU says nothing about this one.
+        for device in run_snapshot.devices:
+            # A reason that holds for all GPUs is a problem of the driver, not of this device.
             if device.lost is None or device.lost != snapshot.gpu_note:
                 self._note_lost(device)
         is_running = status.state is RunState.RUNNING
         busy = self._run_devices if is_running and self._step_is_due else frozenset()
         events: list[Event] = [
             Alarm(alarm.device, alarm.kind.value, text, is_raised)
-            for alarm, is_raised, text in self._alarms.update(own, busy)
+            for alarm, is_raised, text in self._alarms.update(run_snapshot, busy)
         ]
         if is_running:
-            events.append(self._recorder.metrics(own, status.step))
+            events.append(self._recorder.metrics(run_snapshot, status.step))
         return events
 
     def fatal_lost_device(self, status: RunStatus) -> DeviceSnapshot | None:
-        """The lost device without which the run cannot go on; None if there is none.
+        """Return the lost device that stops the run; None if there is none.
 
-        The driver's report alone is not enough: as long as steps are done, the device works.
+        The driver's report alone is not enough: while steps are done, the device works.
         """
         now = self._clock()
         if status.state is RunState.PAUSED:
             return None  # a paused run does not need its devices
-        patience = max(STEP_PATIENCE, 10 * status.step_seconds)
+        timeout = max(STEP_TIMEOUT, 10 * status.step_seconds)
         if not self._step_is_due:
-            patience = max(patience, OTHER_PATIENCE)
+            timeout = max(timeout, OTHER_TIMEOUT)
         for lost in self._lost_devices.values():
             is_confirmed = lost.snapshots >= CONFIRMING_SNAPSHOTS and not lost.training_continues
-            if is_confirmed and now - lost.since >= patience:
+            if is_confirmed and now - lost.since >= timeout:
                 return lost.device
         return None
 
     def lost_device_to_blame(self) -> DeviceSnapshot | None:
-        """The root cause of a failure just now: a lost device, if no step was done after that."""
-        lost = (lost for lost in self._lost_devices.values() if not lost.training_continues)
-        return next((each.device for each in lost), None)
+        """Return the lost device that explains a failure now; None if steps went on without it."""
+        losses = self._lost_devices.values()
+        return next((lost.device for lost in losses if not lost.training_continues), None)
 
     def _note_lost(self, device: DeviceSnapshot) -> None:
         if device.lost is None:
@@ -146,9 +146,9 @@ def lost_device_failure(
     plans: Sequence[WorkerPlan],
     logs: Mapping[int, Path],
 ) -> Failure:
-    """The failure of a run that has lost `device`. `logs` holds the log files by rank."""
+    """Return the failure of a run that has lost `device`. `logs` holds the log files by rank."""
     rank = next((plan.rank for plan in plans if device.id in plan.devices), -1)
-    saved = (
+    advice = (
         f"The last checkpoint is of step {status.checkpoint_step}: resume the run when the GPU is "
         "back, or go on from there on other devices."
         if status.checkpoint_step >= 0
@@ -156,6 +156,6 @@ def lost_device_failure(
     )
     message = (
         f"GPU {device.label} ({device.id}) stopped answering, so the run was ended. "
-        f"{why_lost(device)} {saved}"
+        f"{why_lost(device)} {advice}"
     )
     return Failure(rank, device.id, 0, "", message, "", tail(logs[rank]) if rank in logs else "")

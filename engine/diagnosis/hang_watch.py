@@ -1,4 +1,4 @@
-"""Notices that a training makes no progress, and finds out what every rank is doing."""
+"""Notices that a training makes no progress, and finds the line that each rank executes."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from engine.system.process import ask_for_stacks, descendants
 LEAST_STEPS = 10
 """The limit is at least the time of this many steps."""
 
-PATIENCE = 10
-"""How many times the limit a first step, a validation or a checkpoint may take."""
+SLOW_PHASE_FACTOR = 10
+"""A first step, a validation or a checkpoint may take the limit times this factor."""
 
 STACKS_SECONDS = 1.0
 """Time for the workers to write their stacks."""
@@ -51,7 +51,7 @@ class HangWatch:
         recipe: RecipeInfo,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """After `minutes` without a step the training counts as hanging; 0: never."""
+        """After `minutes` without a step, the training counts as a hang; 0: never."""
         self._folder = folder
         self._limit = 60 * minutes or math.inf
         self._plans = plans
@@ -60,12 +60,12 @@ class HangWatch:
         self._last_progress = self._last_check = clock()
         self._last_alive: dict[int, Alive] = {}
         self._has_stepped = False
-        self._requested = math.inf
-        """When the stacks were requested; infinite: they were not."""
+        self._stacks_requested = math.inf
+        """Time of the request for stacks; infinite: none was made."""
 
         self._stacks: dict[int, list[_StacksFile]] = {}
         self._locations: list[WorkerLocation] = []
-        """Where the ranks hang; empty: they do not."""
+        """The places where the ranks hang; empty: no hang was reported."""
 
     def received(self, rank: int, message: Message) -> None:
         """Note whether `message` shows progress."""
@@ -84,13 +84,17 @@ class HangWatch:
         """Check the time; return the event to record, if any."""
         if status.state is RunState.STOPPING:
             return None  # a hang that was reported lasts until the end
-        waited, limit = self._waited(status), self._patience(status)
+        waited, limit = self._waited(status), self._timeout(status)
         if waited <= limit:
-            was_reported, self._locations, self._requested = bool(self._locations), [], math.inf
+            was_reported, self._locations, self._stacks_requested = (
+                bool(self._locations),
+                [],
+                math.inf,
+            )
             return Trouble("hang", "The training goes on.", False) if was_reported else None
-        if math.isinf(self._requested):
+        if math.isinf(self._stacks_requested):
             self._request_stacks(status)
-        if self._locations or self._clock() - self._requested < STACKS_SECONDS:
+        if self._locations or self._clock() - self._stacks_requested < STACKS_SECONDS:
             return None
         self._locations = [self._locate(plan) for plan in self._plans]
         places = " ".join(location.text for location in self._locations)
@@ -101,8 +105,8 @@ class HangWatch:
         return Trouble("hang", text, True)
 
     def failure(self, status: RunStatus) -> Failure | None:
-        """The failure of a run that hangs for more than twice the limit; None otherwise."""
-        if not self._locations or self._waited(status) <= 2 * self._patience(status):
+        """Return the failure of a run that hangs for more than twice the limit; else None."""
+        if not self._locations or self._waited(status) <= 2 * self._timeout(status):
             return None
         # Most ranks wait in the framework for the rank that hangs in the recipe.
         in_recipe = [location for location in self._locations if location.where]
@@ -121,41 +125,41 @@ class HangWatch:
             self._last_progress = now  # the workers may have been suspended as well
         return now - self._last_progress
 
-    def _patience(self, status: RunStatus) -> float:
+    def _timeout(self, status: RunStatus) -> float:
         limit = max(self._limit, LEAST_STEPS * status.step_seconds)
         is_step_due = self._has_stepped and all(
             alive.doing in ("", "training") for alive in self._last_alive.values()
         )
-        return limit if is_step_due else PATIENCE * limit
+        return limit if is_step_due else SLOW_PHASE_FACTOR * limit
 
     def _request_stacks(self, status: RunStatus) -> None:
-        self._requested = self._clock()
+        self._stacks_requested = self._clock()
         for plan, pid in zip(self._plans, status.worker_pids, strict=False):
             worker_file = paths.stacks_file(self._folder, plan.rank)
             files = self._stacks[plan.rank] = [_StacksFile(worker_file)]
             ask_for_stacks(pid)
             for child in descendants(pid):
                 file = paths.helper_stacks_file(worker_file, child)
-                if file.exists():  # only our own helpers handle the signal; it would end others
+                if file.exists():  # only our own helpers handle the signal; it ends other processes
                     files.append(_StacksFile(file))
                     ask_for_stacks(child)
 
     def _locate(self, plan: WorkerPlan) -> WorkerLocation:
         threads = [working_threads(file.read()) for file in self._stacks.get(plan.rank, [])]
-        # The worker's own stacks come first. Without them its helpers' stacks prove nothing.
+        # The worker's own stacks come first. Without them, its helpers' stacks do not count.
         has_answered = bool(threads and threads[0])
         return locate_worker(plan, list(chain(*threads)) if has_answered else [], self._recipe)
 
 
 class _StacksFile:
-    """What a process appends to its file from now on."""
+    """Reads the stacks that a process appends to its file from now on."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
         self._size = file.stat().st_size if file.exists() else 0
 
     def read(self) -> str:
-        """The text that was appended so far; empty if the file cannot be read."""
+        """Return the text that was appended so far; empty if the file cannot be read."""
         try:
             with self._file.open("rb") as file:
                 file.seek(self._size)

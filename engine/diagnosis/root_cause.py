@@ -20,19 +20,18 @@ def find_failure(
     plans: Sequence[WorkerPlan],
     logs: Mapping[int, Path],
 ) -> Failure:
-    """The failure to show.
+    """Return the failure that the user sees.
 
     `exit_codes` holds the exit codes by rank, in the order of the exits, without workers that the
     supervisor ended; `reports` holds the failure reports and `logs` the log files, by rank.
 
-    When one rank dies, the others soon fail too, because they lost it: so a signal is a likelier
-    root cause than an exception, an exception than a bad exit code, and a lost peer is the least
-    likely one. If some ranks report lost peers only, and others neither exited nor reported, the
-    latter hang and are the root cause.
+    When one rank dies, the others lose their connection to it and fail too. So the likeliest root
+    cause is a signal, then an exception, then a bad exit code, then a lost peer. If all reports are
+    of lost peers, the ranks that neither exited nor reported hang and are the root cause.
     """
 
     def priority(rank: int) -> int:
-        """0 for the likeliest root cause."""
+        """Return 0 for the likeliest root cause."""
         report = reports.get(rank)
         if exit_codes.get(rank, 0) < 0:
             return 0
@@ -67,7 +66,7 @@ def find_failure(
 _SIGNAL_HINTS = {
     "SIGKILL": " (killed from outside; when memory runs out, the system does that)",
     "SIGSEGV": " (a crash in native code)",
-    "SIGABRT": " (native code gave up)",
+    "SIGABRT": " (native code called abort)",
 }
 
 
@@ -80,9 +79,9 @@ def _hang_failure(rank: int, silent: Sequence[WorkerPlan], logs: Mapping[int, Pa
 
 
 def tail(log: Path, without: str = "") -> str:
-    """The last lines of a log; empty if the file cannot be read.
+    """Return the last lines of a log, after `without` is removed; empty if it cannot be read.
 
-    `without` is removed before: a long traceback would displace what the recipe has printed.
+    Otherwise a long traceback would displace the output of the recipe.
     """
     try:
         with log.open("rb") as file:

@@ -1,4 +1,4 @@
-"""Where a worker is, from the stacks of its threads, which it writes on request."""
+"""Finds the line that a worker executes, in the stacks that it writes on request."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Frame(NamedTuple):
 
 
 class WorkerLocation(NamedTuple):
-    """Where one worker is."""
+    """The place in the code that one worker executes."""
 
     plan: WorkerPlan
     text: str
@@ -35,12 +35,11 @@ class WorkerLocation(NamedTuple):
 
 
 def working_threads(stacks: str) -> list[list[Frame]]:
-    """The frames of the main thread, innermost first, then those of the threads that work for it.
+    """Return the frames of the main thread, then of the threads that work for it, innermost first.
 
-    Empty if nothing was written. `stacks` is the output of `faulthandler`: newest thread first, so
-    the main thread is the last. It may wait for a thread of the framework, in which TensorFlow
-    calls the recipe's code of a `py_function`, or for a thread of ours. Other threads that Python
-    has started do not work for it.
+    Empty if no stack was written. `stacks` is the output of `faulthandler`: newest thread first, so
+    the main thread is the last. It may wait for a thread of the framework (TensorFlow calls a
+    `py_function` of the recipe in one) or for one of ours. Other Python threads do not count.
     """
     *others, main = [
         [Frame(file, int(line), function) for file, line, function in _FRAME.findall(thread)]
@@ -63,9 +62,9 @@ def _is_ours(frame: Frame) -> bool:
 def locate_worker(
     plan: WorkerPlan, threads: Sequence[Sequence[Frame]], recipe: RecipeInfo
 ) -> WorkerLocation:
-    """Where the worker of `plan` is: in the recipe, if one of `threads` is in the recipe's code.
+    """Return the place of the worker of `plan`: in the recipe, if one of `threads` is there.
 
-    `threads` are the frames of its main thread and of the threads that work for it.
+    `threads` are the results of `working_threads`.
     """
     if not threads:
         text = f"{plan.label} does not answer: it is halted, or waits for a device."

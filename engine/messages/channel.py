@@ -31,13 +31,13 @@ _log = logging.getLogger(__name__)
 
 CONTROL_FILE = "control.json"
 LONGEST_HANDSHAKE = 10.0
-"""Seconds within which a new caller must authenticate and send its Hello."""
+"""Seconds in which a new client must authenticate and send its Hello."""
 
 LONGEST_SEND = 2.0
-"""Seconds after which a server hangs up on a caller that does not read."""
+"""Seconds after which a server closes the connection of a client that does not read."""
 
 LARGEST_FRAME = 64 * 2**20
-"""Bytes of a message; our largest, with a thousand points of some series, are far smaller."""
+"""Largest size of a message in bytes. Real messages are far smaller."""
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello"):
@@ -81,7 +81,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 
 CLOSED = (EOFError, OSError)
-"""What a channel raises when the other side is gone."""
+"""The exceptions of a channel whose other side is gone."""
 
 
 class Channel:
@@ -94,7 +94,8 @@ class Channel:
     def send(self, message: Message) -> None:
         """Send `message`; blocks while the other side does not read.
 
-        On a server, it hangs up after LONGEST_SEND; a caller waits for ever. Raises one of CLOSED.
+        A server then closes the connection after LONGEST_SEND; a client has no limit. Raises one of
+        CLOSED.
         """
         with self._sending:
             try:
@@ -117,11 +118,11 @@ class Channel:
         except (RecursionError, UnicodeDecodeError) as error:
             raise msgspec.DecodeError("nested too deeply, or not valid UTF-8") from error
 
-    def finish(self) -> None:
+    def end_sending(self) -> None:
         """Tell the other side that no more messages will come.
 
-        The end of the process is not enough: its forked children, such as those of a data loader,
-        may still hold the connection open.
+        The end of the process does not do this while a forked child, such as the process of a data
+        loader, holds the connection open.
         """
         if os.name == "posix":
             with _as_socket(self._connection) as end, contextlib.suppress(OSError):
@@ -142,12 +143,13 @@ class Server:
     def __init__(self, folder: Path, on_connection: Callable[[Hello, Channel], None]) -> None:
         """Listen, and write address and key to the run folder (mode 0600). Raises OSError."""
         self._key = secrets.token_bytes(32)
-        # The default address is a socket in a new folder with mode 0700 (a named pipe on Windows).
-        # The path of a run folder may be too long for a socket.
+        # Without an address it makes a socket in a new folder with mode 0700 (on Windows, a named
+        # pipe). The path of a run folder may be too long for a socket.
         self._listener = Listener(backlog=64)
         self._on_connection = on_connection
         self._control_file = folder / CONTROL_FILE
-        self._write_control_file()
+        control = {"address": self._listener.address, "key": self._key.hex(), "pid": os.getpid()}
+        write_atomically(self._control_file, json.dumps(control), mode=0o600)
         _log.debug("listens at %s", self._listener.address)
         self._closing = threading.Event()
         self._acceptor = threading.Thread(target=self._accept, daemon=True, name="accept")
@@ -163,20 +165,16 @@ class Server:
         self._listener.close()
         self._acceptor.join(LONGEST_HANDSHAKE)
 
-    def _write_control_file(self) -> None:
-        control = {"address": self._listener.address, "key": self._key.hex(), "pid": os.getpid()}
-        write_atomically(self._control_file, json.dumps(control), mode=0o600)
-
     def _accept(self) -> None:
         while not self._closing.is_set():
             try:
                 connection = self._listener.accept()
-            except OSError:  # the caller has gone already, or too many files are open
+            except OSError:  # the client is gone already, or too many files are open
                 self._closing.wait(0.1)
                 continue
-            threading.Thread(target=self._greet, args=(connection,), daemon=True).start()
+            threading.Thread(target=self._handshake, args=(connection,), daemon=True).start()
 
-    def _greet(self, connection: Connection) -> None:
+    def _handshake(self, connection: Connection) -> None:
         try:
             deliver_challenge(connection, self._key)
             answer_challenge(connection, self._key)
@@ -195,7 +193,7 @@ class Server:
 
 
 def _limit_sends(connection: Connection) -> None:
-    """Let no `send` block for longer than LONGEST_SEND, where the system supports it."""
+    """Limit the time of each `send` to LONGEST_SEND, where the system supports it."""
     if os.name == "posix":
         with _as_socket(connection) as end:
             whole, part = divmod(LONGEST_SEND, 1)
@@ -226,7 +224,7 @@ def connect(folder: Path, hello: Hello) -> Channel:
 
 
 def supervisor_pid(folder: Path) -> int:
-    """The pid of the supervisor that listens for the run in `folder`; 0 if there is none."""
+    """Return the pid of the supervisor that listens for the run in `folder`; 0 if none does."""
     try:
         return int(json.loads((folder / CONTROL_FILE).read_text())["pid"])
     except (OSError, ValueError, KeyError, TypeError):

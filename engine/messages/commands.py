@@ -1,4 +1,4 @@
-"""What a user can ask of a run: one closed union of commands, sent over the control channel."""
+"""The commands that a user can send to a run over the control channel, as one closed union."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens in a run: one closed union of events, from the workers and from the supervisor."""
+"""The events of a run, from its workers and its supervisor, as one closed union."""
 
 from __future__ import annotations
 
@@ -40,8 +40,7 @@ class TrainingStarted(msgspec.Struct, frozen=True, tag="training_started"):
     """Steps of the whole run, with those before `step`; 0 in an older store."""
 
     metric_directions: dict[str, str] = {}
-    """`min` or `max` by metric, where the recipe or the user overrides the rule of
-    `engine.spec.metric_direction`."""
+    """`min` or `max` for each metric whose direction the recipe or the user chose."""
 
 
 class Metrics(msgspec.Struct, frozen=True, tag="metrics"):

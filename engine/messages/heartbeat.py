@@ -1,4 +1,4 @@
-"""The sign of life of a run's supervisor: a file whose mtime says when its loop last ran."""
+"""The sign of life of a supervisor: a file whose modification time is the last turn of its loop."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BEAT_SECONDS = 1.0
 
 
 class Heartbeat:
-    """Called from the loop itself, not from a thread, so that a loop that hangs is noticed."""
+    """Called by the main loop, not by a thread, so that the beats stop when the loop hangs."""
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / FILE_NAME
@@ -37,8 +37,7 @@ class Heartbeat:
 
 
 def last_beat(folder: Path) -> float:
-    """When the supervisor of the run in `folder` was last alive (seconds since the epoch); 0 if
-    there is no heartbeat file."""
+    """Return the time of the last beat (seconds since the epoch); 0 if there is no file."""
     try:
         return (folder / FILE_NAME).stat().st_mtime
     except OSError:

@@ -48,39 +48,37 @@ def main(arguments: list[str]) -> int:
     spec = read_spec(folder)
     admission = QueueAdmission(folder, spec)
     try:
-        # Before the client sees this supervisor: runs are queued in the order of their starts.
+        # Before the client can connect, so that runs queue in the order of their starts.
         admission.enter_queue()
     except OSError as error:
         print(f"The queue of the devices cannot be written: {error}.", file=sys.stderr)
         return 1
     inbox = Inbox()
-    for name in ("SIGTERM", "SIGINT", "SIGHUP"):
-        if hasattr(signal, name):  # Windows has no SIGHUP
-            number = signal.Signals[name]
-            signal.signal(number, lambda n, _: inbox.put(SignalReceived(signal.Signals(n).name)))
+    for number in process.END_SIGNALS:
+        signal.signal(number, lambda n, _: inbox.put(SignalReceived(signal.Signals(n).name)))
     pid = os.getpid()
     try:
-        store = RunStore(folder)
-        started = AttemptStarted(store.status.attempt + 1, pid, process.created(pid))
-        store.append(started, time.time())
-        store.commit()
+        run_store = RunStore(folder)
+        started = AttemptStarted(run_store.status.attempt + 1, pid, process.created(pid))
+        run_store.append(started, time.time())
+        run_store.commit()
         server = Server(folder, inbox.connected)
     except (sqlite3.Error, OSError) as error:
         print(f"The store of run {folder.name} cannot be written: {error}.", file=sys.stderr)
         admission.leave()
         return 1
-    buffer = BufferedStore(folder, store)
+    store = BufferedStore(folder, run_store)
     try:
-        ended = admission.wait_for_turn(buffer, inbox)
+        ended = admission.wait_for_turn(store, inbox)
         if ended is None:
-            ended = Supervisor(folder, spec, buffer, inbox, admission).run(parsed.resume)
+            ended = Supervisor(folder, spec, store, inbox, admission).run(parsed.resume)
         with contextlib.suppress(OSError):  # the log is on a disk that may be full
             print(ended.reason, flush=True)
         _log.info("run %s: %s: %s", folder.name, ended.state, ended.reason)
     finally:
         server.close()
         with contextlib.suppress(sqlite3.Error):
-            store.close()
+            run_store.close()
         admission.leave()
         lock.release()
     return 0

@@ -45,23 +45,23 @@ class Attempt:
     """
 
     def __init__(
-        self, plan: RunPlan, buffer: BufferedStore, watch: DeviceWatch, inbox: Inbox
+        self, plan: RunPlan, store: BufferedStore, device_watch: DeviceWatch, inbox: Inbox
     ) -> None:
         self._plan = plan
-        self._buffer = buffer
-        self._watch = watch
+        self._store = store
+        self._device_watch = device_watch
         self._pool = WorkerPool(plan, lambda rank, code: inbox.put(WorkerExited(rank, code)))
         self._escalation = StopEscalation(self._enter_stage)
         ranks = [worker.rank for worker in plan.workers]
         self._deadlines = Deadlines(ranks, plan.strategy.heartbeat_timeout)
-        self._hang = HangWatch(plan.folder, plan.spec.hang_minutes, plan.workers, plan.recipe)
+        self._hang_watch = HangWatch(plan.folder, plan.spec.hang_minutes, plan.workers, plan.recipe)
         self._channels: dict[int, Channel] = {}
         self._failure_reports: dict[int, WorkerFailed] = {}
         self._exit_codes: dict[int, int] = {}
         self._bad_exit_codes: dict[int, int] = {}
         self._failed_checkpoint: CheckpointFailed | None = None
         self._failure: Failure | None = None
-        self._steps = StepBounds(0)
+        self._step_bounds = StepBounds(0)
         self._training_started = False
         self._stop_number = 0
         self.training_ended: TrainingEnded | None = None
@@ -71,15 +71,15 @@ class Attempt:
         """Whether a step was done."""
 
         self.stop_reason = ""
-        """A sentence, if the attempt is stopped without a command; else empty."""
+        """Why the attempt is stopped without a command, for the user; empty otherwise."""
 
     def start(self, resume_from: str, *, is_restart: bool = False) -> None:
         """Start the workers, from the checkpoint named `resume_from` unless that is empty.
 
-        `is_restart`: remove the points of earlier attempts also if there is no checkpoint.
+        With `is_restart`, remove the points of earlier attempts even without a checkpoint.
         """
         folder = self._plan.folder
-        rendezvous = folder / f"attempt-{self._buffer.status.attempt}.rendezvous"
+        rendezvous = folder / f"attempt-{self._store.status.attempt}.rendezvous"
         rendezvous.unlink(missing_ok=True)  # a used file holds addresses of dead processes
         extra = {environment.RENDEZVOUS: str(rendezvous), environment.RESUME: resume_from}
         try:
@@ -92,7 +92,7 @@ class Attempt:
             return
         for worker, process in zip(self._plan.workers, self._pool.processes, strict=True):
             _log.info("rank %d: started as pid %d on %s", worker.rank, process.pid, worker.devices)
-            self._buffer.append(WorkerStarted(worker.rank, process.pid, worker.devices))
+            self._store.append(WorkerStarted(worker.rank, process.pid, worker.devices))
 
     def connected(self, rank: int, channel: Channel) -> None:
         """Handle a new connection from `rank`."""
@@ -103,9 +103,9 @@ class Attempt:
     def received(self, rank: int, message: Message) -> None:
         """Handle a message from `rank`; every message is a sign of life."""
         self._deadlines.received(rank)
-        self._hang.received(rank, message)
+        self._hang_watch.received(rank, message)
         if isinstance(message, Event):
-            self._handle(message)
+            self._handle_event(message)
 
     def disconnected(self, rank: int) -> None:
         """Handle the end of the connection to `rank`."""
@@ -133,7 +133,7 @@ class Attempt:
 
     def stop(self, command: Stop) -> None:
         """Begin to stop the workers; with `now`, or before they train, terminate them."""
-        status = self._buffer.status
+        status = self._store.status
         self._stop_number = command.number
         is_training = status.state in (RunState.RUNNING, RunState.PAUSED)
         if command.now or (not is_training and not self._escalation.is_stopping):
@@ -147,13 +147,13 @@ class Attempt:
         self._failure = Failure(-1, "", 0, "", sentence, "", "")
 
     def tick(self) -> None:
-        """Do what has become due."""
+        """Check the deadlines and the hang watch; called in every turn of the main loop."""
         self._escalation.tick()
         self._check_deadlines()
-        status = self._buffer.status
-        if trouble := self._hang.tick(status):
-            self._buffer.append(trouble)
-        if self._plan.spec.max_restarts and (failure := self._hang.failure(status)):
+        status = self._store.status
+        if trouble := self._hang_watch.tick(status):
+            self._store.append(trouble)
+        if self._plan.spec.max_restarts and (failure := self._hang_watch.failure(status)):
             self._failure = failure
 
     @property
@@ -163,36 +163,36 @@ class Attempt:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether the attempt was told to stop."""
+        """Whether a stop was requested."""
         return self._escalation.is_stopping
 
     @property
     def is_drained(self) -> bool:
-        """Whether all processes have exited, and all their messages were received."""
+        """Whether all processes have exited and all their messages were received."""
         return len(self._exit_codes) == len(self._pool.processes) and not self._channels
 
     @property
     def is_over(self) -> bool:
         """Whether there is nothing more to wait for."""
-        if self._failure or self._watch.fatal_lost_device(self._buffer.status):
+        if self._failure or self._device_watch.fatal_lost_device(self._store.status):
             return True
         if self.is_stopping and not self._pool.processes:
             return True  # it was stopped before its workers were started
-        return (self._all_exited and not self._channels) or self._deadlines.over
+        return (self._all_exited and not self._channels) or self._deadlines.is_over
 
     def kill(self) -> None:
-        """Kill all processes that are left."""
+        """Kill the remaining processes, and delete the rendezvous file."""
         self._pool.end(kill=True)
-        for used in self._plan.folder.glob("attempt-*.rendezvous*"):
+        for file in self._plan.folder.glob("attempt-*.rendezvous*"):
             with contextlib.suppress(OSError):  # the folder may be read-only by now
-                used.unlink(missing_ok=True)
+                file.unlink(missing_ok=True)
 
     def failure_point(self, failure: Failure) -> FailurePoint:
-        """How far the attempt came before `failure`."""
-        return FailurePoint(failure.message, self._steps.reported, self._steps.possible)
+        """Return the message of `failure` and the step bounds of the attempt."""
+        return FailurePoint(failure.message, self._step_bounds.reported, self._step_bounds.possible)
 
     def verdict(self) -> RunEnded:
-        """How the attempt ended. A requested stop is no failure, unless a worker failed."""
+        """Return the terminal event. A requested stop is no failure, unless a worker failed."""
         if self._failure:
             return RunEnded("failed", self._failure.message, self._failure)
         if self.training_ended and not self._bad_exit_codes:
@@ -202,29 +202,29 @@ class Attempt:
                 return RunEnded("stopped", "Stopped before the training began.")
             return RunEnded("stopped", f"{self.stop_reason}Stopped at once, without saving.")
         workers = self._plan.workers
-        logs = {worker.rank: self._pool.log(worker.rank) for worker in workers}
-        if lost := self._watch.lost_device_to_blame():
-            failure = lost_device_failure(lost, self._buffer.status, workers, logs)
+        logs = {worker.rank: self._pool.log_file(worker.rank) for worker in workers}
+        if lost := self._device_watch.lost_device_to_blame():
+            failure = lost_device_failure(lost, self._store.status, workers, logs)
         else:
             failure = find_failure(self._bad_exit_codes, self._failure_reports, workers, logs)
         return RunEnded("failed", failure.message, failure)
 
     def _end_without_failure(self, ended: TrainingEnded) -> RunEnded:
-        not_saved = self._failed_checkpoint.text if self._failed_checkpoint else ""
+        problem = self._failed_checkpoint.text if self._failed_checkpoint else ""
         if ended.completed:
             epochs = self._plan.spec.epochs
             reason = "The one epoch is done." if epochs == 1 else f"All {epochs} epochs are done."
-            return RunEnded("finished", f"{reason} {not_saved}".rstrip())
+            return RunEnded("finished", f"{reason} {problem}".rstrip())
         reason = f"{self.stop_reason}Stopped after step {ended.step}"
-        if not_saved:
-            return RunEnded("stopped", f"{reason}. {not_saved}")
+        if problem:
+            return RunEnded("stopped", f"{reason}. {problem}")
         return RunEnded("stopped", f"{reason}, with a checkpoint saved.")
 
     @property
     def _all_exited(self) -> bool:
         return len(self._exit_codes) == len(self._plan.workers)
 
-    def _handle(self, event: Event) -> None:
+    def _handle_event(self, event: Event) -> None:
         match event:
             case WorkerFailed(rank):
                 self._failure_reports[rank] = event
@@ -235,7 +235,7 @@ class Attempt:
                 self._deadlines.ready(rank)
             case Progress(step=step):
                 self.has_stepped = True
-                self._steps.report(step)
+                self._step_bounds.report(step)
             case CheckpointSaved():
                 self._failed_checkpoint = None
             case CheckpointFailed():
@@ -243,23 +243,23 @@ class Attempt:
             case TrainingEnded():
                 self.training_ended = event
                 self._deadlines.training_ended()
-        self._watch.add_event(event)
-        self._buffer.append(event)
+        self._device_watch.add_event(event)
+        self._store.append(event)
 
     def _rewind(self, name: str) -> None:
-        # The caller has verified its checksums: see `engine.client.resume` and `CheckpointSearch`.
+        # The caller has verified the checksums: see `engine.client.resume` and `CheckpointSearch`.
         folder = self._plan.folder
         position, metrics = checkpoint_files.Position(), {}
         if name:
             manifest = checkpoint_files.read_manifest(folder / checkpoint_files.FOLDER / name)
             position, metrics = manifest.position, manifest.metrics
-        checkpoint_files.rename_after(folder, position.step, self._buffer.status.attempt)
-        self._buffer.rewind(position.step, validates_again=position.batch > 0)
-        self._buffer.append(Rewound(position.step, name, position.epoch, metrics))
-        self._steps = StepBounds(position.step)
+        checkpoint_files.rename_after(folder, position.step, self._store.status.attempt)
+        self._store.rewind(position.step, validates_again=position.batch > 0)
+        self._store.append(Rewound(position.step, name, position.epoch, metrics))
+        self._step_bounds = StepBounds(position.step)
 
     def _enter_stage(self, stage: str) -> None:
-        self._buffer.append(StopStage(stage))
+        self._store.append(StopStage(stage))
         if stage == "ask":
             self.send(0, Stop(number=self._stop_number))
             return
@@ -269,14 +269,16 @@ class Attempt:
         self._pool.end(kill=stage == "kill")
 
     def _check_deadlines(self) -> None:
-        # A framework may wait for a lost rank for ever, and then only SIGKILL ends its process.
-        if late := ", ".join(self._plan.workers[rank].label for rank in self._deadlines.late()):
+        # Both cases end in SIGKILL: a framework that waits for a lost rank ignores a softer end.
+        if late := ", ".join(
+            self._plan.workers[rank].label for rank in self._deadlines.late_ranks()
+        ):
             self.fail(
                 f"{late} did not start within {self._deadlines.start_seconds:.0f} s: "
                 f"the logs in {self._plan.folder / 'logs'} say more."
             )
-        silent = self._deadlines.silent()
+        silent = self._deadlines.silent_rank()
         if silent is not None and silent not in self._failure_reports:
             seconds = self._deadlines.heartbeat_timeout
             text = f"it has not answered for {seconds:.0f} s; it hangs, or was halted."
-            self._handle(WorkerFailed(silent, text, where="", traceback="", lost_peer=False))
+            self._handle_event(WorkerFailed(silent, text, where="", traceback="", lost_peer=False))

@@ -49,22 +49,22 @@ _Entry = _Record | _Rewind
 
 
 class BufferedStore:
-    """Keeps every entry until it is committed. A full or read-only disk raises nothing."""
+    """Keeps every entry until it is committed. A full or read-only disk raises no exception."""
 
     def __init__(self, folder: Path, store: RunStore) -> None:
         self._folder = folder
         self._store = store
         self._waiting: deque[_Entry] = deque()
-        self._points = 0
+        self._waiting_points = 0
         self._dropped = 0
         self._blocked = False
-        self._retry = 0.0
+        self._retry_at = 0.0
         self._reserve = DiskReserve(folder)
         self._identity = _identity(folder)
         self.status: RunStatus = store.status
         """The run's newest status; the entries that wait are included."""
 
-        self.write_problem = self._reserve.make()
+        self.write_problem = self._reserve.create()
         """Why the run folder cannot be written, in a few words; empty if it can."""
 
     def append(self, event: Event) -> None:
@@ -83,46 +83,47 @@ class BufferedStore:
 
     def commit(self) -> None:
         """Make everything so far visible to readers, if the disk accepts it."""
-        if self._blocked:
-            self._retry_when_due()
-        else:
+        if not self._blocked:
             try:
                 self._store.commit()
                 self._forget(len(self._waiting))
             except sqlite3.Error as error:
                 self._block(error)
                 self._write_waiting()  # the reserve has made room
-        if self.write_problem and not self._blocked and time.monotonic() >= self._retry:
-            self._retry = time.monotonic() + RETRY_SECONDS
-            if not self._reserve.make():
+        elif time.monotonic() >= self._retry_at:
+            self._retry_at = time.monotonic() + RETRY_SECONDS
+            self._write_waiting()
+        if self.write_problem and not self._blocked and time.monotonic() >= self._retry_at:
+            self._retry_at = time.monotonic() + RETRY_SECONDS
+            if not self._reserve.create():
                 self.write_problem = ""
 
     def last_seq(self) -> int:
-        """Sequence number of the newest event that is on disk."""
+        """Return the sequence number of the newest event that is on disk."""
         return self._store.last_seq()
 
     def close(self) -> bool:
-        """Write the waiting entries, for at most CLOSE_SECONDS; whether all of them are on disk."""
+        """Write the waiting entries, for at most CLOSE_SECONDS. Return whether all are on disk."""
         deadline = time.monotonic() + CLOSE_SECONDS
         self.commit()
         while self._blocked and time.monotonic() < deadline and not self.is_missing():
             time.sleep(RETRY_SECONDS / 10)
             self.commit()
-        self._reserve.give_up()
+        self._reserve.delete()
         return not self._blocked
 
     def is_missing(self) -> bool:
-        """Whether the store is no longer in its folder: the run was deleted or moved."""
+        """Return whether the store is no longer in its folder: the run was deleted or moved."""
         return _identity(self._folder) != self._identity
 
     def pop_dropped_count(self) -> int:
-        """How many points were dropped since the last call."""
+        """Return the number of points that were dropped since the last call."""
         dropped, self._dropped = self._dropped, 0
         return dropped
 
     def _add(self, entry: _Entry) -> None:
         self._waiting.append(entry)
-        self._points += _points_in(entry)
+        self._waiting_points += _points_in(entry)
         if self._blocked:
             self._drop_oldest()
             return
@@ -138,18 +139,13 @@ class BufferedStore:
             self._store.write(entry.event, entry.time, entry.status)
 
     def _block(self, error: sqlite3.Error) -> None:
-        """Nothing that waits is on disk now: SQLite undoes a transaction as a whole."""
+        """Keep the entries in memory. SQLite has rolled back all that are not committed."""
         if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE) & 0xFF in _PROGRAM_ERRORS:
             raise error
         self._blocked = True
-        self.write_problem = _IN_WORDS.get(str(error), str(error))
-        self._reserve.give_up()
-        self._retry = 0.0
-
-    def _retry_when_due(self) -> None:
-        if time.monotonic() >= self._retry:
-            self._retry = time.monotonic() + RETRY_SECONDS
-            self._write_waiting()
+        self.write_problem = _SHORT_REASONS.get(str(error), str(error))
+        self._reserve.delete()
+        self._retry_at = 0.0
 
     def _write_waiting(self) -> None:
         try:
@@ -166,13 +162,13 @@ class BufferedStore:
 
     def _forget(self, count: int) -> None:
         for _ in range(count):
-            self._points -= _points_in(self._waiting.popleft())
+            self._waiting_points -= _points_in(self._waiting.popleft())
 
     def _drop_oldest(self) -> None:
-        while self._points > MOST_POINTS:
+        while self._waiting_points > MOST_POINTS:
             oldest = next(entry for entry in self._waiting if _points_in(entry))
             self._waiting.remove(oldest)
-            self._points -= _points_in(oldest)
+            self._waiting_points -= _points_in(oldest)
             self._dropped += _points_in(oldest)
 
 
@@ -185,7 +181,7 @@ _PROGRAM_ERRORS = (
 )
 """Errors of this program, which more free space would not solve."""
 
-_IN_WORDS = {
+_SHORT_REASONS = {
     "database or disk is full": "the disk is full",
     "attempt to write a readonly database": "it is read-only",
     "disk I/O error": "the disk reports an error",
@@ -193,7 +189,7 @@ _IN_WORDS = {
 
 
 def _identity(folder: Path) -> tuple[int, int] | None:
-    """Device and inode of the store's file; None if there is no such file."""
+    """Return device and inode of the store's file; None if there is no such file."""
     try:
         found = (folder / FILE_NAME).stat()
     except (FileNotFoundError, NotADirectoryError):

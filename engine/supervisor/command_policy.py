@@ -1,4 +1,4 @@
-"""Why a command is refused in the present state of the run, in a sentence for the user."""
+"""Decides whether a run in its present state accepts a command."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def refusal(
     accepts_commands: bool,
     training_ended: bool,
 ) -> str:
-    """Why `command` is refused; empty if it is not.
+    """Return why `command` is refused, in a sentence for the user; empty if it is accepted.
 
     `accepts_commands`: rank 0 is connected; `training_ended`: it has left its training loop.
     """

@@ -11,17 +11,14 @@ _FILE = "reserve"
 
 
 class DiskReserve:
-    """A file in the run folder, deleted when something must be written to a full disk."""
+    """A file in the run folder, which is deleted when the disk is full."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / _FILE
         self._exists = False
 
-    def make(self) -> str:
-        """Write the file, unless it exists or the disk is almost full.
-
-        Return why it could not be written, in a few words; or empty.
-        """
+    def create(self) -> str:
+        """Write the file. Return why that failed, in a few words; empty if the file exists now."""
         if self._exists:
             return ""
         try:
@@ -30,12 +27,12 @@ class DiskReserve:
             # Random bytes, because some file systems compress others away.
             self._path.write_bytes(os.urandom(BYTES))
         except OSError as error:
-            self.give_up()
+            self.delete()
             return (error.strerror or str(error)).lower()
         self._exists = True
         return ""
 
-    def give_up(self) -> None:
+    def delete(self) -> None:
         """Delete the file, so that its space can be used."""
         self._exists = False
         try:

@@ -57,8 +57,8 @@ InboxItem = (
 )
 
 MOST_UNREAD = 64
-"""Messages of all connections together that may wait for the main thread. Beyond it the supervisor
-stops reading, and the workers keep their messages, with a limit of their own."""
+"""Messages of all connections that may wait for the main thread. While there are more, the
+supervisor does not read, and each worker keeps its messages, up to a limit of its own."""
 
 
 class Inbox:
@@ -80,7 +80,7 @@ class Inbox:
         return item
 
     def connected(self, hello: Hello, channel: Channel) -> None:
-        """Announce a connection, and read from it in a thread until it ends."""
+        """Add `Connected`, and start a thread that reads the messages of the connection."""
         self.put(Connected(hello, channel))
         threading.Thread(
             target=self._read, args=(hello.rank, channel), daemon=True, name=f"read-{hello.rank}"

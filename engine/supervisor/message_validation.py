@@ -1,4 +1,4 @@
-"""Which messages of a worker are recorded: a recipe can write to every open file of its process."""
+"""Checks the messages of workers: a recipe can write anything to the connection of its process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LARGEST = 2**63 - 1
 
 
 def is_valid(message: Message, rank: int, ranks: int) -> bool:
-    """Whether rank `rank` of `ranks` may send `message`, and its values can be stored."""
+    """Return whether rank `rank` of `ranks` may send `message`, and its values can be stored."""
     if not 0 <= rank < ranks or not isinstance(message, Alive | Flush | WorkerEvent):
         return False
     if isinstance(message, Metrics):

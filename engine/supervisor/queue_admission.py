@@ -1,7 +1,7 @@
-"""A run's place in the queue for the devices, as its supervisor sees it.
+"""The steps of a supervisor in the queue for the devices.
 
-The supervisor enters the queue, waits for its turn, releases the devices during a pause without
-them, reacquires them, and leaves the queue.
+The supervisor enters the queue, waits for its turn, releases the devices when a pause frees them,
+reacquires them for the resume, and leaves the queue.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ STOPPED = RunEnded("stopped", "Stopped in the queue, before it began.")
 
 
 class QueueAdmission:
-    """Admits a run once no run before it uses the devices that it wants exclusively."""
+    """Admits a run as soon as no earlier run holds one of its exclusive devices."""
 
     def __init__(self, folder: Path, spec: RunSpec) -> None:
         pid, exclusive = os.getpid(), device_queue.exclusive_devices(spec)
@@ -48,21 +48,21 @@ class QueueAdmission:
         """Take a ticket. Raises OSError."""
         self._ahead = device_queue.enter(self._ticket)
 
-    def wait_for_turn(self, buffer: BufferedStore, inbox: Inbox) -> RunEnded | None:
-        """Wait until no run is ahead, and answer requests meanwhile; None when the turn has come.
+    def wait_for_turn(self, store: BufferedStore, inbox: Inbox) -> RunEnded | None:
+        """Wait until no run is ahead, and answer requests meanwhile.
 
-        Otherwise return the terminal event of a run that was stopped in the queue; it is recorded.
+        Return None then; for a run that is stopped in the queue, its recorded terminal event.
         """
         if not self._ahead:
             _log.info("queue: no run is ahead on %s", self._ticket.exclusive_devices)
             return None
-        ended = self._wait(buffer, inbox)
-        _record(buffer, ended or Queued((), ""))
+        ended = self._wait(store, inbox)
+        _record(store, ended or Queued((), ""))
         if ended:
-            buffer.close()
+            store.close()
         return ended
 
-    def _wait(self, buffer: BufferedStore, inbox: Inbox) -> RunEnded | None:
+    def _wait(self, store: BufferedStore, inbox: Inbox) -> RunEnded | None:
         recorded = ""
         names = _device_names(self._ticket)
         while self._ahead:
@@ -70,14 +70,14 @@ class QueueAdmission:
             if reason != recorded:
                 recorded = reason
                 _log.info("queue: %s", reason)
-                _record(buffer, Queued(tuple(ticket.run for ticket in self._ahead), reason))
-            if _stop_requested(buffer, inbox) or buffer.is_missing():
+                _record(store, Queued(tuple(ticket.run for ticket in self._ahead), reason))
+            if _stop_requested(store, inbox) or store.is_missing():
                 return STOPPED
             with contextlib.suppress(OSError):  # a full disk or a locked file: try again next time
                 self._ahead = device_queue.enter(self._ticket)
         return None
 
-    def update(self, status: RunStatus) -> None:
+    def release_freed(self, status: RunStatus) -> None:
         """Release the devices for other runs when a pause has freed them."""
         if status.freed_devices == self._devices_were_freed:
             return
@@ -89,10 +89,7 @@ class QueueAdmission:
             self._devices_were_freed = status.freed_devices
 
     def reacquire(self) -> str:
-        """Take released devices again, so that the run can be resumed.
-
-        Return a sentence that says why this is not possible yet, or an empty string.
-        """
+        """Take released devices again. Return why that is not possible yet, or an empty string."""
         if not self._is_released:
             return ""
         try:
@@ -112,49 +109,49 @@ class QueueAdmission:
         )
 
     def leave(self) -> None:
-        """Return the ticket. If the disk refuses, the ticket expires with this process."""
+        """Leave the queue. If its file cannot be written, the ticket expires with this process."""
         with contextlib.suppress(OSError):
             device_queue.leave(self._ticket)
 
 
-def _stop_requested(buffer: BufferedStore, inbox: Inbox) -> bool:
-    """Answer requests for POLL_SECONDS; whether the run is to be stopped."""
+def _stop_requested(store: BufferedStore, inbox: Inbox) -> bool:
+    """Answer requests for POLL_SECONDS. Return whether the run must stop."""
     due = time.monotonic() + POLL_SECONDS
     while (remaining := due - time.monotonic()) > 0:
         match inbox.next(remaining):
             case MessageReceived(channel=channel, message=message) if isinstance(message, Command):
-                if _answer(buffer, channel, message):
+                if _answer(store, channel, message):
                     return True
             case SignalReceived(signal):
-                _record(buffer, Notice(f"The supervisor got {signal}: the run is stopped."))
+                _record(store, Notice(f"The supervisor got {signal}: the run is stopped."))
                 return True
             case _:
                 pass
     return False
 
 
-def _answer(buffer: BufferedStore, channel: Channel, command: Command) -> bool:
-    """Accept or refuse `command`; whether it stops the run."""
+def _answer(store: BufferedStore, channel: Channel, command: Command) -> bool:
+    """Accept or refuse `command`. Return whether it stops the run."""
     name, stops = type(command).__name__, isinstance(command, Stop)
     answer: Message
     if stops:
-        _record(buffer, CommandReceived(name))
-        answer = CommandAccepted(buffer.last_seq())
+        _record(store, CommandReceived(name))
+        answer = CommandAccepted(store.last_seq())
     else:
         answer = CommandRefused(name, "The run waits in the queue: it can be stopped or moved.")
-        _record(buffer, answer)
-    with contextlib.suppress(*CLOSED):  # without its sender, the command is still carried out
+        _record(store, answer)
+    with contextlib.suppress(*CLOSED):  # the sender may be gone; the command is carried out
         channel.send(answer)
     return stops
 
 
 def _device_names(ticket: Ticket) -> Mapping[str, str]:
-    """Short names of the GPUs of `ticket`; asks the driver, which may take seconds."""
+    """Return short names of the GPUs; asks the driver, which may take seconds."""
     if all_on_cpu(ticket.exclusive_devices):
         return {}
     return snapshot_once().spoken_names()
 
 
-def _record(buffer: BufferedStore, event: Event) -> None:
-    buffer.append(event)
-    buffer.commit()
+def _record(store: BufferedStore, event: Event) -> None:
+    store.append(event)
+    store.commit()

@@ -1,4 +1,4 @@
-"""Whether a failed attempt is followed by another one, and from which checkpoint."""
+"""Decides whether a failed attempt is restarted, and from which checkpoint."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ class FailurePoint(NamedTuple):
     """The last step that may have been done: workers report chunks of steps."""
 
     def matches(self, other: FailurePoint) -> bool:
-        """Whether both may be the same failure: same message, and maybe the same step."""
+        """Return whether both may be one failure: equal messages, and step bounds that overlap."""
         first, last = max(self.reported, other.reported), min(self.possible, other.possible)
         return self.message == other.message and first <= last
 
 
-class Restarts:
-    """Counts the automatic restarts of one supervisor."""
+class RestartPolicy:
+    """Grants the automatic restarts of one supervisor, and counts them."""
 
     def __init__(self, most: int) -> None:
-        self.most = most
-        self.done = 0
+        self.limit = most
+        self.count = 0
         self.refusal = ""
         """Why the last failure was not followed by a restart: a sentence for the user, or empty."""
 
         self._previous: FailurePoint | None = None
 
     def grant(self, failed_at: FailurePoint) -> bool:
-        """Whether to restart after a failure; a restart that is granted is counted."""
-        if not self.most:
+        """Return whether to restart after a failure; count the restart if so."""
+        if not self.limit:
             return False
         if self._previous and failed_at.matches(self._previous):
             step = max(failed_at.reported, self._previous.reported)
@@ -52,16 +52,16 @@ class Restarts:
             )
             return False
         self._previous = failed_at
-        if self.done == self.most:
-            times = "once" if self.most == 1 else f"{self.most} times"
+        if self.count == self.limit:
+            times = "once" if self.limit == 1 else f"{self.limit} times"
             self.refusal = f"It was restarted {times} already."
             return False
-        self.done += 1
+        self.count += 1
         return True
 
 
 class StepBounds:
-    """Between which two steps an attempt is: workers report their steps in chunks."""
+    """The lowest and highest step that an attempt may have reached: workers report chunks."""
 
     def __init__(self, step: int) -> None:
         self.reported = step
@@ -76,8 +76,7 @@ class StepBounds:
 
     @property
     def possible(self) -> int:
-        """The last step that may be done: a chunk is at most twice as long as the one before it,
-        see `engine.training.pace`."""
+        """The last step that may be done; `engine.training.pace` at most doubles a chunk."""
         return self.reported + 2 * self._chunk
 
 

@@ -1,4 +1,4 @@
-"""How a pool of workers is stopped: ask, terminate, kill; each stage has its time."""
+"""Stops a pool of workers in three stages: ask, terminate, kill; each has a time limit."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from engine.diagnosis.deadlines import AwakeClock
 _log = logging.getLogger(__name__)
 
 ASK_SECONDS = 30.0
-"""Least time to finish the step and to save; slow runs get the time of ten steps."""
+"""Time to finish the step and to save; a slow run gets the time of ten steps if that is longer."""
 
 TERMINATE_SECONDS = 3.0
 STAGES = ("ask", "terminate", "kill")
 
 
 class StopEscalation:
-    """Enters the next stage when the time of one is over. `act(stage)` does the stage's work."""
+    """Enters the next stage when one exceeds its time. `act(stage)` does the work of a stage."""
 
     def __init__(
         self, act: Callable[[str], None], clock: Callable[[], float] | None = None
@@ -38,7 +38,7 @@ class StopEscalation:
         return self._stage >= STAGES.index("terminate")
 
     def escalate_to(self, stage: str, step_seconds: float = 0.0) -> None:
-        """Enter `stage` now, unless it or a later one was entered already."""
+        """Enter `stage` now, unless it or a later stage was entered already."""
         target = STAGES.index(stage)
         if target <= self._stage:
             return

@@ -1,7 +1,7 @@
-"""One run's supervisor: it owns the workers and the store, and runs on when the window closes.
+"""The supervisor of one run: it owns the workers and the store, also without a window.
 
-It appends what the workers report to the store before anything else, passes commands to rank 0, and
-ensures that the run ends with exactly one terminal event and without a process left behind.
+It writes the workers' reports to the store before it does anything else, passes commands to rank 0,
+and ensures that the run ends with exactly one terminal event and no process remains.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from engine.supervisor.inbox import (
 )
 from engine.supervisor.message_validation import is_valid
 from engine.supervisor.queue_admission import QueueAdmission
-from engine.supervisor.restart_policy import CheckpointSearch, Restarts
+from engine.supervisor.restart_policy import CheckpointSearch, RestartPolicy
 from engine.supervisor.worker_pool import RunPlan
 from engine.system import process
 from engine.system.keep_awake import Wakefulness
@@ -68,21 +68,21 @@ class Supervisor:
         self,
         folder: Path,
         spec: RunSpec,
-        buffer: BufferedStore,
+        store: BufferedStore,
         inbox: Inbox,
         admission: QueueAdmission,
     ) -> None:
         self._folder = folder
         self._spec = spec
-        self._buffer = buffer
+        self._store = store
         self._inbox = inbox
         self._admission = admission
         self._wakefulness = Wakefulness(f"run {folder.name} trains")
         recipe = catalog.recipe(spec.recipe)
         strategy = catalog.strategy(spec.strategy, recipe)
         self._plan = RunPlan(folder, spec, recipe, strategy, strategy.pool(spec.slots))
-        self._watch = DeviceWatch(spec.devices)
-        self._restarts = Restarts(spec.max_restarts)
+        self._device_watch = DeviceWatch(spec.devices)
+        self._restart_policy = RestartPolicy(spec.max_restarts)
         self._disk_trouble_reported = self._disk_trouble_handled = False
         self._heartbeat = Heartbeat(folder)
         self._attempt = self._new_attempt()
@@ -97,8 +97,8 @@ class Supervisor:
             self._attempt.start(resume_from)
             ended = self._follow_attempt()
             while ended.failure and self._may_restart(ended):
-                done, most = self._restarts.done, self._restarts.most
-                self._buffer.append(Restarting(ended.failure, done, most))
+                done, most = self._restart_policy.count, self._restart_policy.limit
+                self._store.append(Restarting(ended.failure, done, most))
                 self._restart()
                 ended = self._follow_attempt()
         finally:
@@ -106,22 +106,21 @@ class Supervisor:
             telemetry.close()
             self._wakefulness.keep(False)
             self._heartbeat.end()
-        if more := self._restarts.refusal or self._restore_settings(ended):
-            ended = RunEnded(ended.state, f"{ended.reason} {more}", ended.failure)
-        self._buffer.append(ended)
-        self._buffer.close()
+        if remark := self._restart_policy.refusal or self._restore_settings(ended):
+            ended = RunEnded(ended.state, f"{ended.reason} {remark}", ended.failure)
+        self._store.append(ended)
+        self._store.close()
         return ended
 
     def _restore_settings(self, ended: RunEnded) -> str:
-        """Undo a change of settings with which the run failed before its first step.
+        """Undo a change of settings if the run failed before its first step with it.
 
-        Otherwise it would fail in the same way when it is resumed. Return a sentence for the user;
-        empty: nothing was undone.
+        A resumed run would fail in the same way. Return a sentence for the user; empty: no change.
         """
-        if ended.failure is None or self._attempt.has_stepped or self._restarts.done:
+        if ended.failure is None or self._attempt.has_stepped or self._restart_policy.count:
             return ""
         with contextlib.suppress(OSError):  # the user can still change the settings back
-            if spec_file.take_back(self._folder, self._buffer.status.attempt):
+            if spec_file.take_back(self._folder, self._store.status.attempt):
                 return "Its previous settings were restored."
         return ""
 
@@ -131,8 +130,8 @@ class Supervisor:
             self._process_inbox()
             self._attempt.tick()
             self._check_disk()
-            status = self._buffer.status
-            self._admission.update(status)
+            status = self._store.status
+            self._admission.release_freed(status)
             is_paused = status.state is RunState.PAUSED
             self._wakefulness.keep(self._spec.keep_awake and not is_paused)
         ended = self._attempt.verdict()
@@ -144,20 +143,24 @@ class Supervisor:
 
     def _may_restart(self, ended: RunEnded) -> bool:
         attempt = self._attempt
-        if attempt.is_stopping or self._watch.lost_device_to_blame() or self._buffer.is_missing():
+        if (
+            attempt.is_stopping
+            or self._device_watch.lost_device_to_blame()
+            or self._store.is_missing()
+        ):
             return False
-        if not attempt.has_stepped and not self._restarts.done:
-            return False  # what fails before the first step would fail there again
+        if not attempt.has_stepped and not self._restart_policy.count:
+            return False  # an attempt that fails before its first step would fail again
         # A process that cannot be killed may still hold its device.
         if ended.failure is None or not attempt.is_drained:
             return False
-        return self._restarts.grant(attempt.failure_point(ended.failure))
+        return self._restart_policy.grant(attempt.failure_point(ended.failure))
 
     def _restart(self) -> None:
         """Start the next attempt from the newest intact checkpoint, unless the run is stopped."""
         pid = os.getpid()
-        number = self._buffer.status.attempt + 1
-        self._buffer.append(AttemptStarted(number, pid, process.created(pid)))
+        number = self._store.status.attempt + 1
+        self._store.append(AttemptStarted(number, pid, process.created(pid)))
         self._attempt = self._new_attempt()  # a Stop during the search is noted here
         search = CheckpointSearch(self._folder)
         while search.is_alive() and not self._attempt.is_stopping:
@@ -167,7 +170,7 @@ class Supervisor:
             self._attempt.start(search.found, is_restart=True)
 
     def _new_attempt(self) -> Attempt:
-        return Attempt(self._plan, self._buffer, self._watch, self._inbox)
+        return Attempt(self._plan, self._store, self._device_watch, self._inbox)
 
     def _process_inbox(self) -> None:
         """Handle what comes in until the next commit is due, then commit."""
@@ -177,7 +180,7 @@ class Supervisor:
             item = self._inbox.next(remaining)
             if item is not None:
                 self._handle(item)
-        self._buffer.commit()
+        self._store.commit()
 
     def _handle(self, item: InboxItem) -> None:
         attempt = self._attempt
@@ -196,17 +199,17 @@ class Supervisor:
             case WorkerExited(rank, code):
                 attempt.exited(rank, code)
             case SnapshotReceived(snapshot):
-                for event in self._watch.add_snapshot(snapshot, self._buffer.status):
-                    self._buffer.append(event)
+                for event in self._device_watch.add_snapshot(snapshot, self._store.status):
+                    self._store.append(event)
             case SignalReceived(signal):
-                self._buffer.append(Notice(f"The supervisor got {signal}: the run is stopped."))
+                self._store.append(Notice(f"The supervisor got {signal}: the run is stopped."))
                 attempt.stop(Stop())
             case _:
                 assert_never(item)
 
     def _flush(self, channel: Channel, message: Flush) -> None:
-        self._buffer.commit()
-        if not self._buffer.write_problem:
+        self._store.commit()
+        if not self._store.write_problem:
             with contextlib.suppress(*CLOSED):  # the inbox will report that the connection ended
                 channel.send(Flushed(message.number))
 
@@ -218,20 +221,20 @@ class Supervisor:
         if reason := self._refusal(message):
             answer = CommandRefused(name, reason)
             _log.info("refuses %s: %s", message, reason)
-            self._buffer.append(answer)
+            self._store.append(answer)
         else:
-            self._buffer.append(CommandReceived(name))
-            answer = CommandAccepted(self._buffer.last_seq())
+            self._store.append(CommandReceived(name))
+            answer = CommandAccepted(self._store.last_seq())
             _log.info("command %d: accepts %s", answer.seq, message)
             self._execute(msgspec.structs.replace(message, number=answer.seq))
-        self._buffer.commit()
-        with contextlib.suppress(*CLOSED):  # without its sender, the command is still carried out
+        self._store.commit()
+        with contextlib.suppress(*CLOSED):  # the sender may be gone; the command is carried out
             channel.send(answer)
 
     def _refusal(self, command: Command) -> str:
         reason = refusal(
             command,
-            self._buffer.status,
+            self._store.status,
             self._spec,
             self._plan.strategy,
             accepts_commands=self._attempt.accepts_commands,
@@ -239,10 +242,10 @@ class Supervisor:
         )
         if reason or not isinstance(command, Resume):
             return reason
-        if self._buffer.write_problem:
+        if self._store.write_problem:
             return (
                 f"The run folder {self._folder} cannot be written yet "
-                f"({self._buffer.write_problem}): make room, then resume."
+                f"({self._store.write_problem}): make room, then resume."
             )
         return self._admission.reacquire()
 
@@ -256,18 +259,18 @@ class Supervisor:
                 assert_never(command)
 
     def _check_disk(self) -> None:
-        if self._buffer.is_missing():
+        if self._store.is_missing():
             self._attempt.fail(
                 f"The run folder {self._folder} was deleted or moved: nothing more can be kept of "
                 "the run, so it was ended."
             )
-        problem = self._buffer.write_problem
+        problem = self._store.write_problem
         if bool(problem) != self._disk_trouble_reported:
             self._disk_trouble_reported = bool(problem)
-            self._buffer.append(Trouble("disk", self._disk_text(problem), raised=bool(problem)))
+            self._store.append(Trouble("disk", self._disk_text(problem), raised=bool(problem)))
         if not problem:
             self._disk_trouble_handled = False
-        elif not self._disk_trouble_handled and self._buffer.status.state is RunState.RUNNING:
+        elif not self._disk_trouble_handled and self._store.status.state is RunState.RUNNING:
             self._disk_trouble_handled = True
             if self._spec.on_disk_full == "pause":
                 self._attempt.send(0, Pause())
@@ -284,6 +287,6 @@ class Supervisor:
                 f"The run folder {self._folder} cannot be written: {problem}. The training "
                 f"{consequence}. New events and points are kept in memory meanwhile."
             )
-        dropped = self._buffer.pop_dropped_count()
+        dropped = self._store.pop_dropped_count()
         lost = f"{dropped} points did not fit into memory" if dropped else "nothing was lost"
         return f"The run folder {self._folder} can be written again: {lost}."

@@ -37,8 +37,8 @@ class WorkerPool:
         self._on_exit = on_exit
         self.processes: list[subprocess.Popen[bytes]] = []
 
-    def start(self, extra: dict[str, str]) -> None:
-        """Start all workers, with `extra` in their environment.
+    def start(self, extra_environment: dict[str, str]) -> None:
+        """Start all workers, with `extra_environment` in their environment.
 
         Raises OSError; the processes that were started before it still run.
         """
@@ -47,8 +47,8 @@ class WorkerPool:
             process = start_module(
                 "engine.worker",
                 str(plan.folder),
-                log=self.log(rank),
-                environment=_environment(plan.spec, rank, len(plan.workers)) | extra,
+                log=self.log_file(rank),
+                environment=_environment(plan.spec, rank, len(plan.workers)) | extra_environment,
                 cwd=plan.folder if plan.recipe.builtin else Path(plan.recipe.path).parent,
             )
             self.processes.append(process)
@@ -56,12 +56,12 @@ class WorkerPool:
                 target=self._wait, args=(rank, process), daemon=True, name=f"wait-{rank}"
             ).start()
 
-    def log(self, rank: int) -> Path:
-        """The file with stdout and stderr of `rank`."""
+    def log_file(self, rank: int) -> Path:
+        """Return the file with stdout and stderr of `rank`."""
         return self._plan.folder / "logs" / f"rank{rank}.log"
 
     def end(self, *, kill: bool) -> None:
-        """Terminate or kill every worker and its children, also the children of dead workers."""
+        """Terminate or kill all workers and their children, also children of dead workers."""
         for process in self.processes:
             end_group(process, kill=kill)
 
@@ -70,10 +70,10 @@ class WorkerPool:
 
 
 def _environment(spec: RunSpec, rank: int, world_size: int) -> dict[str, str]:
-    """The environment variables of one worker, which its framework reads when it is imported."""
+    """Return the environment variables of one worker; a framework reads them at its import."""
     gpus = [device for device in spec.devices if not is_logical_cpu(device)]
     threads = max(1, (psutil.cpu_count(logical=False) or 1) // world_size)
-    # TF_CONFIG would make TensorFlow join the cluster that the variable describes.
+    # With TF_CONFIG, TensorFlow would join the cluster that the variable describes.
     inherited = {name: value for name, value in os.environ.items() if name != "TF_CONFIG"}
     return inherited | {
         "RANK": str(rank),
@@ -93,7 +93,7 @@ def _environment(spec: RunSpec, rank: int, world_size: int) -> dict[str, str]:
 
 
 def _loopback() -> str:
-    """Name of the loopback interface; empty if there is none."""
+    """Return the name of the loopback interface; empty if there is none."""
     for name, addresses in psutil.net_if_addrs().items():
         if any(address.address == "127.0.0.1" for address in addresses):
             return str(name)

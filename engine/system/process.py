@@ -138,6 +138,14 @@ def end_group(leader: subprocess.Popen[bytes], *, kill: bool) -> None:
         leader.terminate()
 
 
+END_SIGNALS = [
+    signal.Signals[name]
+    for name in ("SIGINT", "SIGTERM", "SIGHUP")
+    if name in signal.Signals.__members__  # Windows has no SIGHUP
+]
+"""The signals with which a terminal and the system ask a process to end."""
+
+
 def signal_name(exit_code: int) -> str:
     """Return `SIGKILL` for -9; an empty string for an exit code that means no signal."""
     try:

@@ -12,26 +12,26 @@ AUTOMATIC = frozenset({"steps", "minutes", "epochs"})
 
 
 def retain(run_folder: Path, keep: int) -> None:
-    """Delete old checkpoints, and take the kind `best` from those that no longer are.
+    """Delete old checkpoints, and remove the kind `best` from all but the best one.
 
-    The newest `keep` automatic checkpoints are kept. Only rank 0 calls this. Raises OSError.
+    Keep the newest `keep` automatic checkpoints. Only rank 0 calls this. Raises OSError.
     """
-    for info, kinds in changes(checkpoint_files.checkpoints(run_folder), keep):
+    for info, kinds in kind_changes(checkpoint_files.checkpoints(run_folder), keep):
         if kinds:
             checkpoint_files.set_kinds(info, kinds)
         else:
             checkpoint_files.remove(info.folder)
 
 
-def changes(
+def kind_changes(
     saved: Sequence[CheckpointInfo], keep: int
 ) -> list[tuple[CheckpointInfo, frozenset[str]]]:
     """Return the checkpoints of `saved` (in order of steps) that change, with their new kinds.
 
-    One without a kind is to be deleted. The newest one is always kept, and so is one that never
-    had a kind: an old version saved it.
+    A checkpoint with no new kind must be deleted. The newest one never changes, and neither does
+    one that had no kind before: an old version saved it.
     """
-    found = []
+    changed = []
     best = automatic = 0
     for info in reversed(saved):
         kinds = frozenset(info.manifest.kinds)
@@ -41,5 +41,5 @@ def changes(
         if automatic > keep and kept <= AUTOMATIC:
             kept = frozenset()
         if kept != kinds:
-            found.append((info, kept))
-    return found
+            changed.append((info, kept))
+    return changed

@@ -1,4 +1,4 @@
-"""Saves checkpoints: all ranks write; rank 0 decides when and why, and which ones are kept."""
+"""Saves checkpoints: all ranks write; rank 0 decides when to save and which ones to keep."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ class CheckpointSaver:
             time.monotonic(),
             [info.manifest for info in saved],
         )
-        self._wanted: set[str] = set()
+        self._requested_kinds: set[str] = set()
         self._problem = ""
         self.failed = False
-        """Whether the disk was full, or could not be written, at the last attempt to save."""
+        """Whether the last checkpoint could not be written, such as to a full disk."""
 
-        self.steps_left = self._schedule.steps_left
+        self.steps_until_due = self._schedule.steps_until_due
 
     def request(self, kinds: Iterable[str]) -> None:
-        """Request a checkpoint, of these kinds."""
-        self._wanted.update(kinds)
+        """Request a checkpoint of these kinds."""
+        self._requested_kinds.update(kinds)
 
     def request_due(self, position: Position) -> bool:
         """Request the checkpoint that is due at `position`. Return whether one is requested."""
         self.request(self._schedule.due(position, time.monotonic()))
-        return bool(self._wanted)  # perhaps since an attempt that failed
+        return bool(self._requested_kinds)  # a checkpoint that failed is still requested
 
     def validated(self, epoch: int, metrics: Mapping[str, float]) -> None:
         """Note the metrics of the validation after `epoch` epochs."""
@@ -61,34 +61,36 @@ class CheckpointSaver:
             self._session.emit(Notice(notice, rank=0))
 
     def save(self, position: Position) -> bool:
-        """Save a checkpoint at `position`, and report it; a step that is saved already is reported.
+        """Save a checkpoint at `position`, unless that step is saved already; report it.
 
-        All ranks call this. Returns False on every rank if the disk of any rank could not be
-        written; then no part of the checkpoint is left.
+        All ranks call this. Return False on every rank if any rank could not write to its disk; no
+        part of the checkpoint remains then.
         """
         self._session.alive = Alive("checkpoint", position.step)
         started = time.perf_counter()
         folder, trainer = self._session.folder, self._trainer
         final = checkpoint_files.final_folder(folder, position.step)
-        # Only rank 0 asks the disk, because other ranks might find another answer a moment later.
+        # Only rank 0 asks the disk: a rank that asks later might get another answer.
         exists = bool(trainer.agree((int(self._is_rank_zero and final.exists()), 0))[0])
-        _log.info("checkpoint of step %d: begins, kinds %s", position.step, sorted(self._wanted))
-        works = [self._note_kinds] if exists else [self._begin, self._write, self._publish]
-        self.failed = not all(self._on_all_ranks(work, position) for work in works)
+        _log.info(
+            "checkpoint of step %d: begins, kinds %s", position.step, sorted(self._requested_kinds)
+        )
+        actions = [self._add_kinds] if exists else [self._begin, self._write, self._publish]
+        self.failed = not all(self._on_all_ranks(action, position) for action in actions)
         outcome = "failed" if self.failed else "was saved before" if exists else "published"
         seconds = time.perf_counter() - started
         _log.info("checkpoint of step %d: %s, %.2f s", position.step, outcome, seconds)
         if self.failed:
-            self._clean_up(position)
+            self._delete_unfinished(position)
         elif self._is_rank_zero:
-            self._conclude(final, 0 if exists else seconds)
+            self._report_saved(final, 0 if exists else seconds)
         return not self.failed
 
-    def _on_all_ranks(self, work: Callable[[Position], None], position: Position) -> bool:
-        """Do `work`, wait for the other ranks, and return whether every rank's disk took it."""
+    def _on_all_ranks(self, action: Callable[[Position], None], position: Position) -> bool:
+        """Do `action`, wait for the other ranks, and return whether every rank could write."""
         problem = ""
         try:
-            work(position)
+            action(position)
         except BaseException as error:  # not only Exception: torch's CheckpointException
             problem = disk_problem(error)
             if not problem:
@@ -105,8 +107,8 @@ class CheckpointSaver:
 
     def _publish(self, position: Position) -> None:
         if self._is_rank_zero:
-            # A run that is resumed here does not repeat the earlier steps: their points must be
-            # on disk by now.
+            # A run that resumes here does not repeat the earlier steps: their points must be on
+            # disk before.
             self._session.flush()
             checkpoint_files.publish(
                 self._session.folder,
@@ -115,17 +117,16 @@ class CheckpointSaver:
                 replicas=self._trainer.replicas,
                 batch_size=self._session.spec.batch_size,
                 parameters=self._trainer.parameters,
-                kinds=self._wanted,
+                kinds=self._requested_kinds,
                 metrics=self._schedule.metrics,
             )
 
-    def _note_kinds(self, position: Position) -> None:
+    def _add_kinds(self, position: Position) -> None:
         if self._is_rank_zero:
             final = checkpoint_files.final_folder(self._session.folder, position.step)
-            checkpoint_files.add_kinds(final, self._wanted, self._schedule.metrics)
+            checkpoint_files.add_kinds(final, self._requested_kinds, self._schedule.metrics)
 
-    def _clean_up(self, position: Position) -> None:
-        """Delete the unfinished checkpoint. Every rank has stopped writing by now."""
+    def _delete_unfinished(self, position: Position) -> None:
         if not self._is_rank_zero:
             return
         folder = self._session.folder
@@ -139,8 +140,8 @@ class CheckpointSaver:
             )
         )
 
-    def _conclude(self, folder: Path, seconds: float) -> None:
-        self._wanted.clear()
+    def _report_saved(self, folder: Path, seconds: float) -> None:
+        self._requested_kinds.clear()
         self._schedule.saved(time.monotonic())
         manifest = checkpoint_files.read_manifest(folder)
         self._session.emit(

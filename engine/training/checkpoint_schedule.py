@@ -1,4 +1,4 @@
-"""When a checkpoint is due by the spec: after steps, minutes or epochs, or when it is the best."""
+"""Decides when a checkpoint is due: after steps, minutes or epochs, or at the best metric."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ VALIDATION = "validation/"
 
 
 class CheckpointSchedule:
-    """Tells which kinds of checkpoint are due; only rank 0 uses it. Times are monotonic seconds."""
+    """Decides which kinds of checkpoint are due, on rank 0 only. Times are monotonic seconds."""
 
     def __init__(
         self,
@@ -24,34 +24,34 @@ class CheckpointSchedule:
         now: float,
         saved: Sequence[Manifest],
     ) -> None:
-        """`saved` are the existing checkpoints; after a resume they tell the best metric so far."""
+        """`saved` are the existing checkpoints; after a resume they hold the best metric so far."""
         self._spec = spec
         self._start = start.step
         self._last_save = now
         self._metric, _ = split_direction(spec.checkpoint_best)
-        self._best_by = VALIDATION + self._metric
+        self._best_metric = VALIDATION + self._metric
         self._lower_is_better = lower_is_better(self._metric, metric_directions)
         self._best: float | None = None
         self._due_after_validation: set[str] = set()
         self._has_warned = False
         self.metrics: dict[str, float] = {}
-        """Of the last validation."""
+        """Metrics of the last validation, by name with `validation/`."""
 
         for manifest in saved:
             if manifest.position.step == start.step:
                 self.metrics = manifest.metrics
-            if "best" in manifest.kinds and self._best_by in manifest.metrics:
-                self._is_best(manifest.metrics[self._best_by])
+            if "best" in manifest.kinds and self._best_metric in manifest.metrics:
+                self._update_best(manifest.metrics[self._best_metric])
 
-    def steps_left(self, step: int) -> int:
-        """Return how many steps after `step` the next checkpoint by steps is due."""
+    def steps_until_due(self, step: int) -> int:
+        """Return the number of steps from `step` to the next checkpoint of the kind `steps`."""
         every = self._spec.checkpoint_steps
         return every - step % every if every else LARGEST
 
     def validated(self, epoch: int, metrics: Mapping[str, float]) -> str:
         """Note the metrics of the validation after `epoch` epochs.
 
-        Returns a sentence, once, if the metric that decides which model is best is not among them.
+        Return a sentence, once, if `metrics` lack the metric that decides which model is best.
         """
         self.metrics = dict(metrics)
         every = self._spec.checkpoint_epochs
@@ -59,8 +59,8 @@ class CheckpointSchedule:
             self._due_after_validation.add("epochs")
         if not self._spec.checkpoint_best:
             return ""
-        if self._best_by in metrics:
-            if self._is_best(metrics[self._best_by]):
+        if self._best_metric in metrics:
+            if self._update_best(metrics[self._best_metric]):
                 self._due_after_validation.add("best")
             return ""
         if self._has_warned:
@@ -73,7 +73,7 @@ class CheckpointSchedule:
         )
 
     def due(self, position: Position, now: float) -> set[str]:
-        """Return the kinds of checkpoint that are due at `position`, each of them once."""
+        """Return the kinds of checkpoint that became due since the last call."""
         due, self._due_after_validation = self._due_after_validation, set()
         if position.step > self._start:
             every, minutes = self._spec.checkpoint_steps, self._spec.checkpoint_minutes
@@ -84,10 +84,11 @@ class CheckpointSchedule:
         return due
 
     def saved(self, now: float) -> None:
-        """Note that a checkpoint of any kind was saved: the minutes count from now."""
+        """Note that a checkpoint of any kind was saved; the minutes count from `now`."""
         self._last_save = now
 
-    def _is_best(self, value: float) -> bool:
+    def _update_best(self, value: float) -> bool:
+        """Keep `value` if it is the best metric so far; return whether it is."""
         if not math.isfinite(value):
             return False
         if self._best is not None:

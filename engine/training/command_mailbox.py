@@ -1,4 +1,4 @@
-"""Commands between the thread that receives them and the next step boundary, inside one worker."""
+"""Keeps the commands that a worker receives until the next step boundary."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class CommandFlags(IntFlag):
     RESUME = 8
     STOP = 16
     FREE_DEVICES = 32
-    """While paused."""
+    """Together with PAUSE, or during a pause."""
 
 
 def flags_of(command: Command) -> CommandFlags:
@@ -51,8 +51,8 @@ class CommandMailbox:
         self._changed = threading.Condition()
         self._pending = CommandFlags.NOTHING
         self._numbers: list[int] = []
-        self.collected: list[int] = []
-        """Numbers of the commands that were collected last, for the logs."""
+        self.collected_numbers: list[int] = []
+        """Numbers of the commands of the last `collect`, for the logs."""
 
     def post(self, command: Command) -> None:
         """Add a command; called by the thread that reads the channel."""
@@ -63,10 +63,10 @@ class CommandMailbox:
             self._changed.notify()
 
     def collect(self) -> CommandFlags:
-        """Return and forget the commands that came since the last call."""
+        """Return the commands since the last call."""
         with self._changed:
             pending, self._pending = self._pending, CommandFlags.NOTHING
-            self.collected, self._numbers = self._numbers, []
+            self.collected_numbers, self._numbers = self._numbers, []
             return pending
 
     def wait(self, seconds: float) -> CommandFlags:

@@ -1,10 +1,10 @@
-"""Failures of the training that the engine can explain."""
+"""Exceptions of the training whose text explains the failure to the user."""
 
 from __future__ import annotations
 
 
 class TrainingFailed(Exception):
-    """A failure whose text is complete sentences for a person, without a traceback."""
+    """A failure whose text needs no traceback: complete sentences for the user."""
 
 
 class CheckpointMisfit(TrainingFailed):

@@ -38,7 +38,7 @@ class Loop:
         self._boundary = StepBoundary(trainer, session, self._saver)
 
     def run(self) -> None:
-        """Train, save a last checkpoint if the disk takes it, and send `TrainingEnded`.
+        """Train, save a last checkpoint if the disk has room for it, and send `TrainingEnded`.
 
         All ranks call this. Raises LossNotFinite on every rank, if the spec says so.
         """
@@ -62,7 +62,7 @@ class Loop:
         self._saver.request_due(self._position)
         self._saver.request(["last"])
         while not self._saver.save(self._position):
-            if not (completed and self._boundary.hold_for_disk(self._position)):
+            if not (completed and self._boundary.pause_for_disk(self._position)):
                 break
         self._emit_once(TrainingEnded(self._position.step, completed))
 
@@ -70,10 +70,10 @@ class Loop:
         """Do the remaining steps of the epoch. Return False when stopped."""
         while (left := self._trainer.steps_per_epoch - self._position.batch) > 0:
             position = self._position
-            # A checkpoint that is due after the last step of an epoch is saved after the
-            # validation, so that a resumed run does not validate again.
+            # After the last step of an epoch, the loop ends before this line: a checkpoint is saved
+            # after the validation, so that a resumed run does not validate again.
             due = self._is_rank_zero and self._saver.request_due(position)
-            wanted = min(left, self._pace.chunk, self._saver.steps_left(position.step))
+            wanted = min(left, self._pace.chunk, self._saver.steps_until_due(position.step))
             flags, count = self._boundary.agree(wanted, due=due)
             if not self._boundary.act(flags, position):
                 return False
@@ -109,6 +109,5 @@ class Loop:
         return True
 
     def _emit_once(self, event: WorkerEvent) -> None:
-        """Send, from rank 0, an event that would be the same on all ranks."""
         if self._is_rank_zero:
             self._session.emit(event)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 
 ONE_CYCLE_RISE = 0.3
-"""Part of the steps during which one_cycle rises; with the two factors below, the defaults of the
-super-convergence schedule (Smith and Topin, 2018) as torch's OneCycleLR has them."""
+"""Fraction of the steps in which the learning rate rises. This and the two factors below are the
+defaults of torch's OneCycleLR (super-convergence, Smith and Topin, 2018)."""
 
 ONE_CYCLE_FIRST = 1 / 25
 ONE_CYCLE_LAST = ONE_CYCLE_FIRST / 1e4
@@ -38,6 +38,6 @@ def _one_cycle(step: int, total_steps: int) -> float:
 
 
 def _cosine(first: float, last: float, step: float, steps: float) -> float:
-    """From `first` to `last` along half a cosine."""
+    """Return the value after `step` of `steps`, on half a cosine from `first` to `last`."""
     progress = min(1.0, max(0.0, step / steps)) if steps > 0 else 1.0
     return last + (first - last) * (1 + math.cos(math.pi * progress)) / 2

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 CHUNK_SECONDS = 0.1
-"""Intended time between two step boundaries; a curve grows as often."""
+"""Intended time between two step boundaries, and so between two updates of a curve."""
 
 MOST_STEPS = 1000
 HALF_LIFE = 60.0
-"""Seconds of work after which a measurement counts half: the time left follows the speed."""
+"""Seconds of work after which a measurement has half its weight in the estimated time left."""
 
 _SMOOTHING = 0.7
 _FORWARD_ONLY = 1 / 3
-"""Estimated cost of a validation batch, in steps, until one is measured: it needs no gradients."""
+"""Estimated time of a validation batch in steps, until one is measured: it has no backward pass."""
 
 
 class _MeanSeconds:
@@ -23,12 +23,12 @@ class _MeanSeconds:
         self._seconds = 0.0
 
     @property
-    def one(self) -> float:
-        """Seconds; 0 before the first."""
+    def mean(self) -> float:
+        """Seconds of one step or batch; 0 before the first."""
         return self._seconds / self._count if self._count else 0.0
 
     def add(self, count: int, seconds: float) -> None:
-        # The first chunk also compiles and imports: the second replaces it.
+        # The first chunk also compiles and imports, so the second one replaces it.
         keep = 0.5 ** (seconds / HALF_LIFE) if self._chunks > 1 else 0.0
         self._chunks += 1
         self._count = keep * self._count + count
@@ -44,10 +44,10 @@ class Pace:
         """Steps to do before the next step boundary."""
 
         self.validation_chunk = 1
-        """Validation batches, likewise."""
+        """Validation batches to do before the next step boundary."""
 
         self.step_seconds = 0.0
-        """Smoothed; 0 before the first step."""
+        """Seconds of one step, smoothed; 0 before the first step."""
 
         self._chunks = 0
         self._step = _MeanSeconds()
@@ -61,13 +61,13 @@ class Pace:
     def trained(self, steps: int, seconds: float) -> None:
         """Note that `steps` took `seconds`, and set the next chunk."""
         self._chunks += 1
-        one = seconds / steps
+        seconds_each = seconds / steps
         if self._chunks <= 2:
-            self.step_seconds = one  # the first chunk also compiles and imports
+            self.step_seconds = seconds_each  # the first chunk also compiles and imports
         else:
-            self.step_seconds = _SMOOTHING * self.step_seconds + (1 - _SMOOTHING) * one
+            self.step_seconds = _SMOOTHING * self.step_seconds + (1 - _SMOOTHING) * seconds_each
         self._step.add(steps, seconds)
-        self.chunk = _next_chunk(steps, one)
+        self.chunk = _next_chunk(steps, seconds_each)
 
     def validated(self, batches: int, seconds: float) -> None:
         """Note that `batches` validation batches took `seconds`."""
@@ -75,16 +75,16 @@ class Pace:
         self.validation_chunk = _next_chunk(batches, seconds / batches)
 
     def seconds_left(self, steps: int, validation_batches: int) -> float:
-        """Return the estimated time for so many more steps and validation batches.
+        """Return the estimated time of `steps` steps and `validation_batches` validation batches.
 
-        Steps and validation batches are measured separately, because their ratio changes: a run
-        that is resumed at the end of an epoch validates after a few steps.
+        Each kind has its own mean, because their ratio changes: a run that resumes at the end of an
+        epoch validates after a few steps.
         """
-        batch = self._validation.one or _FORWARD_ONLY * self._step.one
-        return steps * self._step.one + validation_batches * batch
+        batch = self._validation.mean or _FORWARD_ONLY * self._step.mean
+        return steps * self._step.mean + validation_batches * batch
 
 
-def _next_chunk(count: int, one: float) -> int:
-    """Return how many fit into CHUNK_SECONDS, at most twice as many as were just measured."""
-    fitting = int(CHUNK_SECONDS / one) if one > 0 else MOST_STEPS
+def _next_chunk(count: int, seconds_each: float) -> int:
+    """Return the number that fits into CHUNK_SECONDS, at most twice the last number `count`."""
+    fitting = int(CHUNK_SECONDS / seconds_each) if seconds_each > 0 else MOST_STEPS
     return max(1, min(fitting, 2 * count, MOST_STEPS))

@@ -14,7 +14,7 @@ from engine.training.command_mailbox import CommandMailbox
 
 
 class Trainer(Protocol):
-    """What a framework does for the loop.
+    """The part of the training that depends on the framework.
 
     Most methods talk to the other ranks: all ranks must call them, in the same order, except for
     `rank_metrics`.
@@ -26,9 +26,9 @@ class Trainer(Protocol):
     parameters: int
 
     def run_steps(self, position: Position, count: int) -> dict[str, list[float]]:
-        """Train on the next `count` global batches from `position` on, all of the same epoch.
+        """Train on `count` global batches from `position`, all of the same epoch.
 
-        Returns one value per step for each metric, the same on every rank: always `loss` (the mean
+        Return one value per step for each metric, the same on every rank: always `loss` (the mean
         over the global batch), and perhaps `learning_rate` and `gradient_norm`.
         """
 
@@ -36,10 +36,10 @@ class Trainer(Protocol):
         """Return metrics of this rank since the last call, such as {"data_share": 0.1}."""
 
     def begin_validation(self) -> None:
-        """Reset the sums of the last validation."""
+        """Reset the sums of loss and metrics."""
 
     def validate(self, batch: int, count: int) -> None:
-        """Add loss and metrics of `count` validation batches, from `batch` on, to the sums."""
+        """Add loss and metrics of `count` validation batches from number `batch` to the sums."""
 
     def end_validation(self) -> dict[str, float]:
         """Return the means over the validation data, the same on every rank: {"loss": ...}."""
@@ -48,7 +48,7 @@ class Trainer(Protocol):
         """Write this rank's part of a checkpoint into `folder`, which exists."""
 
     def restore(self, folder: Path) -> None:
-        """Load what `save` has written to `folder`."""
+        """Load the checkpoint that `save` has written to `folder`."""
 
     def free_devices(self) -> None:
         """Move model and optimizer to the host's memory, and free the devices' memory."""
@@ -71,21 +71,21 @@ class Trainer(Protocol):
 
 
 class Session(Protocol):
-    """What the process of a worker does for the loop."""
+    """The part of the training that the process of a worker provides: spec, commands, events."""
 
     spec: RunSpec
     rank: int
     folder: Path
     mailbox: CommandMailbox
     alive: Alive
-    """What the worker does now. The supervisor sees from it whether the training advances."""
+    """The present work of this rank; a change of it shows the supervisor that the rank advances."""
 
     @property
     def metric_directions(self) -> Mapping[str, str]:
-        """`min` or `max` by metric, where the recipe or the user overrides the rule."""
+        """`min` or `max` for each metric whose direction the recipe or the user chose."""
 
     def emit(self, event: WorkerEvent) -> None:
         """Send an event to the supervisor; never blocks."""
 
     def flush(self) -> None:
-        """Wait until the supervisor has written all earlier events to disk, or for some seconds."""
+        """Wait, for some seconds at most, until the supervisor has written all earlier events."""

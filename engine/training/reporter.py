@@ -1,4 +1,4 @@
-"""Sends the events of a training that runs: curves, progress, and metrics of each rank."""
+"""Sends the events of a training in progress: curves, progress, and metrics of each rank."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from engine.training.pace import Pace
 from engine.training.protocols import Session, Trainer
 
 RANK_METRICS_SECONDS = 1.0
-"""Shortest time between two reports of a rank's own metrics."""
+"""Least time between two reports of a rank's own metrics."""
 
 EPISODE_GAP_STEPS = 100
-"""So many steps with a finite loss end an episode of steps without one; each is reported once."""
+"""An episode of losses that are not finite is reported once; this many finite losses end it."""
 
 
 class Reporter:
@@ -36,7 +36,7 @@ class Reporter:
         """Report the steps up to `position`, done from `begin` to `end` (seconds since the epoch).
 
         `step_metrics` come from `Trainer.run_steps`. All ranks call this. Raises LossNotFinite on
-        every rank, if the spec says that the run ends then.
+        every rank, if the spec asks for it.
         """
         step = position.step
         points = []
@@ -66,7 +66,7 @@ class Reporter:
         self._session.emit(EpochEnded(position.epoch, step, dict(metrics)))
 
     def progress(self, position: Position, validated: int = 0) -> None:
-        """Report how far the training is. `validated`: batches done of the epoch's validation."""
+        """Report the progress; `validated` is the number of validation batches of this epoch."""
         if not self._is_rank_zero:
             return
         trainer, epochs = self._trainer, self._session.spec.epochs
@@ -83,21 +83,20 @@ class Reporter:
         )
 
     def _check_finite(self, step_metrics: Mapping[str, list[float]], step: int) -> None:
-        """Report a loss, or a gradient, that is not finite in the steps up to `step`."""
         spec, losses = self._session.spec, step_metrics["loss"]
         checked = [losses]
-        # Gradients only where their step is skipped. With fp16 they overflow sometimes, by design.
+        # Gradients count only if their step is skipped. With fp16 they overflow by design.
         if spec.on_nan == "skip" and spec.precision != "fp16":
             checked.append(step_metrics.get("gradient_norm", losses))
         begin = step - len(losses) + 1
-        for place, values in enumerate(zip(*checked, strict=True)):
+        for index, values in enumerate(zip(*checked, strict=True)):
             if all(map(math.isfinite, values)):
                 continue
             if spec.on_nan == "stop":
-                raise LossNotFinite(losses[place], begin + place)
-            last, self._last_not_finite = self._last_not_finite, begin + place
-            if self._is_rank_zero and (last is None or begin + place - last > EPISODE_GAP_STEPS):
-                self._session.emit(Notice(_NOTICES[spec.on_nan].format(begin + place), rank=0))
+                raise LossNotFinite(losses[index], begin + index)
+            last, self._last_not_finite = self._last_not_finite, begin + index
+            if self._is_rank_zero and (last is None or begin + index - last > EPISODE_GAP_STEPS):
+                self._session.emit(Notice(_NOTICES[spec.on_nan].format(begin + index), rank=0))
 
 
 _NOTICES = {

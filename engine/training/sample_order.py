@@ -1,4 +1,4 @@
-"""Which samples make up which batch on which replica, for both frameworks.
+"""Decides which samples form each batch of each replica, for both frameworks.
 
 All arrays are one-dimensional, int64, and hold indices of samples.
 """

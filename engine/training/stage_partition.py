@@ -20,15 +20,15 @@ class CannotPartition(TrainingFailed):
 def partition_layers(
     layers: Sequence[Layer],
     count: int,
-    trains: Callable[[Layer], bool],
+    is_trainable: Callable[[Layer], bool],
     size: Callable[[Layer], int],
 ) -> list[list[Layer]]:
-    """Partition the `layers` of a chain into `count` stages; the largest is as small as possible.
+    """Partition a chain of `layers` into `count` stages, with the largest one as small as possible.
 
-    `trains(layer)` tells whether a layer has a trainable parameter; every stage needs one.
+    `is_trainable(layer)` returns whether a layer has a trainable parameter; every stage needs one.
     `size(layer)` is its number of parameters. Raises CannotPartition.
     """
-    blocks = _blocks(layers, trains)
+    blocks = _blocks(layers, is_trainable)
     if len(blocks) < count:
         raise CannotPartition(
             f"The model cannot be cut into {count} stages: only {len(blocks)} of its layers have "
@@ -45,18 +45,18 @@ def partition_layers(
 def check_stages(
     stages: Sequence[Stage],
     names: Mapping[int, str],
-    held: Callable[[Stage], Iterable[tuple[int, str]]],
-    trains: Callable[[Stage], bool],
-    instead: str,
+    tensors_of: Callable[[Stage], Iterable[tuple[int, str]]],
+    is_trainable: Callable[[Stage], bool],
+    alternative: str,
 ) -> None:
     """Raise CannotPartition unless every tensor of the model is in exactly one of `stages`.
 
-    `names` maps the identity of each tensor of the model to its name. `held(stage)` yields identity
-    and name of the tensors of a stage. `instead` names a strategy that needs no stages.
+    `names` maps the identity of each tensor of the model to its name. `tensors_of(stage)` yields
+    identity and name of each tensor of a stage. `alternative` names a strategy without stages.
     """
     owners: dict[int, int] = {}
     for number, stage in enumerate(stages):
-        for key, name in held(stage):
+        for key, name in tensors_of(stage):
             owner = owners.setdefault(key, number)
             if key not in names:
                 raise CannotPartition(
@@ -67,9 +67,9 @@ def check_stages(
                 raise CannotPartition(
                     f"Stages {owner} and {number} of the model share {names[key]}: stages are on "
                     "different devices, so what is shared must lie in one of them. Define "
-                    f"stages(model, count) in the recipe so that it does, or choose {instead}."
+                    f"stages(model, count) in the recipe so that it does, or choose {alternative}."
                 )
-        if not trains(stage):
+        if not is_trainable(stage):
             raise CannotPartition(
                 f"Stage {number} of the model has no trainable parameter: let stages(model, "
                 "count) in the recipe give it one, or choose fewer devices."
@@ -82,16 +82,16 @@ def check_stages(
             )
 
 
-def _blocks(layers: Sequence[Layer], trains: Callable[[Layer], bool]) -> list[list[Layer]]:
+def _blocks(layers: Sequence[Layer], is_trainable: Callable[[Layer], bool]) -> list[list[Layer]]:
     """Group the layers so that each group has exactly one layer with trainable parameters.
 
-    A layer without trainable parameters joins the group before it: the output of an activation or
-    a pooling is not larger than its input, and the output of a stage is sent to the next one.
+    A layer without trainable parameters joins the group before it. Such a layer, an activation or a
+    pooling, often makes its input smaller, and the output of a stage is sent to the next stage.
     """
     blocks: list[list[Layer]] = [[]]
     begun = False
     for layer in layers:
-        if trains(layer):
+        if is_trainable(layer):
             if begun:
                 blocks.append([])
             begun = True
@@ -100,7 +100,7 @@ def _blocks(layers: Sequence[Layer], trains: Callable[[Layer], bool]) -> list[li
 
 
 def _balanced(sizes: Sequence[int], count: int) -> tuple[int, ...]:
-    """Return the lengths of `count` parts of `sizes`, none empty, with the smallest largest sum."""
+    """Return the lengths of `count` parts of `sizes`, none empty, that minimize the largest sum."""
     sums = list(accumulate(sizes, initial=0))
 
     @cache

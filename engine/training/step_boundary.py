@@ -1,4 +1,4 @@
-"""What happens between two chunks of steps: all ranks agree on the commands, and act together."""
+"""The point between two chunks of steps: all ranks agree on the commands and act on them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from engine.training.protocols import Session, Trainer
 _log = logging.getLogger(__name__)
 
 PAUSED_WAIT_SECONDS = 0.2
-"""Longest wait for commands between two agreements while paused. Ranks that agree this often never
-reach the timeout of a collective operation."""
+"""Longest wait for commands between two agreements during a pause. It is short, so that no
+collective operation reaches its timeout."""
 
 _NEEDS_MODEL = CommandFlags.CHECKPOINT | CommandFlags.STOP | CommandFlags.RESUME
 
@@ -37,25 +37,25 @@ class StepBoundary:
         """
         control_word = (0, 0)
         if self._is_rank_zero:
-            flags = self._noted(self._session.mailbox.collect())
+            flags = self._note_request(self._session.mailbox.collect())
             control_word = (int(flags | CommandFlags.CHECKPOINT if due else flags), wanted)
         agreed, count = self._trainer.agree(control_word)
         return CommandFlags(agreed), count
 
     def act(self, flags: CommandFlags, position: Position) -> bool:
-        """Carry out `flags` at `position`. Return False for a stop, without having saved."""
-        if not self._act_in_place(flags, position):
+        """Carry out `flags` at `position`. Return False for a stop; no checkpoint is saved then."""
+        if not self._run_commands(flags, position):
             return False
         while CommandFlags.CHECKPOINT in flags and self._saver.failed:
-            if not self.hold_for_disk(position):
+            if not self.pause_for_disk(position):
                 return False
             self._saver.save(position)
         return self._pause(flags, position) if CommandFlags.PAUSE in flags else True
 
-    def hold_for_disk(self, position: Position) -> bool:
-        """Pause until resumed, because the disk did not take a checkpoint.
+    def pause_for_disk(self, position: Position) -> bool:
+        """Pause until resumed, because a checkpoint could not be written.
 
-        Return False for a stop, by a command or because the spec asks for it.
+        Return False for a stop, by a command or by the spec.
         """
         if self._session.spec.on_disk_full == "stop":
             return False
@@ -63,45 +63,45 @@ class StepBoundary:
 
     def _pause(self, flags: CommandFlags, position: Position) -> bool:
         """Pause until resumed. Return False when stopped instead."""
-        self._free_if_asked(flags)
+        self._free_if_requested(flags)
         self._emit_once(Paused(position.step, self._freed))
-        goes_on = True
-        while goes_on and CommandFlags.RESUME not in flags:
+        continues = True
+        while continues and CommandFlags.RESUME not in flags:
             flags = self._agree_while_paused()
             was_freed = self._freed
             if flags & _NEEDS_MODEL:
                 self._restore_devices()
-            goes_on = self._act_in_place(flags, position)
-            if goes_on and CommandFlags.RESUME not in flags:
-                self._free_if_asked(CommandFlags.FREE_DEVICES if was_freed else flags)
+            continues = self._run_commands(flags, position)
+            if continues and CommandFlags.RESUME not in flags:
+                self._free_if_requested(CommandFlags.FREE_DEVICES if was_freed else flags)
                 if self._freed and not was_freed:
                     self._emit_once(Paused(position.step, freed_devices=True))
         self._restore_devices()
-        if goes_on:
+        if continues:
             self._emit_once(Resumed(position.step))
-        return goes_on
+        return continues
 
     def _agree_while_paused(self) -> CommandFlags:
         control_word = (0, 0)
         if self._is_rank_zero:
-            flags = self._noted(self._session.mailbox.wait(PAUSED_WAIT_SECONDS))
+            flags = self._note_request(self._session.mailbox.wait(PAUSED_WAIT_SECONDS))
             control_word = (int(flags), 0)
         return CommandFlags(self._trainer.agree(control_word)[0])
 
-    def _noted(self, flags: CommandFlags) -> CommandFlags:
-        """Return `flags`, and note for the manifest that a person asked for a checkpoint."""
+    def _note_request(self, flags: CommandFlags) -> CommandFlags:
+        """Return `flags`; if they ask for a checkpoint, request one of the kind `request`."""
         if CommandFlags.CHECKPOINT in flags:
             self._saver.request(["request"])
         return flags
 
-    def _act_in_place(self, flags: CommandFlags, position: Position) -> bool:
+    def _run_commands(self, flags: CommandFlags, position: Position) -> bool:
         if flags:
             _log.info("step boundary %d: %s%s", position.step, flags.name, self._log_numbers())
         if CommandFlags.EMPTY_CACHE in flags:
             for device, freed in self._trainer.empty_cache().items():
                 self._session.emit(CacheEmptied(self._session.rank, device, freed))
         if CommandFlags.STOP in flags:
-            return False  # the last checkpoint also answers a request for one
+            return False  # the last checkpoint also answers a `SaveCheckpoint`
         if CommandFlags.CHECKPOINT in flags:
             self._saver.save(position)
         if flags:
@@ -109,10 +109,10 @@ class StepBoundary:
         return True
 
     def _log_numbers(self) -> str:
-        """Name the commands in a line of the log. Only rank 0 knows them."""
-        return "".join(f", command {number}" for number in self._session.mailbox.collected)
+        """Return the commands as a part of a log line. Only rank 0 knows them."""
+        return "".join(f", command {number}" for number in self._session.mailbox.collected_numbers)
 
-    def _free_if_asked(self, flags: CommandFlags) -> None:
+    def _free_if_requested(self, flags: CommandFlags) -> None:
         if CommandFlags.FREE_DEVICES in flags and not self._freed:
             self._trainer.free_devices()
             _log.info("freed the devices")
@@ -121,10 +121,9 @@ class StepBoundary:
     def _restore_devices(self) -> None:
         if self._freed:
             self._trainer.restore_devices()
-            _log.info("took the devices back")
+            _log.info("restored the devices")
             self._freed = False
 
     def _emit_once(self, event: WorkerEvent) -> None:
-        """Send, from rank 0, an event that would be the same on all ranks."""
         if self._is_rank_zero:
             self._session.emit(event)

@@ -1,7 +1,6 @@
-"""One worker: `python -m engine.worker RUN_DIR`, started in the way in which torchrun starts one.
+"""One worker: `python -m engine.worker RUN_DIR`, with the environment variables of torchrun.
 
-The environment holds RANK, LOCAL_RANK, WORLD_SIZE and LOCAL_WORLD_SIZE. RUN_DIR holds the spec and
-the supervisor's address.
+RUN_DIR holds the spec and the supervisor's address.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ PACKAGES = {"torch": "torch", "tf": "tensorflow"}
 
 def main(folder: Path) -> int:
     """Train as one rank of the run in `folder`, and return the exit code."""
-    gc.disable()  # during the imports, a search for garbage takes a fifth of the start
+    gc.disable()  # garbage collection takes a fifth of the time of the imports
     rank = int(os.environ["RANK"])
     output.survive_full_disk()
     logs.start(f"rank{rank}", folder / "logs")
@@ -44,7 +43,7 @@ def main(folder: Path) -> int:
     _write_stacks_to(stacks_file(folder, rank))
     session = WorkerSession(folder)
     _log.info("connected; devices %s, strategy %s", session.devices, session.strategy.name)
-    signals.leave_to_supervisor()
+    signals.ignore_in_worker()
     try:
         trainer_module = importlib.import_module(TRAINERS[session.strategy.framework])
         trainer = trainer_module.build(session, session.strategy)
@@ -59,29 +58,29 @@ def main(folder: Path) -> int:
         loop.run()
         trainer.close()
     except BaseException as error:  # a recipe may even raise SystemExit
-        failed = failure_report(session.rank, session.recipe, error)
-        _log.info("fails: %s", failed.message)
-        print(failed.traceback, end="", file=sys.stderr)
-        session.emit(failed)
+        report = failure_report(session.rank, session.recipe, error)
+        _log.info("fails: %s", report.message)
+        print(report.traceback, end="", file=sys.stderr)
+        session.emit(report)
         return 1
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
         session.close()
-        _log.info("leaves")
+        _log.info("exits")
     return 0
 
 
 def _write_stacks_to(file: Path) -> None:
     """Write the stacks of this worker to `file` when the supervisor asks for them."""
     for old in file.parent.glob(helper_stacks_file(file, 0).name.replace("0.txt", "*.txt")):
-        old.unlink()  # from an earlier attempt: another process may have the pid in its name now
+        old.unlink()  # of an earlier attempt: another process may have the pid in its name now
     write_stacks_when_asked(file)
     os.environ[environment.STACKS] = str(file)
 
 
 def _restore(trainer: Any, folder: Path, batch_size: int) -> Position:
-    """Load the checkpoint that the environment names, if any. Return where the training begins."""
+    """Load the checkpoint that the environment names, if any. Return the first position."""
     name = os.environ.get(environment.RESUME)
     if not name:
         return Position()
@@ -100,7 +99,7 @@ def _restore(trainer: Any, folder: Path, batch_size: int) -> Position:
 
 
 def _versions(framework: str, recipe_framework: str) -> dict[str, str]:
-    """Return the versions of the packages that compute: the framework, and Keras if it is used."""
+    """Return the versions of the framework and, if the recipe uses it, of Keras."""
     packages = {PACKAGES[framework], PACKAGES.get(recipe_framework, recipe_framework)}
     return {package: importlib.metadata.version(package) for package in sorted(packages)}
 

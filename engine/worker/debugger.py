@@ -9,10 +9,9 @@ from engine.worker import environment
 
 
 def use_terminal(rank: int) -> bool:
-    """Read and write on the terminal that the environment names for `rank`, and return True.
+    """Connect stdin and stdout to the terminal that the environment names for `rank`.
 
-    Return False for any other rank. From then on `breakpoint()` works, also in the recipe. Raises
-    OSError.
+    Return whether it names one. If so, `breakpoint()` works, also in the recipe. Raises OSError.
     """
     wanted, _, terminal = os.environ.get(environment.PDB, "").partition(":")
     if wanted != str(rank):

@@ -1,4 +1,4 @@
-"""Names of the environment variables that tell a worker what it is to do.
+"""Names of the environment variables that a supervisor or a developer sets for a worker.
 
 `RANK`, `LOCAL_RANK`, `WORLD_SIZE` and `LOCAL_WORLD_SIZE` are torchrun's; these are ours.
 """
@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 RENDEZVOUS = "TRAINDECK_RENDEZVOUS"
-"""Path of a file that does not exist yet, by which the ranks of one attempt find each other."""
+"""Path of a file, which does not exist yet, for the rendezvous of the ranks of one attempt."""
 
 STACKS = "TRAINDECK_STACKS"
-"""Path of the file for this worker's stacks. The worker sets it, for the processes it starts."""
+"""Path of the file for the stacks of a worker, which sets it for the processes that it starts."""
 
 RESUME = "TRAINDECK_RESUME"
 """Name of the checkpoint in the run folder from which to resume; empty: train from the start."""

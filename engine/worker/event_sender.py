@@ -13,13 +13,13 @@ from engine.messages.events import Event, Metrics, Notice
 _log = logging.getLogger(__name__)
 
 BEAT_SECONDS = 1.0
-"""Longest silence of a worker whose interpreter runs, whatever its training waits for."""
+"""Longest time between two messages. The thread keeps to it also while the training waits."""
 
 MOST_WAITING = 1000
-"""Events kept while the supervisor does not read. Of more, the oldest metrics are dropped."""
+"""Events that may wait for the supervisor; if there are more, the oldest metrics are dropped."""
 
 MOST_POINTS = 2_000_000
-"""Points in these events, some 150 MB. Of more, too, the oldest metrics are dropped."""
+"""Points that may wait in these events, about 150 MB; if there are more, the same happens."""
 
 
 class EventSender:
@@ -36,13 +36,13 @@ class EventSender:
         self._waiting: deque[Event | Flush] = deque()
         self._points = 0
         self._dropped = 0
-        self._flushes_asked = self._flushes_done = 0
+        self._flushes_requested = self._flushes_done = 0
         self._closing = False
         self._thread = threading.Thread(target=self._send_all, daemon=True, name="event sender")
         self._thread.start()
 
     def put(self, event: Event) -> None:
-        """Queue `event`; returns at once."""
+        """Add `event` to the waiting events, and return at once."""
         with self._changed:
             self._points += _points(event)
             if len(self._waiting) >= MOST_WAITING:
@@ -55,7 +55,7 @@ class EventSender:
     def flush(self, seconds: float) -> None:
         """Wait until the supervisor has written all earlier events, for at most `seconds`."""
         with self._changed:
-            self._flushes_asked = number = self._flushes_asked + 1
+            self._flushes_requested = number = self._flushes_requested + 1
             self._waiting.append(Flush(number))
             self._changed.notify_all()
             self._changed.wait_for(lambda: self._flushes_done >= number, seconds)
@@ -78,9 +78,9 @@ class EventSender:
 
         Other events change the state of the run, and are never dropped.
         """
-        for place, waiting in enumerate(self._waiting):
+        for index, waiting in enumerate(self._waiting):
             if isinstance(waiting, Metrics):
-                del self._waiting[place]
+                del self._waiting[index]
                 self._points -= _points(waiting)
                 self._dropped += 1
                 return True

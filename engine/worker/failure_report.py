@@ -1,4 +1,4 @@
-"""What a worker reports about the exception that ends it: the message, and the recipe's line."""
+"""Makes the failure report of a worker from the exception that ends it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,6 @@ _WHILE_TRACING = "in user code:"
 _ERROR_LINE = re.compile(r"[\w.]+: ")
 _TRACEBACK = "Traceback (most recent call last):"
 
-
 LONGEST_MESSAGE = 2000
 LONGEST_TRACEBACK = 200_000
 """Characters. An exception may print a whole array, or a whole data set."""
@@ -57,7 +56,7 @@ def failure_report(rank: int, recipe: RecipeInfo, error: BaseException) -> Worke
 def _text(error: BaseException) -> str:
     try:
         return str(error).strip()
-    except Exception:  # its own __str__ fails: report its type only
+    except Exception:  # the recipe's own exception has a __str__ that fails
         return ""
 
 
@@ -75,7 +74,7 @@ def _message(error: BaseException, text: str) -> str:
     if not lines:
         return type(error).__name__
     if _TRACEBACK in text:
-        # The error of another process, such as a data loader: its last line tells what happened.
+        # The error of another process, such as a data loader: its last line is the message.
         return f"{lines[-1]} ({lines[0].rstrip('.')})"
     if lines[0].startswith(_WHILE_TRACING):
         # An error while a graph is traced: the code comes first, and the message is indented too.
@@ -98,20 +97,20 @@ def _main_line(lines: list[str]) -> str:
 
 
 def _where(error: BaseException, text: str, recipe: RecipeInfo) -> str:
-    """Return file and line in the user's code; empty if it is not involved."""
+    """Return file and line in the recipe's code; empty if no frame is in it."""
     for cause in _chain(error):
         if isinstance(cause, SyntaxError) and cause.filename:
             return f"{cause.filename}:{cause.lineno}"
         frames = traceback.extract_tb(cause.__traceback__)
-        users = [frame for frame in frames if recipe.owns(Path(frame.filename))]
-        if users:
-            return f"{users[-1].filename}:{users[-1].lineno}"
+        own = [frame for frame in frames if recipe.owns(Path(frame.filename))]
+        if own:
+            return f"{own[-1].filename}:{own[-1].lineno}"
     quoted = [frame for frame in _FRAME.findall(text) if recipe.owns(Path(frame[0]))]
     return ":".join(quoted[-1]) if quoted else ""
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield the exception and those that led to it, newest first."""
+    """Yield the exception and its causes, newest first."""
     current: BaseException | None = error
     seen: set[int] = set()
     while current is not None and id(current) not in seen:

@@ -1,4 +1,4 @@
-"""What a process that a worker starts, such as a data loader, does first."""
+"""The first steps of a process that a worker starts, such as a data loader."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from engine.worker import environment, signals
 def begin(_: int = 0) -> None:
     """Leave signals to the worker, and write the stacks of this process when asked.
 
-    Outside of a run there is no file for stacks. The argument is the worker number of a DataLoader.
+    Outside a run, no stacks are written. The argument is the worker number of a DataLoader.
     """
-    signals.ignore()
+    signals.ignore_in_child()
     if stacks := os.environ.get(environment.STACKS):
         with contextlib.suppress(OSError):  # a full disk: this process has no stacks
             write_stacks_when_asked(helper_stacks_file(Path(stacks), os.getpid()))

@@ -34,7 +34,7 @@ ORPHANED = 77
 """Exit code of a worker whose supervisor is gone."""
 
 FLUSH_SECONDS = 2.0
-"""Longest wait before a checkpoint until all earlier events are on disk."""
+"""Longest wait of a checkpoint until all earlier events are on disk."""
 
 
 class WorkerSession:
@@ -66,20 +66,20 @@ class WorkerSession:
         self._sender.put(event)
 
     def flush(self) -> None:
-        """Wait until all earlier events are on disk, for at most FLUSH_SECONDS: it may be full."""
+        """Wait until all earlier events are on disk, or for FLUSH_SECONDS: a disk may be full."""
         self._sender.flush(FLUSH_SECONDS)
 
     def close(self) -> None:
-        """Send what waits, and close the connection; called last."""
+        """Send the waiting events, and close the connection; called last."""
         self._sender.close(10.0)
         self._leaving.set()
-        self._channel.finish()
+        self._channel.end_sending()
 
     def load_recipe(self) -> ModuleType:
         """Import the recipe's file, after the framework has been imported and configured.
 
-        The garbage collector never looks at the objects that exist by then: they are half a
-        million, they stay, and each look would take a quarter of a second on every rank.
+        Exclude the objects that exist then from garbage collection. There are half a million, they
+        are never freed, and each collection would take a quarter of a second on every rank.
         """
         path = Path(self.recipe.path)
         if not self.recipe.builtin:
@@ -94,15 +94,15 @@ class WorkerSession:
         return module
 
     def settings_for(self, function: Callable[..., Any]) -> dict[str, Setting]:
-        """Return those settings of the spec that are parameters of `function`."""
+        """Return the settings of the spec that are parameters of `function`."""
         names = inspect.signature(function).parameters
         return {name: value for name, value in self.spec.settings.items() if name in names}
 
     def _read(self) -> None:
         """Pass on the supervisor's messages until the connection ends, then end this process.
 
-        `os._exit`, because the main thread may be stuck in a collective for ever. A worker that has
-        closed its session is about to end by itself.
+        Only `os._exit` ends it, because the main thread may be blocked in a collective. A worker
+        that has closed its session exits by itself.
         """
         while True:
             try:
@@ -110,10 +110,10 @@ class WorkerSession:
             except CLOSED:
                 if self._leaving.is_set():
                     return
-                _log.info("the supervisor is gone: exits")
+                _log.info("the connection to the supervisor is lost: exits")
                 os._exit(ORPHANED)
             except msgspec.DecodeError:
-                continue  # no message of this version
+                continue  # a message of another version
             match message:
                 case Stop(now=True):
                     _log.info("command %d: ends at once", message.number)

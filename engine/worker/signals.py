@@ -1,7 +1,7 @@
-"""A worker ignores the signals that ask it to end: its supervisor ends the run in good order.
+"""A worker ignores the signals that ask it to end, because its supervisor ends it.
 
-A logout, a shutdown and a service manager signal every process of a run at once. A worker that
-obeyed would be gone before the supervisor could ask it for a last checkpoint.
+A logout, a shutdown and a service manager signal all processes of a run at once. The supervisor
+then asks the workers for a last checkpoint, so they must still run.
 """
 
 from __future__ import annotations
@@ -10,29 +10,25 @@ import os
 import signal
 from types import FrameType
 
+from engine.system.process import END_SIGNALS
+
 TERMINATED = 78
-"""Exit code of a worker that its supervisor told to end at once."""
-
-_NUMBERS = [
-    signal.Signals[name]
-    for name in ("SIGTERM", "SIGINT", "SIGHUP")
-    if name in signal.Signals.__members__  # Windows has no SIGHUP
-]
+"""Exit code of a worker that its supervisor ended at once."""
 
 
-def leave_to_supervisor() -> None:
+def ignore_in_worker() -> None:
     """Ignore SIGTERM, SIGINT and SIGHUP from now on; call it once the supervisor is connected.
 
-    Programs that this process starts, and its forked children, are ended by them as usual.
+    The signals still end programs that this process starts, and its forked children.
     """
-    for number in _NUMBERS:
+    for number in END_SIGNALS:
         signal.signal(number, _do_nothing)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_restore_defaults)
 
 
 def terminate() -> None:
-    """End this process at once, from any thread, whatever the other threads do.
+    """End this process at once, from any thread.
 
     If the recipe handles SIGTERM itself, do nothing: the supervisor has sent that signal too.
     """
@@ -40,17 +36,17 @@ def terminate() -> None:
         os._exit(TERMINATED)
 
 
-def ignore() -> None:
+def ignore_in_child() -> None:
     """Ignore the signals in a process that works for a worker, and ends with it."""
-    for number in _NUMBERS:
+    for number in END_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 
 
 def _do_nothing(number: int, frame: FrameType | None) -> None:
-    """Unlike SIG_IGN, a handler is not inherited by a program that is started."""
+    """Do nothing. Programs that are started inherit SIG_IGN, but not a handler."""
 
 
 def _restore_defaults() -> None:
-    for number in _NUMBERS:
+    for number in END_SIGNALS:
         if signal.getsignal(number) is _do_nothing:
             signal.signal(number, signal.SIG_DFL)

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine.cli.options import RECIPES_OWN
+from engine.cli.options import RECIPE_DEFAULTS
 from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
 from gui.bridge.recipes import read_recipe
@@ -150,5 +150,5 @@ def first_spec(device: str) -> RunSpec:
         recipe=recipe.reference,
         strategy=catalog.strategy("single", recipe).name,
         devices=(device,),
-        **{name: getattr(recipe, name) for name in RECIPES_OWN},
+        **{name: getattr(recipe, name) for name in RECIPE_DEFAULTS},
     )

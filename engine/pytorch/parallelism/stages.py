@@ -69,9 +69,9 @@ def _checked(stages: object, model: nn.Module, count: int) -> list[nn.Module]:
     check_stages(
         modules,
         names,
-        held=lambda stage: ((id(tensor), name) for name, tensor in _state(stage)),
-        trains=lambda stage: any(parameter.requires_grad for parameter in stage.parameters()),
-        instead="torch/ddp",
+        tensors_of=lambda stage: ((id(tensor), name) for name, tensor in _state(stage)),
+        is_trainable=lambda stage: any(parameter.requires_grad for parameter in stage.parameters()),
+        alternative="torch/ddp",
     )
     return modules
 

@@ -62,9 +62,9 @@ def _checked(stages: object, model: keras.Model, count: int) -> list[keras.Layer
     check_stages(
         layers,
         {id(variable): variable.path for variable in model.variables},
-        held=lambda stage: ((id(variable), variable.path) for variable in stage.variables),
-        trains=_trains,
-        instead="tf/mirrored",
+        tensors_of=lambda stage: ((id(variable), variable.path) for variable in stage.variables),
+        is_trainable=_trains,
+        alternative="tf/mirrored",
     )
     return layers
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engine import client
-from engine.cli.options import RECIPES_OWN, add_options, given_options
+from engine.cli.options import RECIPE_DEFAULTS, add_options, given_options
 from engine.spec.field_info import FieldInfo
 from engine.spec.run_spec import FIELDS, RunSpec
 from engine.spec.spec_fields import GROUPS
@@ -66,4 +66,4 @@ def test_given_flags_reach_the_spec(
 
 
 def test_the_recipes_own_defaults_are_of_fields_there_are() -> None:
-    assert set(RECIPES_OWN) < set(FIELDS)
+    assert set(RECIPE_DEFAULTS) < set(FIELDS)

@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from engine import client
-from engine.cli.follow import CtrlC, follow_other, follow_own
-from engine.cli.output import byte_count, duration
+from engine.cli.follow import CtrlC, follow_active_run, follow_started_run
+from engine.cli.output import format_bytes, format_duration
 from engine.cli.show import show
 from engine.messages import commands
 from engine.messages.commands import Command
@@ -85,7 +85,7 @@ def test_following_a_run_returns_how_it_ended(
     end: RunEnded, code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = record_run(*RUNNING, end)
-    assert follow_own(run.id, CtrlC(), after=0, attempt=1, json=True) == code
+    assert follow_started_run(run.id, CtrlC(), after=0, attempt=1, json=True) == code
     captured = capsys.readouterr()
     assert len(captured.out.splitlines()) == 1
     assert last_line(captured.out)["state"] == end.state
@@ -159,7 +159,7 @@ def test_ctrl_c_stops_a_run_and_a_second_one_at_once(
     monkeypatch.setattr(client, "send", supervisor.send)
     with CtrlC() as ctrl_c:
         os.kill(os.getpid(), signal.SIGINT)
-        assert follow_own(run.id, ctrl_c, after=0, attempt=1, json=True) == 3
+        assert follow_started_run(run.id, ctrl_c, after=0, attempt=1, json=True) == 3
     assert supervisor.taken == expected
     assert "Ctrl-C again ends at once" in capsys.readouterr().err
 
@@ -171,7 +171,7 @@ def test_ctrl_c_leaves_an_attached_run_alone(
     monkeypatch.delattr(client, "send")
     with CtrlC() as ctrl_c:
         os.kill(os.getpid(), signal.SIGINT)
-        assert follow_other(run.id, ctrl_c, json=False) == 0
+        assert follow_active_run(run.id, ctrl_c, json=False) == 0
     assert f"Run {run.id} goes on" in capsys.readouterr().err
 
 
@@ -236,8 +236,13 @@ def test_lists_for_people(command: str, capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_units() -> None:
-    assert [byte_count(n) for n in (None, 5, 1536, 30 << 30)] == ["–", "5 B", "1.5 KiB", "30.0 GiB"]
-    assert [duration(s) for s in (7, 3723, math.inf)] == ["0:07", "1:02:03", "–"]
+    assert [format_bytes(n) for n in (None, 5, 1536, 30 << 30)] == [
+        "–",
+        "5 B",
+        "1.5 KiB",
+        "30.0 GiB",
+    ]
+    assert [format_duration(s) for s in (7, 3723, math.inf)] == ["0:07", "1:02:03", "–"]
 
 
 def test_tags_and_note_are_shown(capsys: pytest.CaptureFixture[str]) -> None:

@@ -28,9 +28,9 @@ END = RunEnded(state="finished", reason="All 3 epochs are done.")
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """What these tests wait for stands in the store already, or never comes."""
-    monkeypatch.setattr(watch, "PERIOD", 0.0)
-    monkeypatch.setattr(watch, "LONGEST_ANSWER", 0.2)
-    monkeypatch.setattr(watch, "LONGEST_BEGINNING", 0.2)
+    monkeypatch.setattr(watch, "POLL_SECONDS", 0.0)
+    monkeypatch.setattr(watch, "ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr(watch, "START_SECONDS", 0.2)
 
 
 def test_updates_tell_every_event_once_and_end_with_the_run() -> None:

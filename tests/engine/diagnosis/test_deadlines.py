@@ -47,7 +47,7 @@ def watch(made: Deadlines, clock: Clock, seconds: float, *, alive: tuple[int, ..
         clock.now += LOOK_SECONDS
         for rank in alive:
             made.received(rank)
-        if (silent := made.silent()) is not None:
+        if (silent := made.silent_rank()) is not None:
             return silent
     return None
 
@@ -77,9 +77,9 @@ def test_an_infinite_silence_names_no_rank(clock: Clock) -> None:
 
 def test_after_a_gap_of_the_supervisor_the_silence_is_counted_anew(clock: Clock) -> None:
     made = deadlines(clock)
-    made.silent()
+    made.silent_rank()
     clock.now += 3600.0
-    assert made.silent() is None
+    assert made.silent_rank() is None
     assert watch(made, clock, 8.0, alive=()) is None
     assert watch(made, clock, 1.0, alive=()) == 0
 
@@ -87,23 +87,23 @@ def test_after_a_gap_of_the_supervisor_the_silence_is_counted_anew(clock: Clock)
 def test_a_late_rank_is_named_once_its_time_is_over(clock: Clock) -> None:
     made = deadlines(clock)
     clock.now += 60.0
-    assert made.late() == []
+    assert made.late_ranks() == []
     clock.now += 0.1
-    assert made.late() == [2]
+    assert made.late_ranks() == [2]
 
 
 def test_the_end_comes_soonest_after_a_failure(clock: Clock) -> None:
     made = deadlines(clock)
     made.training_ended()
     clock.now += EXIT_SECONDS / 2
-    assert not made.over
+    assert not made.is_over
     made.start_failure_grace()
-    assert not made.over
+    assert not made.is_over
     clock.now += FAILURE_GRACE_SECONDS + 0.1
-    assert made.over
+    assert made.is_over
     made.all_exited()
     clock.now += DRAIN_SECONDS + 0.1
-    assert made.over
+    assert made.is_over
 
 
 def test_a_sleep_of_the_machine_ends_nothing(clock: Clock) -> None:
@@ -112,12 +112,12 @@ def test_a_sleep_of_the_machine_ends_nothing(clock: Clock) -> None:
     made.training_ended()
     for _ in range(3):
         clock.now += 8 * 3600.0
-        assert (made.silent(), made.late(), made.over) == (None, [], False)
+        assert (made.silent_rank(), made.late_ranks(), made.is_over) == (None, [], False)
     for _ in range(30):
         clock.now += STALL_SECONDS
-    assert not made.over, "nothing has called the clock"
+    assert not made.is_over, "nothing has called the clock"
     for _ in range(30):
         clock.now += STALL_SECONDS
-        made.silent()
-    assert made.late() == [1]
-    assert made.over
+        made.silent_rank()
+    assert made.late_ranks() == [1]
+    assert made.is_over

@@ -10,8 +10,8 @@ import pytest
 
 from engine.diagnosis.deadlines import AwakeClock
 from engine.diagnosis.device_watch import (
-    OTHER_PATIENCE,
-    STEP_PATIENCE,
+    OTHER_TIMEOUT,
+    STEP_TIMEOUT,
     DeviceWatch,
     lost_device_failure,
 )
@@ -146,11 +146,11 @@ def test_a_gpu_that_is_lost_twice_without_a_step_ends_the_run(run: Run) -> None:
     assert (alarm.kind, alarm.raised) == ("lost", True)
     assert not run.is_fatal(1000.0), "one snapshot is not enough"
     run.see(lost=LOST)
-    assert not run.is_fatal(STEP_PATIENCE - 1)
-    assert run.is_fatal(STEP_PATIENCE)
+    assert not run.is_fatal(STEP_TIMEOUT - 1)
+    assert run.is_fatal(STEP_TIMEOUT)
     for _ in range(3):  # more such snapshots do not delay it
         run.see(lost=LOST)
-    assert run.is_fatal(STEP_PATIENCE - 3)
+    assert run.is_fatal(STEP_TIMEOUT - 3)
 
 
 def test_slow_steps_have_more_time(run: Run) -> None:
@@ -175,7 +175,7 @@ def test_a_step_that_was_already_in_progress_proves_nothing(run: Run) -> None:
     run.happen(progress(4))
     run.see(lost=LOST)
     run.happen(progress(4))
-    assert run.is_fatal(STEP_PATIENCE)
+    assert run.is_fatal(STEP_TIMEOUT)
 
 
 def test_a_gpu_that_answers_again_is_not_lost(run: Run) -> None:
@@ -211,8 +211,8 @@ def test_a_driver_that_reports_no_gpu_at_all_means_no_lost_gpu(run: Run) -> None
 def test_a_validation_may_take_long_but_not_for_ever(run: Run) -> None:
     run.train(step=10)
     run.lose()
-    assert not run.is_fatal(OTHER_PATIENCE - 1)
-    assert run.is_fatal(OTHER_PATIENCE)
+    assert not run.is_fatal(OTHER_TIMEOUT - 1)
+    assert run.is_fatal(OTHER_TIMEOUT)
 
 
 def test_the_time_of_a_pause_does_not_count(run: Run) -> None:
@@ -222,8 +222,8 @@ def test_the_time_of_a_pause_does_not_count(run: Run) -> None:
     assert not run.is_fatal(10_000.0)
     run.now += 10_000.0
     run.happen(Resumed(3))
-    assert not run.is_fatal(STEP_PATIENCE - 1)
-    assert run.is_fatal(STEP_PATIENCE)
+    assert not run.is_fatal(STEP_TIMEOUT - 1)
+    assert run.is_fatal(STEP_TIMEOUT)
 
 
 def test_a_sleep_of_the_machine_does_not_count() -> None:
@@ -234,7 +234,7 @@ def test_a_sleep_of_the_machine_does_not_count() -> None:
     run.lose()
     run.now += 8 * 3600.0
     assert run.watch.fatal_lost_device(run.status) is None
-    for _ in range(int(STEP_PATIENCE)):
+    for _ in range(int(STEP_TIMEOUT)):
         run.now += 1.0
         lost = run.watch.fatal_lost_device(run.status)
     assert lost is not None

@@ -222,7 +222,7 @@ def test_the_end_of_a_caller_is_noticed_while_its_child_holds_the_connection(
         held = os.dup(theirs._connection.fileno())  # as a forked process holds it
         _, ours = answering.next()
         theirs.send(Pause())
-        theirs.finish()
+        theirs.end_sending()
         assert ours.receive(SECONDS) == Pause()
         with pytest.raises(CLOSED):
             ours.receive(SECONDS)

@@ -8,7 +8,12 @@ import pytest
 
 from engine.runs import checkpoint_files
 from engine.runs.checkpoint_files import Position
-from engine.supervisor.restart_policy import CheckpointSearch, FailurePoint, Restarts, StepBounds
+from engine.supervisor.restart_policy import (
+    CheckpointSearch,
+    FailurePoint,
+    RestartPolicy,
+    StepBounds,
+)
 
 
 def failed_at(
@@ -18,13 +23,13 @@ def failed_at(
 
 
 def test_without_allowed_restarts_there_is_none_and_no_reason_is_given() -> None:
-    restarts = Restarts(0)
+    restarts = RestartPolicy(0)
     assert not restarts.grant(failed_at(5))
     assert restarts.refusal == ""
 
 
 def test_there_are_as_many_restarts_as_are_allowed() -> None:
-    restarts = Restarts(2)
+    restarts = RestartPolicy(2)
     assert [restarts.grant(failed_at(step)) for step in (10, 50, 90)] == [True, True, False]
     assert restarts.refusal == "It was restarted 2 times already."
 
@@ -43,7 +48,7 @@ def test_there_are_as_many_restarts_as_are_allowed() -> None:
 def test_the_same_failure_at_the_same_step_is_not_restarted_again(
     second: FailurePoint, is_granted: bool
 ) -> None:
-    restarts = Restarts(5)
+    restarts = RestartPolicy(5)
     assert restarts.grant(failed_at(10))
     assert restarts.grant(second) is is_granted
     if not is_granted:

@@ -116,7 +116,7 @@ def failed_because_of_the_gpu(ended: RunEnded) -> bool:
 def test_a_lost_gpu_ends_the_run_and_no_worker_is_left(
     run: SupervisedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(device_watch, "STEP_PATIENCE", 0.0)
+    monkeypatch.setattr(device_watch, "STEP_TIMEOUT", 0.0)
     run.take_snapshot(None)
     run.take_snapshot("GPU is lost")
     run.take_snapshot("GPU is lost")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.runs.checkpoint_files import CheckpointInfo, Manifest, Position
-from engine.training.checkpoint_retention import changes
+from engine.training.checkpoint_retention import kind_changes
 
 
 def saved(*kinds: tuple[str, ...]) -> list[CheckpointInfo]:
@@ -45,11 +45,13 @@ def saved(*kinds: tuple[str, ...]) -> list[CheckpointInfo]:
 def test_what_changes_when_two_automatic_ones_are_kept(
     kinds: list[tuple[str, ...]], left: dict[int, set[str]]
 ) -> None:
-    found = {info.manifest.position.step: set(kept) for info, kept in changes(saved(*kinds), 2)}
+    found = {
+        info.manifest.position.step: set(kept) for info, kept in kind_changes(saved(*kinds), 2)
+    }
     assert found == left
 
 
 def test_the_newest_always_stays() -> None:
     for kinds in (("steps",), ("best",), ("minutes", "epochs", "best")):
         infos = saved(*[kinds] * 5)
-        assert infos[-1] not in [info for info, _ in changes(infos, 1)]
+        assert infos[-1] not in [info for info, _ in kind_changes(infos, 1)]

@@ -58,12 +58,12 @@ def test_zero_means_never() -> None:
     idle = schedule(checkpoint_minutes=0.0)
     idle.validated(1, {"validation/loss": 0.1})
     assert idle.due(at(10), 1e9) == set()
-    assert idle.steps_left(7) > 1e9
+    assert idle.steps_until_due(7) > 1e9
 
 
 @pytest.mark.parametrize(("step", "left"), [(0, 5), (1, 4), (4, 1), (5, 5), (13, 2)])
 def test_a_chunk_ends_where_a_checkpoint_is_due(step: int, left: int) -> None:
-    assert schedule(checkpoint_steps=5).steps_left(step) == left
+    assert schedule(checkpoint_steps=5).steps_until_due(step) == left
 
 
 def test_a_checkpoint_due_after_a_validation_is_due_once() -> None:
