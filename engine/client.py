@@ -1,4 +1,4 @@
-"""The interface for window and command line: start and resume runs, send them commands."""
+"""The interface for the window and the command line: start runs, resume runs, send commands."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from engine.messages.channel import CLOSED, CommandAccepted, Hello, connect, sup
 from engine.messages.commands import Command
 from engine.messages.events import CommandRefused
 from engine.runs import checkpoint_files
-from engine.runs.checkpoint_files import CheckpointDamaged, CheckpointInfo
+from engine.runs.checkpoint_files import CheckpointDamaged
 from engine.runs.resume_rules import change_problems
 from engine.runs.run_copy import copy_run
 from engine.runs.run_info import (
@@ -45,12 +45,10 @@ _log = logging.getLogger(__name__)
 
 __all__ = [
     "CannotStart",
-    "CheckpointInfo",
     "CheckpointUnusable",
     "CommandFailed",
     "NoSuchRun",
     "RunInfo",
-    "RunSpec",
     "UnreadableRun",
     "check",
     "get_run",
@@ -67,7 +65,7 @@ LONGEST_ANSWER = 10.0
 
 
 class CannotStart(Exception):
-    """The run could not be started. The text is sentences; `problems` has them by field."""
+    """The run could not be started. The text has one sentence per problem in `problems`."""
 
     def __init__(self, found: list[Problem]) -> None:
         super().__init__("\n".join(problem.text for problem in found))
@@ -75,12 +73,12 @@ class CannotStart(Exception):
 
 
 class CheckpointUnusable(CannotStart):
-    """The checkpoint to resume from is damaged; the text names the file and what to do."""
+    """The checkpoint to resume from is damaged; the text names the file and a solution."""
 
     def __init__(self, run_id: str, folder: Path, text: str) -> None:
         self.damaged = folder.name
         self.previous = checkpoint_files.newest_intact_before(folder)
-        """The newest older checkpoint whose checksums are all right; or None."""
+        """The newest older checkpoint whose checksums are correct, or None."""
 
         if self.previous:
             text += (
@@ -97,7 +95,7 @@ class CommandFailed(Exception):
 
 
 def check(spec: RunSpec) -> list[Problem]:
-    """Return every reason why `spec` cannot run on this machine now; asks NVML only for GPUs."""
+    """Return every reason why `spec` cannot run on this machine now; queries NVML only for GPUs."""
     try:
         recipe = catalog.recipe(spec.recipe)
     except catalog.UnknownName as error:
@@ -136,14 +134,10 @@ def start(spec: RunSpec) -> str:
     return folder.name
 
 
-def resume(
-    run_id: str,
-    checkpoint: Path | None = None,
-    spec: RunSpec | None = None,
-) -> None:
-    """Resume a run that is over from `checkpoint`, or from its newest one.
+def resume(run_id: str, checkpoint: Path | None = None, spec: RunSpec | None = None) -> None:
+    """Resume an ended run from `checkpoint`, or from its newest checkpoint.
 
-    The checksums of its files are verified, which takes a while for a large one. `spec` replaces
+    Verifies the checksums of the checkpoint, which takes a while for a large one. `spec` replaces
     the settings of the run; a finished run needs more epochs. Raises NoSuchRun, CheckpointUnusable
     or CannotStart.
     """
@@ -153,10 +147,10 @@ def resume(
 
 
 def resume_as_new(run_id: str, checkpoint: Path | None = None, spec: RunSpec | None = None) -> str:
-    """Start a new run from a checkpoint of another run, which does not change; return the new id.
+    """Start a new run from a checkpoint of the run `run_id`, which does not change; return its id.
 
-    The new run has the curves up to the checkpoint, and its name tells where it comes from, unless
-    `spec` has another name. Otherwise as `resume`.
+    The new run has the curves up to the checkpoint. Its name contains the name of the old run,
+    unless `spec` has a new name. Arguments and exceptions are those of `resume`.
     """
     info, chosen, spec = _check_resume(run_id, checkpoint, spec)
     if spec.name == info.spec.name:
@@ -208,8 +202,8 @@ def _check_resume(
 def _resume_lock(info: RunInfo) -> Iterator[None]:
     """Hold the lock that lets only one process at a time resume the run.
 
-    Raises CannotStart when another process holds it, or has resumed the run since `info` was read,
-    because verifying a checkpoint may have taken minutes.
+    Raises CannotStart if another process holds it, or has resumed the run since `info` was read:
+    the verification of a checkpoint can take minutes.
     """
     text = f"Run {info.id} was resumed by another window or command meanwhile: see how it is now."
     try:
@@ -241,9 +235,9 @@ def _unwritable(error: Exception) -> CannotStart:
 
 
 def send(run_id: str, command: Command) -> int:
-    """Send a command to a run; return a number: the answer is a later event in the store.
+    """Send a command to a run; return its command number. Later events in the store answer it.
 
-    Raises CommandFailed when the run is over or refuses the command.
+    Raises CommandFailed if the run is over or refuses the command.
     """
     folder = paths.run_folder(run_id)
     try:
@@ -275,7 +269,7 @@ def _start_supervisor(folder: Path, *arguments: str) -> None:
     log = folder / "logs" / "supervisor.log"
     process = start_module("engine.supervisor", str(folder), *arguments, log=log, own_session=True)
     _log.info("run %s: started its supervisor, pid %d %s", folder.name, process.pid, arguments)
-    # If the supervisor ends before this process does, this thread reaps it.
+    # This thread reaps a supervisor that ends before this process.
     threading.Thread(target=process.wait, daemon=True, name="reap").start()
     deadline = time.monotonic() + LONGEST_START
     while supervisor_pid(folder) != process.pid:

@@ -9,7 +9,7 @@ from engine.spec.metric_direction import lower_is_better
 
 
 class BestFigure(NamedTuple):
-    """The best value of a metric, and the first step at which it was reached."""
+    """The best value of a metric, and the first step with this value."""
 
     value: float
     step: int

@@ -26,29 +26,29 @@ _TEMPORARY = ".tmp"
 
 
 class Position(msgspec.Struct, frozen=True):
-    """A step boundary: how far the training has got."""
+    """A step boundary: the progress of the training."""
 
     epoch: int = 0
-    """Complete epochs, with their validation."""
+    """Completed epochs, including their validation."""
 
     batch: int = 0
-    """Global batches done in the epoch after them."""
+    """Completed global batches of the current epoch."""
 
     step: int = 0
-    """Optimizer steps done since the start of training."""
+    """Completed optimizer steps since the start of training."""
 
     def total_steps(self, steps_per_epoch: int, epochs: int) -> int:
-        """Return the steps of the whole training, if it goes on from here to the end of `epochs`.
+        """Return the steps of the whole training, if it continues from here to the end of `epochs`.
 
-        The result is the same at every later boundary. Earlier epochs may have had other lengths.
+        Every later boundary gives the same result, even if earlier epochs had other lengths.
         """
         return self.step + (epochs - self.epoch) * steps_per_epoch - self.batch
 
     def in_batches_of(self, size: int, saved_size: int, steps_per_epoch: int) -> Position:
-        """Return the same place in the epoch after the global batch changed to `size` samples.
+        """Return this position after the global batch changed from `saved_size` to `size` samples.
 
-        Before, it had `saved_size` samples; now an epoch has `steps_per_epoch` batches. The result
-        is rounded down, so up to `size` - 1 samples of this epoch are trained on twice.
+        An epoch now has `steps_per_epoch` batches. The result is rounded down, so the run trains
+        twice on up to `size` - 1 samples of this epoch.
         """
         batch = min(self.batch * saved_size // size, steps_per_epoch)
         return Position(self.epoch, batch, self.step)
@@ -62,13 +62,13 @@ class FileRecord(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a checkpoint holds. It is written last, after all other files are complete."""
+    """The content of a checkpoint. It is written last, after all other files are complete."""
 
     position: Position
     strategy: str
     replicas: int
     batch_size: int = 0
-    """The global batch in whose units `position.batch` counts; 0 in old manifests."""
+    """The global batch that `position.batch` counts; 0 in old manifests."""
 
     parameters: int = 0
     """Trainable parameters of the model; 0 in old manifests."""
@@ -97,22 +97,22 @@ class CheckpointInfo(NamedTuple):
 
 
 class CheckpointDamaged(Exception):
-    """A checkpoint whose files are not those that were saved; the text is a sentence."""
+    """The files of a checkpoint differ from the saved ones; the text is a sentence."""
 
 
 def final_folder(run_folder: Path, step: int) -> Path:
-    """The folder of the complete checkpoint after `step`."""
+    """Return the folder of the complete checkpoint after `step`."""
     return run_folder / FOLDER / f"step-{step:08d}"
 
 
 def temporary_folder(run_folder: Path, step: int) -> Path:
-    """The folder in which the checkpoint after `step` is written."""
+    """Return the folder of the unfinished checkpoint after `step`."""
     final = final_folder(run_folder, step)
     return final.with_name(final.name + _TEMPORARY)
 
 
 def begin(run_folder: Path, step: int) -> Path:
-    """Make an empty temporary folder for the checkpoint after `step`. Only rank 0 calls it."""
+    """Create an empty temporary folder for the checkpoint after `step`. Only rank 0 calls it."""
     folder = temporary_folder(run_folder, step)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -161,7 +161,7 @@ def publish(
 
 
 def add_kinds(folder: Path, kinds: Collection[str], metrics: Mapping[str, float]) -> CheckpointInfo:
-    """Add `kinds` and newer results of a validation to the manifest in `folder`.
+    """Add `kinds` and newer validation results to the manifest in `folder`.
 
     Raises CheckpointDamaged when the manifest cannot be read, or OSError.
     """
@@ -184,11 +184,11 @@ def remove(folder: Path) -> None:
     renamed = folder.with_name(f"{folder.name}.deleted{_TEMPORARY}")
     shutil.rmtree(renamed, ignore_errors=True)
     folder.rename(renamed)
-    shutil.rmtree(renamed, ignore_errors=True)  # the next attempt removes what is left
+    shutil.rmtree(renamed, ignore_errors=True)  # the next attempt removes the rest
 
 
 def remove_unfinished(run_folder: Path) -> None:
-    """Delete what dead attempts were writing or deleting. No worker of the run may be alive."""
+    """Delete the unfinished checkpoints of ended attempts. No worker of the run may be alive."""
     for folder in (run_folder / FOLDER).glob(f"step-*{_TEMPORARY}"):
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -205,7 +205,7 @@ def checkpoints(run_folder: Path) -> list[CheckpointInfo]:
 
 
 def folders(run_folder: Path) -> dict[int, Path]:
-    """Return the folders with a final name, readable or not, by step in ascending order."""
+    """Return the folders of complete checkpoints, also damaged ones, by step (ascending)."""
     folder = run_folder / FOLDER
     entries = folder.iterdir() if folder.is_dir() else ()
     found = {int(name[1]): entry for entry in entries if (name := _NAME.fullmatch(entry.name))}
@@ -239,7 +239,7 @@ def verify(folder: Path) -> Manifest:
 
 
 def newest_intact_before(folder: Path) -> Path | None:
-    """Return the newest checkpoint before the one in `folder` whose checksums are all right."""
+    """Return the newest checkpoint before `folder` whose checksums are all correct."""
     known = list(folders(folder.parent.parent).values())
     for older in reversed(known[: known.index(folder)]):
         try:
@@ -251,9 +251,9 @@ def newest_intact_before(folder: Path) -> Path | None:
 
 
 def rename_after(run_folder: Path, step: int, attempt: int) -> None:
-    """Rename the checkpoints after `step`, from where attempt number `attempt` trains again.
+    """Rename the checkpoints after `step`, from which attempt number `attempt` trains again.
 
-    Nothing is deleted. Unreadable ones are renamed too, because their names will be used again.
+    It renames damaged checkpoints too, because the attempt uses their names again.
     """
     for saved, folder in folders(run_folder).items():
         if saved > step:
@@ -261,7 +261,6 @@ def rename_after(run_folder: Path, step: int, attempt: int) -> None:
 
 
 def _rewrite(folder: Path, manifest: Manifest) -> CheckpointInfo:
-    """Replace the manifest in `folder`."""
     write_atomically(folder / MANIFEST, _encoded(manifest), sync=True)
     return CheckpointInfo(folder, manifest)
 

@@ -1,8 +1,8 @@
-"""The queue of this machine: which active run uses or waits for which devices, and in what order.
+"""The queue of this machine: the devices that each active run uses or waits for, in order.
 
-One file in the data folder holds a ticket for every active run, in the order of their starts. It
-is changed under a lock and replaced atomically, so that readers need no lock. When it is missing or
-damaged, it is made again from the stores of the runs.
+One file in the data folder has a ticket for every active run, in the order of their starts. Writers
+hold a lock and replace the file atomically, so that readers need no lock. A missing or damaged file
+is rebuilt from the stores of the runs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from engine.system.process import is_alive
 
 FILE_NAME = "queue.json"
 LOCK_SECONDS = 2.0
-"""How long a process waits for the lock, which others hold for a few milliseconds."""
+"""The longest wait for the lock, which other processes hold for a few milliseconds."""
 
 Place = Literal["waiting", "inside", "aside"]
 Move = Literal["up", "down", "first"]
@@ -41,7 +41,7 @@ class Ticket(
     forbid_unknown_fields=True,
     rename={"exclusive_devices": "wants_alone"},
 ):
-    """One active run. It counts only while the process of its supervisor lives."""
+    """One active run. It counts only while its supervisor is alive."""
 
     run: str
     pid: int
@@ -49,17 +49,17 @@ class Ticket(
     """Start time of the supervisor's process, from `engine.system.process.created`."""
 
     devices: tuple[str, ...]
-    """All devices that it uses, now or when its turn comes."""
+    """All devices that the run uses, now or later."""
 
     exclusive_devices: tuple[str, ...]
-    """The devices that it does not share: it waits until no other run uses them."""
+    """The devices that the run does not share: it waits until no other run uses them."""
 
     place: Place = "waiting"
-    """`inside`: it uses its devices. `aside`: it is paused and has released them."""
+    """`inside`: the run uses its devices. `aside`: it is paused and has released them."""
 
     @property
     def is_alive(self) -> bool:
-        """Whether its supervisor lives."""
+        """Whether its supervisor is alive."""
         return is_alive(self.pid, self.created)
 
     def is_same(self, other: Ticket) -> bool:
@@ -68,7 +68,7 @@ class Ticket(
 
 
 class CannotMoveRun(Exception):
-    """A run cannot be moved like that in the queue; the text is a sentence."""
+    """The requested move of a run in the queue is impossible; the text is a sentence."""
 
 
 def exclusive_devices(spec: RunSpec) -> tuple[str, ...]:
@@ -83,24 +83,23 @@ def exclusive_devices(spec: RunSpec) -> tuple[str, ...]:
 
 
 def ahead_of(ticket: Ticket, tickets: Sequence[Ticket]) -> list[Ticket]:
-    """Return the tickets that `ticket` waits for: those that use its devices, then those that wait
-    before it.
+    """Return the tickets that `ticket` waits for: first those inside, then earlier waiting ones.
 
-    A run waits only for runs before it in the queue, so there can be no circle of waiting runs.
+    A run waits only for runs before it in the queue, so no deadlock is possible.
     """
     inside = [each for each in tickets if each.place == "inside"]
     if any(each.is_same(ticket) for each in inside):
         return []
     waiting = [each for each in tickets if each.place == "waiting"]
-    mine = next((k for k, each in enumerate(waiting) if each.is_same(ticket)), len(waiting))
+    position = next((k for k, each in enumerate(waiting) if each.is_same(ticket)), len(waiting))
     wanted = set(ticket.exclusive_devices)
-    return [each for each in [*inside, *waiting[:mine]] if wanted.intersection(each.devices)]
+    return [each for each in [*inside, *waiting[:position]] if wanted.intersection(each.devices)]
 
 
 def describe(ticket: Ticket, ahead: Sequence[Ticket], names: Mapping[str, str]) -> str:
     """Return a sentence such as `Queued behind run 12 on GPU 0 (2nd in line).`
 
-    `names` are the names of devices for people; other devices keep their names of the spec.
+    `names` has display names of devices; a device without one is named as in the spec.
     """
     groups: dict[tuple[str, int], list[str]] = {}
     for device in ticket.exclusive_devices:
@@ -121,7 +120,7 @@ def read() -> list[Ticket]:
 
 
 def enter(ticket: Ticket) -> list[Ticket]:
-    """Give the run its devices if no ticket is ahead of it; return the tickets that are.
+    """Give the run its devices if no ticket is ahead of it; return the tickets ahead.
 
     The first call adds the ticket to the queue. Raises OSError when the queue cannot be read or
     written now.
@@ -129,8 +128,8 @@ def enter(ticket: Ticket) -> list[Ticket]:
     tickets = _read(_file())
     if any(each.is_same(ticket) for each in tickets):
         ahead = ahead_of(ticket, tickets)
-        # Only the first and the last are checked: to ask the system about all would take too long,
-        # and each dead supervisor is noticed by the ticket behind it.
+        # Only the first and the last are checked, because checking all takes too long. The ticket
+        # behind a dead supervisor notices it.
         if ahead and ahead[0].is_alive and ahead[-1].is_alive:
             return ahead
     with _locked_tickets() as tickets:
@@ -143,13 +142,13 @@ def enter(ticket: Ticket) -> list[Ticket]:
 
 
 def release(ticket: Ticket) -> None:
-    """Release the devices of a run that is paused without them. Raises OSError."""
+    """Release the devices of a paused run. Raises OSError."""
     with _locked_tickets() as tickets:
         _set_place(tickets, ticket, "aside")
 
 
 def reacquire(ticket: Ticket) -> list[Ticket]:
-    """Take the devices again after `release` if no other run uses them; return those that do.
+    """Take the devices again after `release` if no other run uses them; return the runs that do.
 
     Raises OSError.
     """
@@ -168,7 +167,7 @@ def leave(ticket: Ticket) -> None:
 
 
 def move(run: str, where: Move) -> None:
-    """Move a waiting run among the runs that wait for the same devices.
+    """Move a waiting run relative to the runs that wait for the same devices.
 
     Raises CannotMoveRun, or OSError.
     """
@@ -180,20 +179,21 @@ def move(run: str, where: Move) -> None:
 
 
 def moved(tickets: Sequence[Ticket], ticket: Ticket, where: Move) -> list[Ticket]:
-    """Return `tickets` with `ticket` moved among those with the same devices.
+    """Return `tickets` with `ticket` moved relative to those with the same devices.
 
     Raises CannotMoveRun.
     """
-    here = tickets.index(ticket)
-    rivals = [
+    place = tickets.index(ticket)
+    competitors = [
         k
         for k, each in enumerate(tickets)
-        if each.place == "waiting" and k != here and set(each.devices) & set(ticket.devices)
+        if each.place == "waiting" and k != place and set(each.devices) & set(ticket.devices)
     ]
-    earlier, later = [k for k in rivals if k < here], [k for k in rivals if k > here]
+    earlier = [k for k in competitors if k < place]
+    later = [k for k in competitors if k > place]
     if not (later if where == "down" else earlier):
-        place = "last" if where == "down" else "first"
-        raise CannotMoveRun(f"Run {ticket.run} is {place} in line already.")
+        end = "last" if where == "down" else "first"
+        raise CannotMoveRun(f"Run {ticket.run} is {end} in line already.")
     target = later[0] if where == "down" else earlier[-1 if where == "up" else 0]
     rest = [each for each in tickets if each is not ticket]
     rest.insert(target, ticket)
@@ -212,7 +212,6 @@ def _file() -> Path:
 
 
 def _read(file: Path) -> list[Ticket]:
-    """Return all tickets, also those of dead supervisors."""
     try:
         return msgspec.json.decode(file.read_bytes(), type=list[Ticket])
     except (FileNotFoundError, ValueError):
@@ -220,9 +219,9 @@ def _read(file: Path) -> list[Ticket]:
 
 
 def _rebuilt_tickets() -> Iterator[Ticket]:
-    """Yield a ticket for every run that has a supervisor, in the order in which they were created.
+    """Yield a ticket for every run with a supervisor, in the order of creation.
 
-    Runs keep their devices; the order of waiting runs that a person had moved is lost.
+    Runs keep their devices; the moves of waiting runs are lost.
     """
     for run in reversed(paths.run_ids()):
         folder = paths.run_folder(run)
@@ -233,7 +232,7 @@ def _rebuilt_tickets() -> Iterator[Ticket]:
             with RunReader(folder) as reader:
                 status = reader.status()
         except (UnreadableSpec, sqlite3.Error, msgspec.DecodeError):
-            continue  # it is not known which devices it uses
+            continue  # its devices are unknown
         if status.state.is_over:
             continue
         pid, created = status.supervisor_pid, status.supervisor_created
@@ -248,10 +247,10 @@ def _place(status: RunStatus) -> Place:
 
 @contextlib.contextmanager
 def _locked_tickets() -> Iterator[list[Ticket]]:
-    """Lock the queue and yield the tickets of live supervisors, to be changed in place.
+    """Lock the queue and yield the tickets of live supervisors; the body changes them in place.
 
-    They are written unless the body raises. Raises OSError, or TimeoutError, which is an OSError,
-    when another process holds the lock for too long.
+    They are written unless the body raises. Raises OSError, also when another process holds the
+    lock for too long.
     """
     file = _file()
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -1,6 +1,6 @@
 """A pyramid of blocks with minimum, mean and maximum.
 
-Any zoom of a curve reads a few thousand blocks, and spikes stay visible.
+Any zoom of a curve reads a few thousand blocks and shows every spike.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ class Blocks(NamedTuple):
 
     time: Array
     low: Array
-    """Smallest value; NaN only where every point is NaN."""
+    """Smallest value; NaN only if every point is NaN."""
 
     high: Array
     mean: Array
-    """Of the finite values; NaN where there are none."""
+    """Mean of the finite values; NaN if there are none."""
 
 
 class BlockStatistics(NamedTuple):
-    """What each drawn point of blocks stands for: float64 arrays of shape (points,)."""
+    """Statistics behind each drawn point of blocks: float64 arrays of shape (points,)."""
 
     mean: Array
-    """Mean of the points that the drawn point stands for."""
+    """Mean of the stored points behind the drawn point."""
 
     size: Array
-    """Number of these points: half of the block's, because two points draw a block."""
+    """Number of these stored points: half of the block, because two drawn points show a block."""
 
     def scaled(self, factor: float) -> BlockStatistics:
         """Return a copy for values that are `factor` times as large."""
@@ -50,13 +50,13 @@ def single(steps: Array, times: Array, values: Array) -> Blocks:
     return Blocks(steps, times, values, values, values)
 
 
-def concatenate(first: Blocks, second: Blocks) -> Blocks:
-    """Return `first` followed by `second`, as new arrays."""
-    return Blocks(*(np.concatenate(pair) for pair in zip(first, second, strict=True)))
+def concatenate(*blocks: Blocks) -> Blocks:
+    """Return all `blocks` (at least one) in this order, as new arrays."""
+    return Blocks(*(np.concatenate(columns) for columns in zip(*blocks, strict=True)))
 
 
 def merge(children: Blocks) -> tuple[Blocks, Blocks]:
-    """Group `children` by FACTOR; return the complete parents and the children left over."""
+    """Group `children` by FACTOR; return the complete parents and the remaining children."""
     full = len(children.step) // FACTOR * FACTOR
     groups = [column[:full].reshape(-1, FACTOR) for column in children]
     parents = Blocks(
@@ -103,10 +103,10 @@ def zigzag(blocks: Blocks) -> tuple[Array, Array, Array]:
 
 
 def _mean(rows: Array) -> Array:
-    there = np.isfinite(rows)
-    count = there.sum(axis=1)
+    finite = np.isfinite(rows)
+    count = finite.sum(axis=1)
     means = np.full(len(rows), np.nan)
-    with np.errstate(over="ignore"):  # the largest doubles there are
-        sums = np.where(there, rows, 0.0).sum(axis=1)
+    with np.errstate(over="ignore"):  # values near the largest double
+        sums = np.where(finite, rows, 0.0).sum(axis=1)
     np.divide(sums, count, out=means, where=count > 0)
     return means

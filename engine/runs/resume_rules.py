@@ -23,9 +23,9 @@ def fixed(field: str) -> str:
 
 
 def change_problems(info: RunInfo, spec: RunSpec, manifest: Manifest) -> list[Problem]:
-    """Return every reason why the run of `info` cannot resume with `spec` from this checkpoint.
+    """Return every reason why `spec` cannot resume the run of `info` from this checkpoint.
 
-    `engine.client.check` returns the problems of `spec` itself.
+    `engine.client.check` returns the problems of `spec` alone.
     """
     before = info.spec
     found = [

@@ -20,10 +20,10 @@ from engine.system import paths, process
 
 
 def copy_run(folder: Path, saved: Path) -> Path:
-    """Make a new run folder from the run in `folder`, which is over, and its checkpoint `saved`.
+    """Create a new run folder from an ended run in `folder` and its checkpoint `saved`.
 
-    The copy has this checkpoint, and curves, events and settings up to it, but no logs. Its state
-    is `starting`. Raises OSError or sqlite3.Error; then nothing is left of the copy.
+    The copy has this checkpoint, and the curves, events and settings up to it, but no logs. Its
+    state is `starting`. On OSError or sqlite3.Error the copy is deleted.
     """
     new = paths.create_run_folder()
     try:
@@ -40,9 +40,8 @@ def copy_run(folder: Path, saved: Path) -> Path:
 
 
 def _link_or_copy(source: str, target: str) -> None:
-    """Files of a checkpoint are large and never change, so two runs may share them."""
     try:
-        os.link(source, target)
+        os.link(source, target)  # these files are large and never change
     except OSError:  # this file system has no hard links
         shutil.copyfile(source, target)
 
@@ -65,8 +64,8 @@ def _copy_store(folder: Path, new: Path, position: checkpoint_files.Position) ->
                 status,
                 state=RunState.STARTING,
                 reason="",
-                started=0.0,  # it starts now; the seconds that it took until here are kept
-                supervisor_pid=pid,  # until its supervisor has started
+                started=0.0,  # it starts now; `seconds_before` keeps the earlier duration
+                supervisor_pid=pid,  # until the supervisor of the copy has started
                 supervisor_created=process.created(pid),
             )
         )
@@ -74,7 +73,7 @@ def _copy_store(folder: Path, new: Path, position: checkpoint_files.Position) ->
 
 
 def _saved_at(folder: Path, step: int) -> int:
-    """Return the number of the event CheckpointSaved of `step`; 0 if that event was lost."""
+    """Return the number of the CheckpointSaved event of `step`; 0 if it was lost."""
     with RunReader(folder) as reader:
         return max(
             (

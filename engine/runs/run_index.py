@@ -1,7 +1,7 @@
 """The list of all runs; a run is read again only when its files have changed.
 
-Runs that are over are also cached in `index.sqlite` in the data folder. The run folders are the
-source: a cache that is missing, damaged or of another version is made again from them.
+Ended runs are also cached in `index.sqlite` in the data folder. A cache that is missing, damaged or
+of another version is rebuilt from the run folders.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ VERSION = 2
 """Increase it when the meaning of the cached data changes."""
 
 LONGEST_WAIT = 0.5
-"""Seconds to wait while another window writes; then the cache is not used."""
+"""Seconds to wait while another window writes; after that, the cache is not used."""
 
 PER_REFRESH = 50
-"""Runs that are over of which one refresh checks the files, in turn: people may edit them."""
+"""Number of ended runs whose files one refresh checks, in turn, because users may edit them."""
 
 SLOWEST_TICK = 2_000_000_000
-"""Nanoseconds within which two changes of a file may have the same time stamp."""
+"""Nanoseconds within which two changes of a file may have the same timestamp."""
 
 Stamp = tuple[int, ...]
 
@@ -62,7 +62,7 @@ class _Known(NamedTuple):
 
 
 class RunIndex:
-    """Remembers runs that are over. Two threads must not use it at the same time."""
+    """Keeps the ended runs in memory. Two threads must not use it at the same time."""
 
     def __init__(self) -> None:
         self._known: dict[str, _Known] = {}
@@ -73,10 +73,10 @@ class RunIndex:
         self._turn = 0
         self._infos: list[RunInfo] = []
         self.unreadable: list[UnreadableRun] = []
-        """The runs that could not be read the last time, newest first."""
+        """The runs that the last call could not read, newest first."""
 
     def runs(self) -> list[RunInfo]:
-        """Return every run that can be read, newest first; checks the files of each."""
+        """Return every readable run, newest first; checks the files of each run."""
         is_first = self._folder_stamp is None
         if is_first:
             self._known = _load()
@@ -93,11 +93,10 @@ class RunIndex:
         return self._infos
 
     def refresh(self) -> list[RunInfo]:
-        """Return the same as `runs`, but fast: the same list object while nothing has changed.
+        """Return the same as `runs`, but faster; without a change, return the same list object.
 
-        To start, resume, end, delete or restore a run changes the folder of the runs or the queue:
-        then the files of all runs are checked. Otherwise only those of active runs, and of some
-        others in turn, because people may edit them.
+        The folder of the runs or the queue changes when a run starts, ends, or is resumed, deleted
+        or restored; then this checks the files of all runs, else of the active and some other runs.
         """
         if (
             self._folder_stamp is None
@@ -113,36 +112,35 @@ class RunIndex:
         return self._infos
 
     def _is_unfinished(self, run_id: str) -> bool:
-        """Whether a run is active, or has no files to read yet."""
+        """Whether a run is active or not readable yet."""
         known = self._known.get(run_id)
         return not known.info.state.is_over if known else run_id not in self._damaged
 
     def _update(self, run_ids: Iterable[str], gone: Sequence[str]) -> bool:
         """Read the runs whose files have changed; return whether any run has changed.
 
-        `gone`: runs to delete from the cache.
+        The runs in `gone` are deleted from the cache.
         """
         runs, over, has_changed = paths.runs_folder(), {}, False
         for run_id in run_ids:
             stamp = _file_stamp(f"{runs}/{run_id}")
             before = self._known.get(run_id)
-            same = before is not None and before.stamp == stamp
-            if before is not None and same and before.info.state.is_over:
+            is_same = before is not None and before.stamp == stamp
+            if before is not None and is_same and before.info.state.is_over:
                 continue
-            was = before.info if before else self._damaged.get(run_id)
+            damaged = self._damaged.pop(run_id, None)
             found = run_info.try_get_run(run_id)
             self._known.pop(run_id, None)
-            self._damaged.pop(run_id, None)
             match found:
                 case RunInfo():
-                    best = before.info.best if before and same else _best(found.folder)
+                    best = before.info.best if before and is_same else _best(found.folder)
                     found = found._replace(best=best)
                     self._known[run_id] = _Known(stamp, found)
                     if found.state.is_over:
                         over[run_id] = self._known[run_id]
                 case UnreadableRun():
                     self._damaged[run_id] = found
-            has_changed = has_changed or found != was
+            has_changed = has_changed or found != (before.info if before else damaged)
         if over or gone:
             _save(over, gone)
         return has_changed
@@ -153,8 +151,10 @@ class RunIndex:
 
 
 def newest_active() -> str | None:
-    """Return the id of the run that a new window shows: the newest active run, else the newest that
-    can be read. Does not read all runs."""
+    """Return the id of the newest active run, else of the newest readable run.
+
+    Does not read all runs.
+    """
     for run_id in _active_ids():
         run = run_info.try_get_run(run_id)
         if isinstance(run, RunInfo) and not run.state.is_over:
@@ -166,7 +166,7 @@ def newest_active() -> str | None:
 
 
 def _active_ids() -> list[str]:
-    """Return the ids of the runs whose supervisors live, newest first, from the queue."""
+    """Return the ids of the runs with a live supervisor, newest first, from the queue."""
     try:
         runs = {ticket.run for ticket in device_queue.read()}
     except OSError:
@@ -175,7 +175,7 @@ def _active_ids() -> list[str]:
 
 
 def _folder_stamp() -> Stamp:
-    """Return a value that changes when a run is created, removed, starts or ends; times first."""
+    """Return a value that changes when a run is created, removed, started or ended; times first."""
     stamp = []
     for path in (paths.runs_folder(), paths.home() / device_queue.FILE_NAME):
         try:
@@ -188,7 +188,7 @@ def _folder_stamp() -> Stamp:
 
 
 def _is_recent(folder_stamp: Stamp) -> bool:
-    """Whether a later change may have the same stamp: the clock of a file system is coarse."""
+    """Whether a later change may get the same timestamp: file systems have coarse clocks."""
     return time.time_ns() - max(folder_stamp[:2]) < SLOWEST_TICK
 
 
@@ -209,13 +209,12 @@ def _file_stamp(folder: str) -> Stamp:
         except OSError:
             stamp += [0, 0]
             continue
-        # A reader creates an empty write-ahead log, which is no change.
+        # A reader may create an empty write-ahead log; the run has not changed.
         stamp += [status.st_mtime_ns, status.st_size] if status.st_size else [0, 0]
     return tuple(stamp)
 
 
 def _load() -> dict[str, _Known]:
-    """Return the runs in the cache; none if it cannot be used."""
     known: dict[str, _Known] = {}
     runs = paths.runs_folder()
     try:
@@ -231,11 +230,13 @@ def _load() -> dict[str, _Known]:
 
 
 def _save(known: dict[str, _Known], gone: Sequence[str]) -> None:
-    """Write `known` to the cache and delete `gone`; a cache that cannot be written is ignored."""
-    rows = [
-        (run_id, _encode(each.stamp), _encode(_record_of(each.info)))
-        for run_id, each in known.items()
-    ]
+    """Write `known` to the cache and delete `gone` from it; write errors are ignored."""
+    rows = []
+    for run_id, (stamp, info) in known.items():
+        record = _Record(
+            info.spec, info.status, info.state, info.reason, info.notes, dict(info.best)
+        )
+        rows.append((run_id, _encode(stamp), _encode(record)))
     try:
         with closing(_open()) as connection, connection:
             connection.executemany("INSERT OR REPLACE INTO run VALUES (?, ?, ?)", rows)
@@ -245,13 +246,13 @@ def _save(known: dict[str, _Known], gone: Sequence[str]) -> None:
 
 
 def _drop_if_damaged(error: Exception) -> None:
-    """Delete a damaged cache, so that the next one can be written."""
-    if isinstance(error, ValueError | sqlite3.DatabaseError) and not isinstance(error, _BUSY):
+    # OperationalError: another window writes at this moment, or the file cannot be written.
+    may_be_intact = isinstance(error, sqlite3.OperationalError)
+    if isinstance(error, ValueError | sqlite3.DatabaseError) and not may_be_intact:
         (paths.home() / FILE_NAME).unlink(missing_ok=True)
 
 
 def _open() -> sqlite3.Connection:
-    """Raises sqlite3.Error, OSError."""
     connection = sqlite3.connect(paths.home() / FILE_NAME, timeout=LONGEST_WAIT)
     try:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
@@ -265,13 +266,6 @@ def _open() -> sqlite3.Connection:
         raise
     return connection
 
-
-def _record_of(info: RunInfo) -> _Record:
-    return _Record(info.spec, info.status, info.state, info.reason, info.notes, dict(info.best))
-
-
-_BUSY = sqlite3.OperationalError
-"""Another window writes at this moment, or the file cannot be written."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Record).decode

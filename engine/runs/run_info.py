@@ -1,4 +1,4 @@
-"""The present state of a run, from its folder and from whether its supervisor lives."""
+"""The current state of a run, from its folder and the process of its supervisor."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LONGEST_START = 20.0
 
 
 class NoSuchRun(Exception):
-    """There is no such run, or it cannot be read; the text is a sentence."""
+    """The run does not exist or cannot be read; the text is a sentence."""
 
 
 class RunUnreadable(NoSuchRun):
@@ -37,23 +37,23 @@ class RunUnreadable(NoSuchRun):
 
 
 class RunInfo(NamedTuple):
-    """One run as it is now."""
+    """The current state of one run."""
 
     id: str
     folder: Path
     spec: RunSpec
     status: RunStatus
     state: RunState
-    """The state after asking the operating system whether the supervisor lives."""
+    """The stored state, or INTERRUPTED if the supervisor is dead."""
 
     reason: str
     notes: RunNotes = RunNotes()
     best: Mapping[str, BestFigure] = MappingProxyType({})
-    """By validation metric; only `engine.runs.run_index` fills it in."""
+    """By validation metric; only `engine.runs.run_index` sets it."""
 
     @property
     def name(self) -> str:
-        """The name for people; several runs may have the same one."""
+        """The display name; several runs may have the same name."""
         return self.notes.name or self.spec.name or Path(self.spec.recipe).stem
 
     @property
@@ -65,16 +65,16 @@ class RunInfo(NamedTuple):
 
 
 class UnreadableRun(NamedTuple):
-    """A run that cannot be shown, because its files are damaged."""
+    """A run whose files are damaged."""
 
     id: str
     folder: Path
     reason: str
-    """A sentence: which file, and what is wrong with it."""
+    """A sentence with the file and the problem."""
 
 
 def get_run(run_id: str) -> RunInfo:
-    """Return the run `run_id` as it is now. Raises NoSuchRun."""
+    """Return the current state of the run `run_id`. Raises NoSuchRun."""
     folder = paths.run_folder(run_id)
     if not paths.is_run(run_id):
         raise NoSuchRun(f"There is no run {run_id}: `{call('runs')}` lists the runs there are.")
@@ -83,28 +83,25 @@ def get_run(run_id: str) -> RunInfo:
         status = _read_status(folder)
         state = state_of(status)
         if state is RunState.INTERRUPTED:
-            # The supervisor may have written its last event and ended between these two questions.
+            # The supervisor may have ended between the two lines above, or may not have started.
             status = _read_status(folder)
-            state = _state_in(folder, status)
+            is_starting = status.attempt == 0 and _is_new(folder)
+            state = RunState.STARTING if is_starting else state_of(status)
     except (UnreadableSpec, sqlite3.Error, msgspec.DecodeError) as error:
         raise RunUnreadable(f"Run {run_id} cannot be read: {error}") from error
     reason = status.reason
     if state is RunState.INTERRUPTED:
         reason = "Its supervisor is gone: the machine was restarted, or the supervisor was killed."
         status = _with_newest_checkpoint(folder, status)
-    return RunInfo(run_id, folder, spec, status, state, reason, _notes(folder))
-
-
-def _notes(folder: Path) -> RunNotes:
-    """Return the notes on a run; if they are damaged, notes that say so."""
     try:
-        return read_notes(folder)
+        notes = read_notes(folder)
     except UnreadableNotes as error:
-        return RunNotes(note=str(error))
+        notes = RunNotes(note=str(error))
+    return RunInfo(run_id, folder, spec, status, state, reason, notes)
 
 
 def _with_newest_checkpoint(folder: Path, status: RunStatus) -> RunStatus:
-    """Add the newest checkpoint to `status`: its event may have been lost with the supervisor."""
+    """Add the newest checkpoint to `status`, because the supervisor may have lost its event."""
     found = checkpoint_files.folders(folder)
     step = max(found, default=-1)
     if step <= status.checkpoint_step:
@@ -113,7 +110,7 @@ def _with_newest_checkpoint(folder: Path, status: RunStatus) -> RunStatus:
 
 
 def runs() -> list[RunInfo]:
-    """Return every run that can be read, newest first; `engine.runs.run_index` is faster."""
+    """Return every readable run, newest first; `engine.runs.run_index` is faster."""
     return [found for found in all_runs() if isinstance(found, RunInfo)]
 
 
@@ -124,7 +121,7 @@ def all_runs() -> list[RunInfo | UnreadableRun]:
 
 
 def try_get_run(run_id: str) -> RunInfo | UnreadableRun | None:
-    """Return the run `run_id`, or why it cannot be read; None if there is no such run."""
+    """Return the run `run_id`, or why it is unreadable; None if it does not exist."""
     folder = paths.run_folder(run_id)
     try:
         return get_run(run_id)
@@ -146,11 +143,6 @@ def state_of(status: RunStatus) -> RunState:
     if status.state.is_over or is_alive(status.supervisor_pid, status.supervisor_created):
         return status.state
     return RunState.INTERRUPTED
-
-
-def _state_in(folder: Path, status: RunStatus) -> RunState:
-    """Like `state_of`, but STARTING while the supervisor may not have written an event yet."""
-    return RunState.STARTING if status.attempt == 0 and _is_new(folder) else state_of(status)
 
 
 def _is_new(folder: Path) -> bool:

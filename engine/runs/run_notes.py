@@ -1,6 +1,6 @@
-"""What a person notes on a run: name, tags and a text, in `notes.toml` in its folder.
+"""The user's notes on a run: name, tags and a text, in `notes.toml` in its folder.
 
-It is a separate file, because only the supervisor writes `spec.toml` and `run.sqlite`.
+They have their own file, because only the supervisor writes `spec.toml` and `run.sqlite`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ DAMAGED_NAME = "notes.damaged.toml"
 
 
 class RunNotes(msgspec.Struct, frozen=True, kw_only=True):
-    """A person's notes on one run; every field may be empty."""
+    """The user's notes on one run; every field may be empty."""
 
     name: str = ""
-    """The name of the run; empty: the name that it was started with."""
+    """The name of the run; empty: the name in its spec."""
 
     tags: tuple[str, ...] = ()
     """In alphabetical order, without duplicates."""
@@ -36,7 +36,7 @@ class UnreadableNotes(Exception):
 
 
 def read_notes(folder: Path) -> RunNotes:
-    """Return the notes on the run in `folder`; empty ones if there is no file.
+    """Return the notes on the run in `folder`; empty notes if there is no file.
 
     Raises UnreadableNotes.
     """
@@ -54,7 +54,7 @@ def read_notes(folder: Path) -> RunNotes:
 def write_notes(folder: Path, notes: RunNotes) -> None:
     """Replace the notes on the run in `folder`. Raises OSError.
 
-    A file that cannot be read is kept as `notes.damaged.toml`.
+    An unreadable file is renamed to `notes.damaged.toml`.
     """
     path = folder / FILE_NAME
     try:

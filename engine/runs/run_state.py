@@ -46,11 +46,11 @@ class RunState(StrEnum):
         |          |           |
         +----------+-----------+--> stopping --> stopped | finished | failed
         +----------+-----------+-------------------------> finished | failed
-    any state but the last three, with its supervisor gone --> interrupted
+    any active state, when the supervisor has ended --> interrupted
     stopped | failed | interrupted -- resume --> starting   (a new attempt)
     ```
 
-    `interrupted` is never stored: a reader finds that the process of the supervisor has ended.
+    `interrupted` is never stored: a reader finds it out from the process of the supervisor.
     """
 
     QUEUED = "queued"
@@ -70,16 +70,16 @@ class RunState(StrEnum):
 
     @property
     def can_resume(self) -> bool:
-        """Whether a run in this state may go on from a checkpoint."""
+        """Whether a run in this state may resume from a checkpoint."""
         return self in _OVER and self is not RunState.FINISHED
 
 
-_BEFORE = frozenset({RunState.QUEUED, RunState.STARTING})
+_NOT_STARTED = frozenset({RunState.QUEUED, RunState.STARTING})
 _OVER = frozenset({RunState.FINISHED, RunState.STOPPED, RunState.FAILED, RunState.INTERRUPTED})
 
 
 class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """The present state of a run, stored beside the events that it was folded from."""
+    """The current state of a run, folded from its events and stored beside them."""
 
     state: RunState = RunState.STARTING
     reason: str = ""
@@ -102,10 +102,10 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The duration of all earlier attempts."""
 
     updated: float = 0.0
-    """When the last event came in (seconds since the epoch)."""
+    """When the last event arrived (seconds since the epoch)."""
 
     epoch: int = 0
-    """The epoch being trained, from 1; 0 before the first step."""
+    """The current epoch, from 1; 0 before the first step."""
 
     epochs: int = 0
     step: int = 0
@@ -131,8 +131,7 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     failure_rank: int = -1
     troubles: dict[str, str] = {}
-    """What needs attention now, in sentences, by kind of `Trouble`; `checkpoint`: the last one
-    could not be saved."""
+    """Current problems in sentences, by kind of `Trouble`; `checkpoint`: the last save failed."""
 
     @property
     def total_steps(self) -> int:
@@ -140,8 +139,10 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
         return self.planned_steps or self.steps_per_epoch * self.epochs
 
     def seconds(self, now: float) -> float:
-        """Return how long the run has taken until `now` (seconds since the epoch), with its pauses,
-        but without the time in the queue and between attempts."""
+        """Return the duration of the run until `now` (seconds since the epoch).
+
+        It includes pauses, but not the time in the queue and between attempts.
+        """
         begin = self.attempt_started or self.started
         return self.seconds_before + max(0.0, now - begin) if begin else 0.0
 
@@ -183,7 +184,7 @@ def fold(status: RunStatus, event: Event, time: float) -> RunStatus:
         case TrainingStarted():
             return change(
                 status,
-                state=RunState.RUNNING if status.state in _BEFORE else status.state,
+                state=RunState.RUNNING if status.state in _NOT_STARTED else status.state,
                 step=event.step,
                 steps_per_epoch=event.steps_per_epoch,
                 epochs=event.epochs,
@@ -204,19 +205,12 @@ def fold(status: RunStatus, event: Event, time: float) -> RunStatus:
                 seconds_left=event.seconds_left,
             )
         case EpochEnded():
-            return change(
-                status,
-                epoch=event.epoch,
-                step=event.step,
-                metrics=status.metrics | event.metrics,
-            )
+            metrics = status.metrics | event.metrics
+            return change(status, epoch=event.epoch, step=event.step, metrics=metrics)
         case CheckpointSaved():
-            return change(
-                status,
-                checkpoint=event.path,
-                checkpoint_step=event.step,
-                troubles=_other_troubles(status, "checkpoint"),
-            )
+            troubles = _other_troubles(status, "checkpoint")
+            path, step = event.path, event.step
+            return change(status, checkpoint=path, checkpoint_step=step, troubles=troubles)
         case CheckpointFailed():
             return change(status, troubles=status.troubles | {"checkpoint": event.text})
         case Paused():
@@ -252,11 +246,15 @@ def fold(status: RunStatus, event: Event, time: float) -> RunStatus:
         case Trouble():
             added = {event.kind: event.text} if event.raised else {}
             return change(status, troubles=_other_troubles(status, event.kind) | added)
-        case CacheEmptied() | Notice() | Alarm():
-            return status
-        case WorkerFailed() | Restarting():
-            return status
-        case CommandReceived() | CommandRefused():
+        case (
+            CacheEmptied()
+            | Notice()
+            | Alarm()
+            | WorkerFailed()
+            | Restarting()
+            | CommandReceived()
+            | CommandRefused()
+        ):
             return status
         case _:
             assert_never(event)

@@ -14,13 +14,13 @@ from engine.telemetry.memory_attribution import Worker
 
 
 class RunWorkers:
-    """Remembers how far each store was read, so that reading does not take longer for long runs."""
+    """Remembers the last event of each store, so that a long run takes no longer to read."""
 
     def __init__(self) -> None:
         self._known: dict[str, _Known] = {}
 
     def read(self, runs: Sequence[RunInfo]) -> list[Worker]:
-        """Return the workers of the active ones of `runs`; none of a run that cannot be read.
+        """Return the workers of the active runs in `runs`; unreadable runs are left out.
 
         Two threads must not call it at the same time.
         """
@@ -32,7 +32,7 @@ class RunWorkers:
                 with RunReader(info.folder) as reader:
                     found += self._known[info.id].read(info, reader)
             except (sqlite3.Error, msgspec.DecodeError):
-                continue  # it is starting, or it is damaged
+                continue  # the run is starting, or its store is damaged
         return found
 
 
@@ -44,12 +44,12 @@ class _Known:
         self._workers: dict[int, Worker] = {}
 
     def read(self, info: RunInfo, reader: RunReader) -> list[Worker]:
-        """Read what is new; return the workers with their newest reports. Raises sqlite3.Error."""
+        """Read new events; return the workers with their newest reports. Raises sqlite3.Error."""
         for stored in reader.events_after(self._seq):
             self._seq = stored.seq
             self._add(stored, info.title)
         counts = reader.counts()
-        freed = reader.status().freed_devices  # then the last report is older than the pause
+        freed = reader.status().freed_devices  # the last report is from before the pause
 
         def newest(worker: Worker, name: str) -> float | None:
             series = f"rank/{worker.rank}/{name}"

@@ -50,7 +50,7 @@ CREATE TABLE IF NOT EXISTS block (
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS status (
     one INTEGER PRIMARY KEY CHECK (one = 1),
-    generation INTEGER NOT NULL,    -- goes up whenever points are taken away
+    generation INTEGER NOT NULL,    -- increases when points are deleted
     body BLOB NOT NULL              -- MessagePack of RunStatus
 );
 """
@@ -68,7 +68,7 @@ class _Series(msgspec.Struct):
 class RunStore:
     """Writes the store of one run. No other connection writes it or checkpoints its WAL.
 
-    Nothing is on disk before `commit`, which the supervisor calls about every 100 ms.
+    Readers see new data only after `commit`, which the supervisor calls about every 100 ms.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -97,7 +97,7 @@ class RunStore:
                 for points in event.points:
                     self._append_points(points, event.begin, event.end)
             case Progress():
-                pass  # only the newest matters, and the status has it
+                pass  # the status contains the newest one; older ones are not needed
             case _:
                 self._connection.execute(
                     "INSERT INTO event (time, body) VALUES (?, ?)",
@@ -105,7 +105,7 @@ class RunStore:
                 )
 
     def commit(self) -> None:
-        """Make what was appended visible to readers. Raises sqlite3.Error, also for a full disk."""
+        """Make the appended data visible to readers. Raises sqlite3.Error, also for a full disk."""
         if not self._dirty:
             return
         self._begin()
@@ -118,16 +118,16 @@ class RunStore:
         self._dirty = False
 
     def roll_back(self) -> None:
-        """Drop what was appended since the last commit; SQLite may have rolled it back already."""
+        """Drop the data appended since the last commit; SQLite may have rolled it back already."""
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
         self._read_back()
 
     def rewind(self, step: int, *, validates_again: bool = False) -> None:
-        """Delete every point after `step`, from where the run continues.
+        """Delete every point after `step`, because the run continues from there.
 
-        `validates_again`: also delete the points of the validation at `step`, which will be done
-        again.
+        With `validates_again`, also delete the validation points at `step`, because the run repeats
+        this validation.
         """
         self._begin()
         self._generation += 1
@@ -138,19 +138,20 @@ class RunStore:
                 "(SELECT id FROM series WHERE name LIKE 'validation/%')",
                 (step,),
             )
+        size = f"(1 << ({FACTOR.bit_length() - 1} * level))"  # SQLite may have no power()
         for name, series in list(self._series.items()):
             (count,) = self._connection.execute(
                 "SELECT coalesce(max(i), -1) + 1 FROM point WHERE series = ?", (series.id,)
             ).fetchone()
             self._connection.execute(
-                f"DELETE FROM block WHERE series = ? AND (i + 1) * {_power_sql()} > ?",
+                f"DELETE FROM block WHERE series = ? AND (i + 1) * {size} > ?",
                 (series.id, count),
             )
             self._set_count(series.id, count)
             self._series[name] = _Series(series.id, count, self._pyramid_tail(series.id, count))
 
     def delete_events_after(self, seq: int) -> None:
-        """Delete every event after number `seq`, and set the status to what it was then."""
+        """Delete every event after number `seq`, and restore the status after that event."""
         self._begin()
         self._connection.execute("DELETE FROM event WHERE seq > ?", (seq,))
         self.status = RunStatus()
@@ -158,7 +159,7 @@ class RunStore:
             self.status = fold(self.status, _decode(body), time)
 
     def set_status(self, status: RunStatus) -> None:
-        """Replace the status, whatever the events are."""
+        """Replace the status without an event."""
         self._begin()
         self.status = status
 
@@ -173,7 +174,6 @@ class RunStore:
         self._connection.close()
 
     def _read_back(self) -> None:
-        """Read all data that is kept in memory from the disk."""
         row = self._connection.execute("SELECT generation, body FROM status").fetchone()
         self._generation: int = row[0] if row else 0
         self.status = msgspec.msgpack.decode(row[1], type=RunStatus) if row else RunStatus()
@@ -197,7 +197,7 @@ class RunStore:
             assert cursor.lastrowid is not None
             series = self._series[points.series] = _Series(cursor.lastrowid, 0, PyramidTail())
         size = len(points.steps)
-        # Workers report when a batch of steps began and ended, not the time of each step.
+        # Workers report the begin and the end of a chunk of steps, not the time of each step.
         times = np.linspace(begin, end, size + 1)[1:]
         self._connection.executemany(
             "INSERT INTO point VALUES (?, ?, ?, ?, ?)",
@@ -235,7 +235,7 @@ class RunStore:
         self._connection.execute("UPDATE series SET count = ? WHERE id = ?", (count, id))
 
     def _pyramid_tail(self, id: int, count: int) -> PyramidTail:
-        """Return the incomplete blocks of a series, read from the store."""
+        """Read the incomplete blocks of a series."""
         pending = []
         level = 0
         while count // FACTOR**level:
@@ -248,12 +248,9 @@ class RunStore:
 def read_blocks(
     connection: sqlite3.Connection, series: int, level: int, first: int, end: int = sys.maxsize
 ) -> Blocks:
-    """Return the complete blocks of `level` from number `first` to before `end`.
-
-    Level 0 are the points themselves.
-    """
+    """Return the complete blocks `first` to `end` - 1 of `level`; level 0 contains the points."""
     if level:
-        # Blocks in an old store have no mean: the middle between low and high is used.
+        # Blocks in an old store have no mean: the middle of low and high replaces it.
         mean = "coalesce(mean, (low + high) / 2)" if _has_means(connection) else "(low + high) / 2"
         query = f"SELECT step, time, low, high, {mean} FROM block WHERE series = ? AND level = ?"
         parameters: tuple[int, ...] = (series, level, first, end)
@@ -264,11 +261,6 @@ def read_blocks(
     rows = connection.execute(query, parameters).fetchall()
     columns = np.array(rows, dtype=np.float64).reshape(-1, 5).T  # None becomes NaN
     return Blocks(*columns)
-
-
-def _power_sql() -> str:
-    """16**level for SQLite, whose power() is an optional extension."""
-    return f"(1 << ({FACTOR.bit_length() - 1} * level))"
 
 
 def _has_means(connection: sqlite3.Connection) -> bool:

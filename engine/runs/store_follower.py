@@ -1,4 +1,4 @@
-"""Follows the store of a run, live or finished: each call returns what is new since the last."""
+"""Follows the store of a live or ended run: each call returns the data since the last call."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ from engine.runs.store import FILE_NAME
 from engine.runs.store_reader import RunReader, StoredEvent, StoredPoints
 
 MOST_AT_ONCE = 2000
-"""New points of all series together that are read one by one; more are read as blocks, so that a
-frame of the window does not wait for them."""
+"""Largest number of new points, over all series, that are read as points; more are read as blocks,
+so that no frame of the window waits."""
 
 SERIES_AT_ONCE = 4
-"""Series that one call reads while so many points come in: the series take turns. The first call
-reads all of them, because some curves without the others would be misleading."""
+"""Series that one call reads during a flood of points, in turn. The first call reads all series,
+because an incomplete set of curves would be misleading."""
 
 LONGEST_ADDITION = 50_000
-"""With more new points than this, the whole curve is read again, as one of coarser blocks."""
+"""With more new points than this, the whole curve is read again as coarser blocks."""
 
 MOST_SHOWN = 50_000
-"""Points of a series that were added one by one; then it is read as a curve of blocks once more, so
-that a window that is open for days holds 2 to 4 MiB of each series at the most. One series per
-call, because reading takes milliseconds."""
+"""Largest number of points added to a curve; then the series is read again as blocks, so that each
+series takes at most 2 to 4 MiB of memory. One series per call, because this takes milliseconds."""
 
 
 class CurveUpdate(NamedTuple):
@@ -34,15 +33,17 @@ class CurveUpdate(NamedTuple):
     series: str
     points: StoredPoints
     replaces: bool
-    """Whether these points replace all earlier ones; else they are appended."""
+    """Whether these points replace all earlier points; else they are appended."""
 
 
 class StoreFollower:
     """Remembers the last event and the number of points that were read. For one thread."""
 
     def __init__(self, folder: Path, *, after: int = 0) -> None:
-        """Follow the run in `folder`, whose store may not exist yet; skip its events up to number
-        `after`."""
+        """Follow the run in `folder` from the event after number `after`.
+
+        Its store need not exist yet.
+        """
         self.reader: RunReader | None = None
         self._folder = folder
         self._last_seq = after
@@ -51,16 +52,13 @@ class StoreFollower:
         self._shown: dict[str, int] = {}
 
     def open(self) -> bool:
-        """Open the store if that is possible by now, and return whether it is open.
-
-        Raises sqlite3.Error.
-        """
+        """Open the store if it exists; return whether it is open. Raises sqlite3.Error."""
         if self.reader is None and (self._folder / FILE_NAME).exists():
             self.reader = RunReader(self._folder)
         return self.reader is not None
 
     def close(self) -> None:
-        """Close the store; after another `open` the next call continues from here."""
+        """Close the store; after the next `open`, reading continues from here."""
         if self.reader is not None:
             self.reader.close()
             self.reader = None
@@ -68,7 +66,7 @@ class StoreFollower:
     def status(self) -> RunStatus:
         """Return the newest status; an empty one while there is no store. Raises sqlite3.Error.
 
-        Read it before events and curves: then all that led to this status is among them.
+        Call this before reading events and curves, so that they include this status.
         """
         return self.reader.status() if self.reader else RunStatus()
 
@@ -82,10 +80,9 @@ class StoreFollower:
     def new_curves(
         self, is_wanted: Callable[[str], bool] = lambda series: True, *, to_the_end: bool = False
     ) -> Iterator[CurveUpdate]:
-        """Yield what is new of the series that are wanted. Raises sqlite3.Error.
+        """Yield the new points of the series for which `is_wanted`. Raises sqlite3.Error.
 
-        When points come in faster than they can be shown, some are left for the next call, unless
-        `to_the_end`: then every point is read.
+        During a flood, some points are left for the next call, unless `to_the_end` is true.
         """
         reader = self.reader
         if reader is None:

@@ -1,4 +1,4 @@
-"""Reads the store of a run, live or finished, from any process. `engine.runs.store` writes it."""
+"""Reads the store of a live or ended run, from any process. `engine.runs.store` writes it."""
 
 from __future__ import annotations
 
@@ -21,21 +21,20 @@ from engine.runs.run_state import RunStatus
 from engine.runs.store import FILE_NAME, read_blocks
 
 MOST_GAPS = 1000
-"""Points without a finite value that a curve of blocks contains, at most."""
+"""Largest number of points without a finite value in a curve of blocks."""
 
 _decode_event = msgspec.msgpack.Decoder(Event).decode
 _decode_status = msgspec.msgpack.Decoder(RunStatus).decode
-
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
 
 def _reading(method: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-    """Return `method`, which raises sqlite3.DatabaseError for every effect of a damaged file.
+    """Make `method` raise sqlite3.DatabaseError for every effect of a damaged file.
 
-    SQLite does not notice all damage: a column may hold text instead of a number, and the error
-    about a broken schema may not be valid UTF-8.
+    SQLite does not detect all damage: a column may contain text instead of a number, and the
+    message about a broken schema may not be valid UTF-8.
     """
 
     @wraps(method)
@@ -72,8 +71,8 @@ class StoredPoints:
     """Number of points of the series up to the last one here: `points_after` continues from it."""
 
     statistics: BlockStatistics | None = None
-    """The means of the blocks, if these points are minima and maxima of blocks: to smooth them, the
-    means are needed, because in minima and maxima a spike weighs as much as its whole block."""
+    """The means of the blocks, if these points are minima and maxima of blocks. Smoothing uses the
+    means, because a single spike would dominate smoothed minima and maxima."""
 
     def scaled(self, factor: float) -> StoredPoints:
         """Return a copy with values that are `factor` times as large."""
@@ -87,7 +86,7 @@ class RunReader:
     @_reading
     def __init__(self, folder: Path) -> None:
         """Open the store. Raises sqlite3.OperationalError if there is none yet."""
-        uri = f"{(folder / FILE_NAME).as_uri()}?mode=ro"
+        uri = f"{(folder / FILE_NAME).absolute().as_uri()}?mode=ro"
         self._connection = sqlite3.connect(uri, uri=True, isolation_level=None)
         try:
             self._connection.execute("SELECT generation FROM status").fetchone()
@@ -109,14 +108,14 @@ class RunReader:
     def status(self) -> RunStatus:
         """Return the newest status that the supervisor wrote.
 
-        Whether the supervisor lives is not in it: `engine.runs.run_info.state_of` finds out.
+        `engine.runs.run_info.state_of` checks whether the supervisor is still alive.
         """
         row = self._connection.execute("SELECT body FROM status").fetchone()
         return _decode_status(row[0]) if row else RunStatus()
 
     @_reading
     def generation(self) -> int:
-        """Return a number that grows when points were deleted: then read every curve again."""
+        """Return a number that increases when points are deleted: then read every curve again."""
         row = self._connection.execute("SELECT generation FROM status").fetchone()
         return int(row[0]) if row else 0
 
@@ -142,9 +141,9 @@ class RunReader:
 
     @_reading
     def best(self, series: str, *, lowest: bool) -> tuple[float, int] | None:
-        """Return the lowest or highest finite value and its first step; None without any.
+        """Return the lowest or highest finite value and its first step; None if there is none.
 
-        Reads every point: meant for series with one point an epoch.
+        This reads every point, so use it for series with one point per epoch.
         """
         id, _ = self._find(series)
         order = "value" if lowest else "value DESC"
@@ -159,29 +158,31 @@ class RunReader:
     def history(self, series: str, most: int = 20_000) -> StoredPoints:
         """Return a whole series in about `most` points; no points if the series is unknown.
 
-        It is exact if it is not longer, else it has the lowest and highest value of each block, and
-        the places of NaN and infinity.
+        A longer series is returned as the lowest and highest value of each block, and the positions
+        of NaN and infinity; a shorter one is exact.
         """
         id, count = self._find(series)
         if count <= most:
             return self._exact(id, 0)
         level = _level(count, most)
-        found, covered = [], 0
+        parts, covered = [], 0
         for finer in range(level, -1, -1):
             size = FACTOR**finer
             rest = read_blocks(self._connection, id, finer, covered // size)
-            if finer:  # all but the last block: the newest points are shown as they are
+            if finer:  # finer levels follow, down to single points for the newest points
                 rest = Blocks(*(column[:-1] for column in rest))
-            found.append((rest, size))
+            parts.append((rest, size))
             covered += len(rest.step) * size
-        return self._with_gaps(id, _zigzag(found, covered))
+        return self._with_gaps(id, _zigzag(parts, covered))
 
     @_reading
     def window(
         self, series: str, first_step: float, last_step: float, most: int = 20_000
     ) -> StoredPoints:
-        """Return the points between two steps, and one on each side, as `history` does: exact if at
-        most `most` points are there."""
+        """Return the points between two steps, and one more on each side, as `history` does.
+
+        The result is exact if there are at most `most` points.
+        """
         id, count = self._find(series)
 
         def step(place: int) -> float:
@@ -194,15 +195,15 @@ class RunReader:
         end = min(count, bisect_right(range(count), last_step, key=step) + 1)
         level = _level(end - covered, most)
         begin = covered = covered - covered % FACTOR**level
-        found = []
+        parts = []
         for finer in range(level, -1, -1):
             size = FACTOR**finer
             blocks = read_blocks(self._connection, id, finer, covered // size, end // size)
-            found.append((blocks, size))
+            parts.append((blocks, size))
             covered += len(blocks.step) * size
         if not level:
             return _curve(blocks, covered)
-        return self._with_gaps(id, _zigzag(found, covered), begin)
+        return self._with_gaps(id, _zigzag(parts, covered), begin)
 
     def batches(self, series: str, size: int = 50_000) -> Iterator[StoredPoints]:
         """Yield every point of a series, `size` at a time."""
@@ -219,9 +220,9 @@ class RunReader:
 
     @_reading
     def overview_after(self, series: str, count: int) -> StoredPoints:
-        """Return the same in fewer points: the lowest and highest value of each block of 16.
+        """Return the points after the first `count` as lows and highs of blocks of 16 points.
 
-        The points after the last complete block are left for the next call.
+        The next call returns the points after the last complete block.
         """
         id, _ = self._find(series)
         first = -(-count // FACTOR)
@@ -237,8 +238,8 @@ class RunReader:
     def _with_gaps(self, id: int, curve: StoredPoints, first: int = 0) -> StoredPoints:
         """Add the first MOST_GAPS points that are NaN or infinite to a curve of blocks.
 
-        `curve` begins with point number `first`. The condition matches the index `not_finite`; the
-        plus signs keep SQLite from choosing another index.
+        `curve` begins with point number `first`. The condition matches the index `not_finite`; with
+        the plus signs SQLite uses this index.
         """
         rows = self._connection.execute(
             "SELECT step, time FROM point "
@@ -273,19 +274,17 @@ def _curve(points: Blocks, count: int) -> StoredPoints:
     return StoredPoints(points.step, points.time, points.low, count)
 
 
-def _zigzag(found: Sequence[tuple[Blocks, int]], count: int) -> StoredPoints:
-    """Return a curve of blocks; `found` has blocks with the number of points of each block."""
-    blocks = NO_BLOCKS
-    for each, _ in found:
-        blocks = concatenate(blocks, each)
-    sizes = np.concatenate([np.full(len(each.step), size / 2) for each, size in found])
+def _zigzag(parts: Sequence[tuple[Blocks, int]], count: int) -> StoredPoints:
+    """Return a curve of blocks; `parts` has blocks with the number of points per block."""
+    blocks = concatenate(*(part for part, _ in parts))
+    sizes = np.concatenate([np.full(len(part.step), size / 2) for part, size in parts])
     return StoredPoints(
         *zigzag(blocks), count, BlockStatistics(np.repeat(blocks.mean, 2), np.repeat(sizes, 2))
     )
 
 
 def _level(count: int, most: int) -> int:
-    """Return the finest level that shows `count` points in at most `most`; 0 are the points."""
+    """Return the finest level that shows `count` points in at most `most`; level 0: the points."""
     if count <= most:
         return 0
     level = 1
@@ -296,8 +295,3 @@ def _level(count: int, most: int) -> int:
 
 LARGEST = sys.float_info.max
 """The largest finite double."""
-
-NO_BLOCKS = Blocks(*[np.empty(0)] * 5)
-
-EMPTY = StoredPoints(np.empty(0), np.empty(0), np.empty(0), 0)
-"""A curve without points."""

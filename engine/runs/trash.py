@@ -1,8 +1,9 @@
-"""The trash: the folders of deleted runs, until a person empties it."""
+"""The trash: the folders of deleted runs, until the user empties it."""
 
 from __future__ import annotations
 
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -20,7 +21,10 @@ def delete(run_id: str) -> None:
     folder = paths.run_folder(run_id)
     if not paths.is_run(run_id):
         raise CannotDelete(f"There is no run {run_id}: another window may have deleted it.")
-    _refuse_active(run_id)
+    with suppress(run_info.NoSuchRun):  # a damaged run may be deleted, unless its lock is held
+        state = run_info.get_run(run_id).state
+        if not state.is_over:
+            raise CannotDelete(f"Run {run_id} is {state}: stop it before you delete it.")
     lock = FileLock(folder / "supervisor.lock", mode=0o600)
     try:
         lock.acquire(timeout=0)
@@ -58,18 +62,9 @@ def empty() -> int:
     return len(found)
 
 
-def _refuse_active(run_id: str) -> None:
-    try:
-        state = run_info.get_run(run_id).state
-    except run_info.NoSuchRun:
-        return  # a damaged run may be deleted, unless its lock is held
-    if not state.is_over:
-        raise CannotDelete(f"Run {run_id} is {state}: stop it before you delete it.")
-
-
-def _move(source: Path, target: Path, what: str) -> None:
+def _move(source: Path, target: Path, done: str) -> None:
     try:
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         source.rename(target)
     except OSError as error:
-        raise CannotDelete(f"Run {source.name} cannot be {what}: {error}.") from error
+        raise CannotDelete(f"Run {source.name} cannot be {done}: {error}.") from error

@@ -16,7 +16,7 @@ BUILTIN_RECIPES = Path(__file__).parents[1] / "recipes"
 
 
 class UnknownName(Exception):
-    """A strategy or recipe that does not exist; the text is a sentence for a person."""
+    """The strategy or recipe does not exist; the text is a sentence."""
 
 
 @cache

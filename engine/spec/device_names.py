@@ -21,5 +21,5 @@ def all_on_cpu(devices: Iterable[str]) -> bool:
 
 
 def is_slice(device: str) -> bool:
-    """Whether `device` names a MIG slice: a part of a GPU that is a device of its own."""
+    """Whether `device` names a MIG slice: a partition of a GPU that acts as a device."""
     return device.startswith("MIG-")

@@ -1,4 +1,4 @@
-"""One value that a person can set: its type, its limits, and the messages for wrong values."""
+"""One setting of a run: its type, its limits, and the messages for invalid values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import msgspec
 
 Setting = bool | int | float | str
-"""A value that a person can set."""
+"""A value of a setting."""
 
 _LONGEST_QUOTE = 40
 """Characters of the entered text that a message quotes."""
@@ -20,7 +20,7 @@ _LARGEST_INT = 2**63 - 1
 
 
 class FieldInfo(msgspec.Struct, frozen=True):
-    """What the form, the command line and the validation know about one value."""
+    """The description of one setting, for the form, the command line and the validation."""
 
     name: str
     type: str
@@ -30,15 +30,15 @@ class FieldInfo(msgspec.Struct, frozen=True):
     choices: tuple[Setting, ...] = ()
     doc: str = ""
     label: str = ""
-    """The text beside it in a form; empty: made from the name."""
+    """The text beside the field in the form; empty: made from the name."""
 
     group: str = ""
-    """Heading under which a form shows it."""
+    """The heading above the field in the form."""
 
     least: float | None = None
     most: float | None = None
     above: float | None = None
-    """It must be greater than this."""
+    """The value must be greater than this."""
 
     @property
     def title(self) -> str:
@@ -48,15 +48,14 @@ class FieldInfo(msgspec.Struct, frozen=True):
     def problem(self, value: Setting) -> str:
         """Return why `value` is not valid, in a sentence; empty when it is."""
         if self.type == "choice":
-            if value in self.choices:
-                return ""
+            is_valid = value in self.choices
+        elif isinstance(value, bool):
+            is_valid = self.type == "bool"
+        else:
+            is_valid = isinstance(value, _TYPES[self.type])
+        if not is_valid:
             return f"{self._subject} must be {self._wanted}, not {value!r}."
-        fits = isinstance(value, _TYPES[self.type])
-        if isinstance(value, bool) and self.type != "bool":
-            fits = False
-        if not fits:
-            return f"{self._subject} must be {self._wanted}, not {value!r}."
-        if isinstance(value, str):
+        if isinstance(value, str) or self.type == "choice":
             return ""
         if problem := self._range_problem(value):
             return problem
@@ -70,7 +69,7 @@ class FieldInfo(msgspec.Struct, frozen=True):
         Raises ValueError, whose text is a sentence, when it is not valid.
         """
         if text == self.default:
-            return text  # the default is valid, also where it has spaces around it
+            return text  # the default is valid, even with spaces around it
         text = text.strip()
         quote = text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}…"
         if not text.isprintable():

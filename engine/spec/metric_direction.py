@@ -1,4 +1,4 @@
-"""Which way a metric is better: the one rule for checkpoints, stars, tables and orders."""
+"""Decides whether lower or higher values of a metric are better, for all parts of Traindeck."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from functools import cache
 from typing import Literal, get_args
 
 Direction = Literal["min", "max"]
-"""`min`: the lower value is the better one; `max`: the higher one."""
+"""`min`: lower values are better; `max`: higher values are better."""
 
 DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
 NO_OVERRIDES: Mapping[str, str] = {}
 _PREFIXES = ("train/", "validation/")
 
-# A name may hold words of both kinds: the last one decides, because it is the noun
-# (`error_detection_accuracy`, `accuracy_loss`). A name without any of them is taken as `max`.
+# A name may contain words of both lists: the last one decides, because it is the noun
+# (`error_detection_accuracy`, `accuracy_loss`). A name without such a word counts as `max`.
 _LOWER_WORDS = """
 loss losses error errors err cost penalty regret deviance residual divergence distance latency
 mae mse rmse nrmse msle rmsle mape smape mdape wape mase rae rse mre crps
@@ -30,29 +30,29 @@ correlation pearson spearman similarity likelihood elbo reward return
 """
 _LOWER, _HIGHER = frozenset(_LOWER_WORDS.split()), frozenset(_HIGHER_WORDS.split())
 _ENDINGS = ("loss", "losses", "error", "errors")
-"""Words that are often written together with what stands before them, such as `valloss`."""
+"""Words that often end a longer word, such as `valloss`."""
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
 def lower_is_better(metric: str, overrides: Mapping[str, str] = NO_OVERRIDES) -> bool:
-    """Whether a lower value of `metric` (`validation/loss`, `top5_error`, `WER`) is the better one.
+    """Whether lower values of `metric` (`validation/loss`, `top5_error`, `WER`) are better.
 
-    `overrides` are the directions that the user or the recipe has given, by the metric's name.
+    `overrides` has the directions from the user and the recipe, by the metric's name.
     """
     name = bare_name(metric)
     return overrides[name] == "min" if name in overrides else _lower_by_name(name)
 
 
 def bare_name(metric: str) -> str:
-    """Return `loss` for `validation/loss`, as a recipe calls the metric."""
+    """Return the recipe's name of a metric: `loss` for `validation/loss`."""
     for prefix in _PREFIXES:
         metric = metric.removeprefix(prefix)
     return metric
 
 
 def split_direction(text: str) -> tuple[str, Direction | None]:
-    """Return name and direction of `mae:min`; None where `text` is only a name."""
+    """Return name and direction of `mae:min`; the direction is None if `text` is only a name."""
     name, _, given = text.rpartition(":")
     for direction in DIRECTIONS:
         if name and given.strip() == direction:
@@ -61,17 +61,17 @@ def split_direction(text: str) -> tuple[str, Direction | None]:
 
 
 def direction_overrides(recipe: Mapping[str, str], checkpoint_best: str) -> dict[str, str]:
-    """Return the directions by metric that a run has in place of the rule.
+    """Return the directions by metric that override the rule of this module.
 
-    `recipe` is its `METRIC_DIRECTIONS`; the user's `checkpoint_best`, such as `mae:min`, comes
-    before it.
+    `recipe` is its `METRIC_DIRECTIONS`; the user's `checkpoint_best`, such as `mae:min`, overrides
+    it.
     """
     name, direction = split_direction(checkpoint_best)
     return {**recipe, name: direction} if direction else dict(recipe)
 
 
 def merged_overrides(runs: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """Return one set of directions for several runs; of two that differ the first one counts."""
+    """Return one set of directions for several runs; if two runs differ, the first run decides."""
     merged: dict[str, str] = {}
     for overrides in runs:
         merged = {**overrides, **merged}
@@ -79,9 +79,9 @@ def merged_overrides(runs: Iterable[Mapping[str, str]]) -> dict[str, str]:
 
 
 def primary_metric(metrics: Iterable[str], overrides: Mapping[str, str] = NO_OVERRIDES) -> str:
-    """Return the validation metric that best tells how good a model is; empty without any.
+    """Return the validation metric that summarises a run; empty if there is none.
 
-    That is the first one of which more is better, such as an accuracy; without such, the first.
+    It is the first metric whose higher values are better, such as an accuracy, else the first one.
     """
     validation = (name for name in metrics if name.startswith("validation/"))
     return min(validation, key=lambda name: lower_is_better(name, overrides), default="")
@@ -96,7 +96,7 @@ def _lower_by_name(name: str) -> bool:
             is_lower = True
         elif word in _HIGHER:
             is_lower = False
-    # `neg_mean_squared_error` is higher for a better model, `neg_log_likelihood` is lower.
+    # Higher `neg_mean_squared_error` is better; lower `neg_log_likelihood` is better.
     if words[:1] in (["neg"], ["negative"]) and not _LOWER.union(_HIGHER).isdisjoint(words):
         return not is_lower
     return is_lower

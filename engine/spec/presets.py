@@ -1,4 +1,4 @@
-"""Presets: named settings of a run, as TOML files that people can pass on."""
+"""Presets: named settings of a run, in TOML files that users can share."""
 
 from __future__ import annotations
 
@@ -75,10 +75,11 @@ def read(file: Path) -> RunSpec:
         if "run" not in document:
             raise UnreadablePreset(f"{file} is no preset: it has no table [run].")
         run = migrate_spec(document["run"])
-        if unknown := _unknown(run):
+        known = RunSpec.__struct_fields__
+        if isinstance(run, dict) and (unknown := [name for name in run if name not in known]):
             raise UnreadablePreset(
-                f"The preset {file} holds {unknown}, which this version of Traindeck does not "
-                "know. Update Traindeck, or remove these lines from the file."
+                f"The preset {file} holds {', '.join(unknown)}, which this version of Traindeck "
+                "does not know. Update Traindeck, or remove these lines from the file."
             )
         return msgspec.convert(run, RunSpec)
     except OSError as error:
@@ -86,13 +87,6 @@ def read(file: Path) -> RunSpec:
     except (ValueError, RecursionError) as error:  # not UTF-8, not TOML, or not settings
         why = str(error)
     raise UnreadablePreset(f"The preset {file} cannot be read: {why}.")
-
-
-def _unknown(run: object) -> str:
-    """Return the fields in `run` that this version does not have, with commas; or empty."""
-    known = RunSpec.__struct_fields__
-    names = [name for name in run if name not in known] if isinstance(run, dict) else []
-    return ", ".join(names)
 
 
 def delete(name: str) -> None:

@@ -16,14 +16,14 @@ FUNCTIONS = ("model", "datasets", "loss", "metrics", "optimizer", "stages")
 """The functions of a recipe; the first two are required."""
 
 _ENGINE_ARGUMENTS = {"outputs", "targets", "parameters", "learning_rate", "model", "count"}
-"""Arguments that the engine passes, and that therefore are no settings."""
+"""Arguments that the engine passes; they are not settings."""
 
 _FRAMEWORKS = ("keras", "torch")
 _SETTABLE = frozenset({"bool", "int", "float", "str"})
 
 
 class RecipeInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What the file of a recipe says, without running it."""
+    """The description of a recipe, read from its file without running it."""
 
     name: str
     path: str
@@ -53,9 +53,9 @@ class RecipeInfo(msgspec.Struct, frozen=True, kw_only=True):
         return self.name if self.builtin else self.path
 
     def owns(self, file: Path) -> bool:
-        """Return whether `file` is the user's code: the recipe, or a file imported from beside it.
+        """Return whether `file` is the user's code: the recipe, or a module in its folder.
 
-        The folder of a built-in recipe, and installed packages, are not the user's.
+        Modules beside a built-in recipe and installed packages are not the user's code.
         """
         recipe = Path(self.path)
         is_beside = not self.builtin and file.is_relative_to(recipe.parent)
@@ -63,9 +63,9 @@ class RecipeInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_recipe(path: Path, *, builtin: bool = False) -> RecipeInfo:
-    """Read the recipe in `path`. Nothing is raised: `problem` says what is wrong with it.
+    """Read the recipe in `path`. Raises nothing: `problem` tells why the recipe is invalid.
 
-    The same content is parsed once per process.
+    Each process parses the same content once.
     """
     info = RecipeInfo(name=path.stem, path=str(path), builtin=builtin)
     try:
@@ -76,10 +76,7 @@ def read_recipe(path: Path, *, builtin: bool = False) -> RecipeInfo:
         problem = f"The recipe {path} cannot be read: {error}."
     except SyntaxError as error:
         problem = f"The recipe {path} has a syntax error in line {error.lineno}: {error.msg}."
-    except (
-        RecursionError,
-        MemoryError,
-    ):  # of the parser
+    except (RecursionError, MemoryError):  # from the parser
         problem = f"The recipe {path} cannot be read: it is nested too deeply."
     except _Unusable as error:
         problem = str(error)
@@ -154,24 +151,15 @@ def _mentions_sequential(tree: ast.Module) -> bool:
 def _fields_of(function: ast.FunctionDef) -> list[FieldInfo]:
     arguments = function.args
     positional = arguments.posonlyargs + arguments.args
-    pairs = list(
-        zip(
-            positional[len(positional) - len(arguments.defaults) :], arguments.defaults, strict=True
-        )
-    )
-    pairs += [
-        (argument, default)
-        for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-        if default is not None
-    ]
+    required = len(positional) - len(arguments.defaults)
+    with_default = zip(positional[required:], arguments.defaults, strict=True)
+    keyword_only = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
     doc = (ast.get_docstring(function) or "").strip()
     found = []
-    for argument, default in pairs:
-        if argument.arg in _ENGINE_ARGUMENTS:
-            continue
-        field = _field(argument, default, doc)
-        if field is not None:
-            found.append(field)
+    for argument, default in (*with_default, *keyword_only):
+        if default is not None and argument.arg not in _ENGINE_ARGUMENTS:
+            field = _field(argument, default, doc)
+            found += [field] if field else []
     return found
 
 
@@ -179,12 +167,11 @@ def _field(argument: ast.arg, default: ast.expr, doc: str) -> FieldInfo | None:
     try:
         value: Any = ast.literal_eval(default)
     except (ValueError, TypeError):
-        return None  # a computed default: the argument is no setting
+        return None  # a computed default: the argument is not a setting
     choices = _literal_choices(argument.annotation)
     if choices:
-        if value not in choices:
-            return None
-        return FieldInfo(argument.arg, "choice", value, choices, doc)
+        valid = value in choices
+        return FieldInfo(argument.arg, "choice", value, choices, doc) if valid else None
     annotation = ast.unparse(argument.annotation) if argument.annotation else ""
     kind = annotation if annotation in _SETTABLE else type(value).__name__
     if kind not in _SETTABLE:
@@ -206,7 +193,7 @@ def _literal_choices(annotation: ast.expr | None) -> tuple[Setting, ...]:
 
 
 def _defaults(tree: ast.Module, path: str) -> dict[str, int | float]:
-    """The literal `DEFAULTS = {"epochs": ..., "batch_size": ..., "learning_rate": ...}`."""
+    """Return the literal `DEFAULTS = {"epochs": ..., "batch_size": ..., "learning_rate": ...}`."""
     value = _literal(tree, "DEFAULTS")
     try:
         return {
@@ -222,7 +209,7 @@ def _defaults(tree: ast.Module, path: str) -> dict[str, int | float]:
 
 
 def _metric_directions(tree: ast.Module, path: str) -> dict[str, str]:
-    """The literal `METRIC_DIRECTIONS = {"mae": "min", "score": "max"}`."""
+    """Return the literal `METRIC_DIRECTIONS = {"mae": "min", "score": "max"}`."""
     value = _literal(tree, "METRIC_DIRECTIONS")
     try:
         directions: dict[str, str] = msgspec.convert(value, dict[str, Direction])
@@ -235,7 +222,7 @@ def _metric_directions(tree: ast.Module, path: str) -> dict[str, str]:
 
 
 def _literal(tree: ast.Module, name: str) -> Any:
-    """The value that is assigned to `name`: {} without an assignment, None if it is no literal."""
+    """Return the value of `name`: {} without an assignment, None if it is not a literal."""
     for node in tree.body:
         match node:
             case (

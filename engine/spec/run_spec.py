@@ -13,7 +13,7 @@ from engine.spec.field_info import FieldInfo, Setting, fields_of
 class RunSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All settings that decide what a run computes, stored as `spec.toml` in its folder.
 
-    A form and the command line can set the fields whose types are in `engine.spec.spec_fields`.
+    The form and the command line can set the fields whose types are in `engine.spec.spec_fields`.
     """
 
     recipe: str
@@ -29,7 +29,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Values for keyword arguments of the recipe's functions."""
 
     name: str = ""
-    """What the user calls the run; empty means: named after the recipe."""
+    """The user's name for the run; empty: the name of the recipe."""
 
     batch_size: spec_fields.BatchSize = 128
     epochs: spec_fields.Epochs = 5
@@ -71,9 +71,9 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @property
     def slots(self) -> tuple[str, ...]:
-        """Each device as often as workers share it, at most MOST_WORKERS_PER_DEVICE times."""
-        each = min(max(1, self.workers_per_device), spec_fields.MOST_WORKERS_PER_DEVICE)
-        return tuple(device for device in self.devices for _ in range(each))
+        """The devices by rank: each device is repeated for each of its workers."""
+        workers = min(max(1, self.workers_per_device), spec_fields.MOST_WORKERS_PER_DEVICE)
+        return tuple(device for device in self.devices for _ in range(workers))
 
 
 def batch_arithmetic(batch_size: int, replicas: int, accumulation: int = 1) -> str:
@@ -83,14 +83,11 @@ def batch_arithmetic(batch_size: int, replicas: int, accumulation: int = 1) -> s
         return ""
     share, rest = divmod(batch_size, parts)
     steps = f" × {accumulation} accumulation steps" if accumulation > 1 else ""
+    sharing = f"{replicas} replica{'s' if replicas > 1 else ''}{steps}"
     if rest:
         sizes = f"{rest} × {share + 1} + {parts - rest} × {share}"
-        return f"{batch_size} = {sizes} over {replicas} replica{_s(replicas)}{steps}"
-    return f"{batch_size} = {share} per replica × {replicas} replica{_s(replicas)}{steps}"
-
-
-def _s(count: int) -> str:
-    return "s" if count > 1 else ""
+        return f"{batch_size} = {sizes} over {sharing}"
+    return f"{batch_size} = {share} per replica × {sharing}"
 
 
 FIELDS: Mapping[str, FieldInfo] = fields_of(RunSpec)

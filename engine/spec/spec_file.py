@@ -36,9 +36,9 @@ def write_spec(folder: Path, spec: RunSpec, recipe: RecipeInfo) -> None:
 
 @contextmanager
 def replaced_spec(folder: Path, spec: RunSpec, attempt: int) -> Iterator[None]:
-    """Replace the spec of the run in `folder` while the body starts attempt number `attempt`.
+    """Replace the spec of the run in `folder`, for a body that starts attempt number `attempt`.
 
-    If the body raises, the old spec is restored. It is kept as `spec.before-<attempt>.toml`. Raises
+    The old spec is kept as `spec.before-<attempt>.toml`; it is restored if the body raises. Raises
     OSError, UnreadableSpec.
     """
     path, before = folder / FILE_NAME, _before(folder, attempt)
@@ -53,7 +53,7 @@ def replaced_spec(folder: Path, spec: RunSpec, attempt: int) -> Iterator[None]:
 
 
 def take_back(folder: Path, attempt: int) -> bool:
-    """Restore the spec from before attempt number `attempt`; return False if it was the same.
+    """Restore the spec from before attempt number `attempt`; return False if none was kept.
 
     Raises OSError.
     """
@@ -65,9 +65,9 @@ def take_back(folder: Path, attempt: int) -> bool:
 
 
 def older_specs(folder: Path) -> dict[int, Path]:
-    """Return the files of earlier specs of the run in `folder`, in their order.
+    """Return the files of the earlier specs of a run, by the attempt that replaced them.
 
-    The key is the number of the attempt that began with the next spec.
+    Example: the key of `spec.before-3.toml` is 3. Ascending order.
     """
     found = {
         int(number): path
@@ -81,14 +81,14 @@ def read_spec(folder: Path) -> RunSpec:
     """Return the spec of the run in `folder`. Raises UnreadableSpec."""
     try:
         document = _read(folder)
-        document["environment"]  # it is the last table: without it the file is incomplete
+        document["environment"]  # the last table: if it is missing, the file is incomplete
         return msgspec.convert(migrate_spec(document["run"]), RunSpec)
     except (KeyError, ValueError, OverflowError, RecursionError) as error:
         raise _unreadable(folder, error) from error
 
 
 def migrate_spec(run: Any) -> Any:
-    """Return `run`, the table of a spec of any version, with the fields of this version."""
+    """Convert `run`, the table [run] of any version of `spec.toml`, to this version."""
     if isinstance(run, dict) and "stop_on_nan" in run:
         rest = {name: value for name, value in run.items() if name != "stop_on_nan"}
         return {"on_nan": "stop" if run["stop_on_nan"] is True else "continue"} | rest

@@ -1,4 +1,4 @@
-"""The base class of strategies: what each one declares before a framework is imported."""
+"""The base class of strategies, which are read without importing a framework."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class WorkerPlan(msgspec.Struct, frozen=True):
 
     @property
     def label(self) -> str:
-        """Its name in sentences, such as `Rank 1 (worker) on cpu:0`."""
+        """The name in messages, such as `Rank 1 (worker) on cpu:0`."""
         role = f" ({self.role})" if self.role else ""
         place = f" on {', '.join(self.devices)}" if self.devices else ""
         return f"Rank {self.rank}{role}{place}"
@@ -58,7 +58,7 @@ class Strategy(ABC):
     """What it needs, such as `1 device`."""
 
     is_synchronous: ClassVar[bool] = True
-    """Whether every step uses the weights after all earlier updates, as on one device."""
+    """Whether every step uses the weights of all earlier updates, as on one device."""
 
     heartbeat_timeout: ClassVar[float] = math.inf
     """Seconds without a heartbeat after which a rank counts as hanging and the run ends, for a
@@ -81,11 +81,11 @@ class Strategy(ABC):
         return self.name.partition("/")[2]
 
     def problems(self, devices: Sequence[str]) -> list[str]:
-        """Return why it cannot run on `devices` (at least one), in sentences that name the fix."""
+        """Return why it cannot run on `devices` (at least one), in sentences with the solution."""
         return []
 
     def recipe_problem(self, recipe: RecipeInfo) -> str:
-        """Return why it cannot train `recipe`, in a sentence with the fix; empty when it can."""
+        """Return why it cannot train `recipe`, in a sentence with the solution; empty if it can."""
         if recipe.framework in self.recipe_frameworks:
             return ""
         return (

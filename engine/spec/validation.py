@@ -1,4 +1,4 @@
-"""Checks a spec: every reason why it cannot run, as a sentence with the field that it is about."""
+"""Validates a spec: returns each reason why it cannot run, as a sentence, with the field."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Problem(msgspec.Struct, frozen=True):
     """One reason why a spec cannot be started."""
 
     field: str
-    """Name of a `RunSpec` field, or `settings.<name>`; empty: no single field is the reason."""
+    """Name of a `RunSpec` field, or `settings.<name>`; empty: not the fault of one field."""
 
     text: str
 
@@ -35,8 +35,8 @@ def problems(
     devices are always known.
     """
     found = [Problem("recipe", recipe.problem)] if recipe.problem else []
-    if not recipe.problem and (unfit := strategy.recipe_problem(recipe)):
-        found.append(Problem("strategy", unfit))
+    if not recipe.problem and (mismatch := strategy.recipe_problem(recipe)):
+        found.append(Problem("strategy", mismatch))
     found += [Problem("devices", text) for text in _device_problems(spec.devices, known_devices)]
     if spec.devices:
         found += [Problem("devices", text) for text in strategy.problems(spec.devices)]
@@ -85,10 +85,10 @@ def _batch_problems(spec: RunSpec, strategy: Strategy) -> list[Problem]:
     if spec.batch_size >= parts:
         return []
     if spec.accumulation == 1:
-        takers = f"{replicas} replicas"
+        shares = f"{replicas} replicas"
     else:
-        takers = f"{replicas} replica{'s' if replicas > 1 else ''} × {spec.accumulation} steps"
-    text = f"A global batch of {spec.batch_size} cannot be shared by {takers}: "
+        shares = f"{replicas} replica{'s' if replicas > 1 else ''} × {spec.accumulation} steps"
+    text = f"A global batch of {spec.batch_size} cannot be shared by {shares}: "
     return [Problem("batch_size", f"{text}choose at least {parts}.")]
 
 

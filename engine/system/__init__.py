@@ -1,4 +1,4 @@
-"""Functions of the operating system: paths, files, processes, logs, units. No knowledge of runs.
+"""Functions of the operating system: paths, files, processes, logs, units.
 
-Imports nothing of the engine.
+Imports no other package of the engine, and knows nothing about runs.
 """

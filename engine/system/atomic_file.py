@@ -11,16 +11,16 @@ from pathlib import Path
 def write_atomically(
     path: Path, data: bytes | str | Iterable[str], *, mode: int = 0o666, sync: bool = False
 ) -> None:
-    """Replace `path` with `data`; text is written as UTF-8, an iterable piece by piece.
+    """Replace `path` with `data`; text becomes UTF-8, an iterable is written piece by piece.
 
-    The file gets the permissions `mode`, less the umask. With `sync`, the content and the name are
-    on the disk when this returns. If anything fails, also the iterable, `path` stays as it was.
+    The file gets the permissions `mode`, minus the umask. With `sync`, the content and the name are
+    on the disk when this returns. If the write or the iterable fails, `path` does not change.
     Raises OSError.
     """
-    # A name of its own, because two processes may write at once: the last one wins.
+    # Each call has its own temporary file, because two processes may write at once; the last wins.
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(3)}.tmp")
     pieces = (data,) if isinstance(data, bytes | str) else data
-    # O_EXCL: neither a file nor a link that is there already is ever opened.
+    # O_EXCL: this fails if a file or a link of this name exists.
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -1,28 +1,20 @@
-"""Recognises a disk that cannot be written, whichever library reports it."""
+"""Recognises the errors of a disk that cannot be written, from any library."""
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
 
-_NUMBERS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.EACCES)
-_TEXTS = [os.strerror(number) for number in _NUMBERS]
-"""safetensors, TensorFlow and torch.distributed put these texts into errors of their own."""
+_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.EACCES)
+_MESSAGES = [os.strerror(number) for number in _ERRNOS]
+"""safetensors, TensorFlow and torch.distributed put these messages into their own exceptions."""
 
 
 def disk_problem(error: BaseException) -> str:
-    """Return the system's reason, such as `No space left on device`; empty for any other error."""
-    for cause in _chain(error):
-        if isinstance(cause, OSError) and cause.errno in _NUMBERS:
+    """Return the system's message, such as `No space left on device`; empty for other errors."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno in _ERRNOS:
             return os.strerror(cause.errno)
-    message = str(error)
-    return next((text for text in _TEXTS if text in message), "")
-
-
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield the exception and those that led to it."""
-    current: BaseException | None = error
-    while current is not None:
-        yield current
-        current = current.__cause__ or current.__context__
+        cause = cause.__cause__ or cause.__context__
+    return next((message for message in _MESSAGES if message in str(error)), "")

@@ -9,17 +9,16 @@ import subprocess
 import sys
 import threading
 
-_STATE = "SetThreadExecutionState"  # Windows
-_CONTINUOUS, _SYSTEM_REQUIRED = 0x80000000, 0x00000001
+_CONTINUOUS, _SYSTEM_REQUIRED = 0x80000000, 0x00000001  # of SetThreadExecutionState on Windows
 END_SECONDS = 1.0
 """Seconds that the helper process has to end before it is killed."""
 
 
 class Wakefulness:
-    """Keeps the machine awake between two calls of `keep`, which one thread makes.
+    """Keeps the machine awake from `keep(True)` to `keep(False)`, both called by one thread.
 
-    The machine may sleep again when this process ends, even if it is killed. Where the system
-    offers no such function, or refuses it, nothing happens and nothing is raised.
+    The machine may sleep again when this process ends, even if it is killed. On a system that has
+    no such function or refuses it, the calls do nothing.
     """
 
     def __init__(self, why: str) -> None:
@@ -34,7 +33,8 @@ class Wakefulness:
             return
         self._awake = awake
         if sys.platform == "win32":
-            _windows(_CONTINUOUS | _SYSTEM_REQUIRED if awake else _CONTINUOUS)
+            state = _CONTINUOUS | _SYSTEM_REQUIRED if awake else _CONTINUOUS
+            ctypes.windll.kernel32.SetThreadExecutionState(state)
         elif awake:
             self._start_helper()
         elif self._helper is not None:
@@ -55,7 +55,7 @@ class Wakefulness:
             self._helper = subprocess.Popen(
                 helper, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, process_group=0
             )
-            # Where the system refuses, the helper ends at once: this thread reaps it.
+            # If the system refuses, the helper ends at once: this thread reaps it.
             threading.Thread(target=self._helper.wait, daemon=True, name="reap").start()
 
 
@@ -68,7 +68,3 @@ def _end(helper: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         helper.kill()
         helper.wait()
-
-
-def _windows(state: int) -> None:
-    getattr(ctypes, "windll").kernel32[_STATE](state)  # noqa: B009  # only Windows has it

@@ -1,7 +1,7 @@
-"""The log switch: writes what this process logs to a file of its own, once a level is chosen.
+"""The log switch: writes the log of this process to its own file when a log level is set.
 
-Only the loggers of our packages are changed: those of recipes and frameworks stay as they are.
-Without a level there is no file, and only warnings are printed.
+Only the loggers of Traindeck change, not those of recipes and frameworks. Without a level there is
+no file, and only warnings are printed.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from pathlib import Path
 from engine.system import paths
 
 LEVEL_VARIABLE = "TRAINDECK_LOG"
-"""The level, for this process and those that it starts."""
+"""The environment variable with the log level of this process and of its child processes."""
 
 FOLDER_VARIABLE = "TRAINDECK_LOG_FOLDER"
-"""Where a process that belongs to no run, such as a telemetry helper, puts its file."""
+"""The folder for the log file of a process without a run, such as a telemetry helper."""
 
 LEVELS = ("debug", "info", "warning", "error")
 PACKAGES = ("engine", "gui", "tools")
 LARGEST_FILE = 5 * 2**20
-"""Bytes; then the file gets the ending `.1`, and a new one begins."""
+"""Bytes; a larger file is renamed to `.1`, and a new file begins."""
 
 OLD_FILES = 2
 _FORMAT = "%(asctime)s.%(msecs)03d {process} %(levelname)-7s %(name)s: %(message)s"
 
 
 class _File(RotatingFileHandler):
-    """A log file that loses what the disk does not take: logging must never stop a run."""
+    """A log file that ignores write errors, because logging must never stop a run."""
 
     def handleError(self, record: logging.LogRecord) -> None:
         pass
@@ -45,11 +45,11 @@ def level_number(name: str) -> int:
 
 
 def start(process: str, folder: Path | None = None, level: str = "") -> None:
-    """Log what happens in this process, called `process`, to a file in `folder`, if that is wanted.
+    """Write the log of this process to `debug-<process>.log` in `folder`, if a level is set.
 
-    `level` is one of LEVELS; by default, that of the environment; without one, nothing is logged.
-    Processes that this one starts do the same. By default the folder is the one that the parent
-    process names, else `logs` in the data folder. Raises ValueError for a level that is none.
+    `level` is one of LEVELS; default: the level in the environment. Child processes use the same
+    level. Default folder: the one in the environment, else `logs` in the data folder. Raises
+    ValueError for an unknown level.
     """
     level = level or os.environ.get(LEVEL_VARIABLE, "")
     stop()
@@ -70,11 +70,11 @@ def start(process: str, folder: Path | None = None, level: str = "") -> None:
     for package in map(logging.getLogger, PACKAGES):
         package.setLevel(number)
         package.addHandler(file)
-        package.propagate = False  # a recipe that configures the root logger must not get our lines
+        package.propagate = False  # a root logger that a recipe configures must not get our lines
 
 
 def stop() -> None:
-    """Close the file of this process, if there is one; from now on only warnings are printed."""
+    """Close the log file of this process; from now on only warnings are printed."""
     for package in map(logging.getLogger, PACKAGES):
         package.setLevel(logging.WARNING)
         package.propagate = True

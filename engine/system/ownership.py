@@ -1,6 +1,7 @@
 """Checks that folders belong to this user, where the system has owners of files.
 
-A run holds a recipe, which is code: a user who could write into our folders could have us run it.
+A run contains a recipe, which is code. A user who can write to the folder of a run could therefore
+make Traindeck run other code.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ def is_mine_alone(folder: Path) -> bool:
 
 
 def keep_others_out(folder: Path) -> None:
-    """Take the permissions of other users away from `folder`, if they can write to it.
+    """Remove the permissions of other users from `folder`, if they can write to it.
 
-    Raises OSError; its text is a sentence when the folder belongs to another user.
+    Raises OSError; if the folder belongs to another user, its text is a sentence.
     """
     if is_mine_alone(folder):
         return

@@ -1,4 +1,4 @@
-"""Where Traindeck keeps its data."""
+"""The folders of Traindeck's data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NUMBER = re.compile(r"[1-9]\d*", re.ASCII)
 
 
 def home() -> Path:
-    """`$TRAINDECK_HOME`, or the platform's folder for a user's data."""
+    """Return the data folder: `$TRAINDECK_HOME`, or the platform's folder for user data."""
     chosen = os.environ.get(HOME_VARIABLE)
     if chosen:
         return Path(chosen).expanduser().absolute()
@@ -23,24 +23,24 @@ def home() -> Path:
 
 
 def runs_folder() -> Path:
-    """The folder that holds a folder for each run."""
+    """Return the folder that contains the run folders."""
     return home() / "runs"
 
 
 def trash_folder() -> Path:
-    """The folder that holds deleted runs until the trash is emptied."""
+    """Return the folder of the deleted runs."""
     return home() / "trash"
 
 
 def run_folder(run_id: str) -> Path:
-    """The folder of the run `run_id`, which need not exist."""
+    """Return the folder of the run `run_id`, which need not exist."""
     return runs_folder() / run_id
 
 
 def create_run_folder() -> Path:
-    """Make the folder of a new run, readable by its owner only; its name is the next number.
+    """Create the folder of a new run, for its owner only; its name is the next number.
 
-    Raises OSError, also where the folder of all runs belongs to another user.
+    Raises OSError, also if `runs_folder()` belongs to another user.
     """
     runs = runs_folder()
     runs.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -60,17 +60,17 @@ def create_run_folder() -> Path:
 
 
 def stacks_file(folder: Path, rank: int) -> Path:
-    """The file to which the worker `rank` writes the stacks of its threads."""
+    """Return the file to which the worker `rank` writes the stacks of its threads."""
     return folder / "logs" / f"stacks-rank{rank}.txt"
 
 
 def helper_stacks_file(stacks: Path, pid: int) -> Path:
-    """The same for the process `pid` that a worker has started; `stacks` is the worker's file."""
+    """Return the stacks file of process `pid`, which the worker with the file `stacks` started."""
     return stacks.with_stem(f"{stacks.stem}-helper{pid}")
 
 
 def run_ids() -> list[str]:
-    """The ids of all runs, newest first, without folders that belong to another user."""
+    """Return the ids of all runs, newest first, without folders of other users."""
     return sorted(_numbered(runs_folder()), key=int, reverse=True)
 
 
@@ -80,7 +80,7 @@ def is_run(run_id: str) -> bool:
 
 
 def trashed_ids() -> list[str]:
-    """The ids of all runs in the trash, newest first."""
+    """Return the ids of all runs in the trash, newest first."""
     return sorted(_numbered(trash_folder()), key=int, reverse=True)
 
 

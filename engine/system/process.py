@@ -1,6 +1,6 @@
-"""Processes of this machine: identifies, starts and ends them.
+"""Identifies, starts and ends processes of this machine.
 
-All code that only POSIX systems have is here; each function has a fallback for other systems.
+All POSIX-specific code is here; each function has a fallback for other systems.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ PROJECT = Path(__file__).parents[2]
 
 
 def created(pid: int) -> float:
-    """Return the start time of a process, which with its pid identifies it; 0 without a process.
+    """Return the start time of process `pid`; 0 if there is no such process.
 
-    In seconds since a moment that stays the same until the machine is restarted. The time of day
-    would not do: it jumps when the clock is set, for example when the machine wakes up.
+    Pid and start time together identify a process. The unit is seconds since a fixed moment of this
+    boot, not since the epoch: the time of day jumps when the clock is set.
     """
     if ON_LINUX:
         _, started = _linux_stat(pid)
@@ -46,7 +46,7 @@ def is_alive(pid: int, created_at: float) -> bool:
     A pid alone is not enough, because the system gives it to another process later.
     """
     started = created(pid)
-    # Linux counts ticks; elsewhere the start is computed from the time of day, and may vary.
+    # Linux counts ticks; other systems compute the start from the time of day, which may vary.
     is_same = started == created_at if ON_LINUX else abs(started - created_at) < 0.5
     return bool(started) and is_same and not _is_zombie(pid)
 
@@ -61,9 +61,9 @@ def _is_zombie(pid: int) -> bool:
 
 
 def _linux_stat(pid: int) -> tuple[str, float]:
-    """Return a process's state and its start in seconds since the boot; ("", 0.0) without one.
+    """Return a process's state and its start in seconds since the boot; ("", 0.0) if it is gone.
 
-    psutil has the same figures, but counts from the time of day and takes ten times as long.
+    psutil counts from the time of day and takes ten times longer.
     """
     try:
         text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
@@ -75,7 +75,7 @@ def _linux_stat(pid: int) -> tuple[str, float]:
 
 @cache
 def _linux_boot() -> float:
-    """Return a number for this boot, so large that start times of two boots are never close."""
+    """Return a number for this boot, large enough that two boots have no equal start times."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_bytes()
     except OSError:
@@ -91,28 +91,25 @@ def start_module(
     cwd: Path = PROJECT,
     own_session: bool = False,
 ) -> subprocess.Popen[bytes]:
-    """Start `python -m module arguments...`, whose output is appended to `log`.
+    """Start `python -m module arguments...` and append its output to `log`.
 
-    With `own_session` it outlives this process and its terminal. Without, it still has a process
-    group of its own, so that a Ctrl-C in the terminal reaches only this process. Raises OSError.
+    With `own_session`, the new process outlives this process and its terminal. It always has its
+    own process group, so that Ctrl-C in the terminal reaches only this process. Raises OSError.
     """
+    inherited = dict(os.environ if environment is None else environment)
+    # Our modules come first on the path, for any working directory.
+    modules = filter(None, [str(PROJECT), inherited.get("PYTHONPATH", "")])
     with log.open("ab") as output:
         return subprocess.Popen(
-            # -P: a user's file in `cwd` must not be imported instead of a module of ours.
+            # -P: Python must not import a user's file in `cwd` instead of our module.
             [sys.executable, "-P", "-m", module, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
             cwd=cwd,
-            env=_with_our_modules(environment if environment is not None else os.environ),
+            env=inherited | {"PYTHONPATH": os.pathsep.join(modules)},
             **_group_arguments(own_session),
         )
-
-
-def _with_our_modules(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return `environment` with our modules first on the path, for any working directory."""
-    paths = filter(None, [str(PROJECT), environment.get("PYTHONPATH", "")])
-    return dict(environment) | {"PYTHONPATH": os.pathsep.join(paths)}
 
 
 def _group_arguments(own_session: bool) -> dict[str, Any]:
@@ -125,7 +122,7 @@ def _group_arguments(own_session: bool) -> dict[str, Any]:
 def end_group(leader: subprocess.Popen[bytes], *, kill: bool) -> None:
     """Send SIGTERM or SIGKILL to a process that `start_module` started, and to its children.
 
-    Reaches the children also when `leader` has just ended.
+    The signal reaches the children even if `leader` has ended.
     """
     if ON_POSIX:
         try:
@@ -147,7 +144,7 @@ END_SIGNALS = [
 
 
 def signal_name(exit_code: int) -> str:
-    """Return `SIGKILL` for -9; an empty string for an exit code that means no signal."""
+    """Return `SIGKILL` for -9; an empty string if no signal ended the process."""
     try:
         return signal.Signals(-exit_code).name if exit_code < 0 else ""
     except ValueError:
@@ -155,9 +152,9 @@ def signal_name(exit_code: int) -> str:
 
 
 def write_stacks_when_asked(path: Path) -> None:
-    """Append the stacks of all threads to `path` whenever `ask_for_stacks` asks this process.
+    """Append the stacks of all threads to `path` after each `ask_for_stacks` for this process.
 
-    A C signal handler does it, so it also works while the threads are blocked. Raises OSError.
+    A C signal handler writes them, even while the threads are blocked. Raises OSError.
     """
     number = _stacks_signal()
     if number:
@@ -165,7 +162,7 @@ def write_stacks_when_asked(path: Path) -> None:
 
 
 def ask_for_stacks(pid: int) -> None:
-    """Have `pid` write its stacks. A process without `write_stacks_when_asked` would be ended."""
+    """Make `pid` write its stacks. It ends if it has not called `write_stacks_when_asked`."""
     number = _stacks_signal()
     if number:
         with contextlib.suppress(ProcessLookupError):
@@ -173,14 +170,14 @@ def ask_for_stacks(pid: int) -> None:
 
 
 def descendants(pid: int) -> list[int]:
-    """Return the pids of all children, grandchildren and so on; none if the process is gone."""
+    """Return the pids of all descendants of `pid`; none if the process is gone."""
     with contextlib.suppress(psutil.Error):
         return [child.pid for child in psutil.Process(pid).children(recursive=True)]
     return []
 
 
 def _stacks_signal() -> int:
-    """Return a signal that frameworks and recipes do not use; 0 where there is none."""
+    """Return a signal that frameworks and recipes do not use; 0 on a system without one."""
     if not ON_POSIX:
         return 0
     realtime = getattr(signal, "SIGRTMIN", None)  # macOS has none of these
@@ -188,19 +185,19 @@ def _stacks_signal() -> int:
 
 
 def resident_bytes() -> int:
-    """Return how much memory of this process is in RAM."""
+    """Return the resident memory of this process."""
     return int(psutil.Process().memory_info().rss)
 
 
 def trim_heap() -> None:
-    """Give freed memory of the C heap back to the system; does nothing without glibc."""
+    """Return freed memory of the C heap to the system; do nothing without glibc."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if ON_POSIX else None
     if trim is not None:
         trim(0)
 
 
 def run_and_read(arguments: Sequence[str], cwd: Path, timeout: float = 5.0) -> str:
-    """Return what a short command prints, stripped; empty if it fails or is not installed."""
+    """Return the stripped output of a short command; empty if it fails or is not installed."""
     try:
         result = subprocess.run(
             list(arguments), cwd=cwd, capture_output=True, text=True, timeout=timeout, check=True

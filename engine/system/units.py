@@ -1,4 +1,4 @@
-"""Byte sizes, durations and times as text: the one place with the rules, for every front end."""
+"""Formats byte sizes, durations and times, for the window and the command line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _PREFIXES = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def byte_size(size: float) -> str:
-    """Return `44.8 MiB` or `512 B`: always a binary unit, the largest that leaves at least 1."""
+    """Return `44.8 MiB` or `512 B`: in the largest binary unit that gives at least 1."""
     value = float(size)
     for unit in _PREFIXES[:-1]:
         if abs(value) < 1024:
@@ -19,25 +19,25 @@ def byte_size(size: float) -> str:
 
 
 def gib(size: float, digits: int = 1) -> str:
-    """Return `40.0 GiB`, for sizes that are compared with each other, so in one unit."""
+    """Return `40.0 GiB`: always in GiB, so that sizes can be compared."""
     return f"{size / GIB:.{digits}f} GiB"
 
 
 def duration(seconds: float) -> str:
-    """Return `0:12:41` or `26:03:00`; below zero with a minus sign."""
+    """Return `0:12:41` or `26:03:00`; a negative duration has a minus sign."""
     hours, minutes, rest = _parts(abs(seconds))
     sign = "−" if seconds < 0 and (hours or minutes or rest) else ""
     return f"{sign}{hours}:{minutes:02}:{rest:02}"
 
 
 def short_duration(seconds: float) -> str:
-    """Return `0:07` or `1:02:03`: hours only where there are some."""
+    """Return `0:07` or `1:02:03`: without hours if there are none."""
     hours, minutes, rest = _parts(max(0.0, seconds))
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def steady_duration(seconds: float) -> str:
-    """Return `00:12:41` or `2 d 01:02:03`: a text that keeps its width while it counts."""
+    """Return `00:12:41` or `2 d 01:02:03`: the width stays the same while the seconds count."""
     hours, minutes, rest = _parts(max(0.0, seconds))
     days, hours = divmod(hours, 24)
     text = f"{hours:02}:{minutes:02}:{rest:02}"
@@ -59,7 +59,7 @@ def date_and_time(moment: float) -> str:
 
 
 def date_or_time(moment: float) -> str:
-    """Return the local date and time to the minute; of a moment today only the time."""
+    """Return the local date and time to the minute; only the time if `moment` is today."""
     then, now = time.localtime(moment), time.localtime()
     return time.strftime("%H:%M" if then[:3] == now[:3] else "%Y-%m-%d %H:%M", then)
 

@@ -1,4 +1,4 @@
-"""The sentences of alarms: what is wrong, with which device, and what to do about it."""
+"""The sentences of alarms: the device, the problem, and what the user can do."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from engine.system.units import gib
 from engine.telemetry.snapshot import DeviceSnapshot
 
 _HARDWARE = ("hardware thermal", "hardware power brake")
-"""Beginnings of the throttle reasons that a person should look into; the others are normal."""
+"""Prefixes of the throttle reasons that mean a hardware problem; the others are normal."""
 
 
 def name_of(device: DeviceSnapshot) -> str:
@@ -21,17 +21,16 @@ def memory_of(device: DeviceSnapshot) -> str:
 
 
 def memory_part(device: DeviceSnapshot) -> float | None:
-    """Return how full the memory is, 0 to 1, with the part of the driver; None: not known."""
+    """Return the used part of the memory, 0 to 1, with the driver's part; None: unknown."""
     if device.memory_used is None or not device.memory_total:
         return None
     return (device.memory_used + (device.memory_reserved or 0)) / device.memory_total
 
 
 def hardware_reasons(device: DeviceSnapshot) -> list[str]:
-    """Return the throttle reasons that are heat or a lack of power, not a setting."""
-    return [
-        reason for reason in device.throttle_reasons or () if reason.lower().startswith(_HARDWARE)
-    ]
+    """Return the throttle reasons that mean heat or a lack of power, not a setting."""
+    reasons = device.throttle_reasons or ()
+    return [reason for reason in reasons if reason.lower().startswith(_HARDWARE)]
 
 
 def why_lost(device: DeviceSnapshot) -> str:
@@ -40,7 +39,7 @@ def why_lost(device: DeviceSnapshot) -> str:
 
 
 def lost(device: DeviceSnapshot) -> str:
-    """The device does not answer."""
+    """Return the text of an alarm about a device that does not answer."""
     return (
         f"{name_of(device)} is lost. {why_lost(device)} If nothing runs on it any more, see the "
         "system's log, reset the GPU or restart the machine."
@@ -48,7 +47,7 @@ def lost(device: DeviceSnapshot) -> str:
 
 
 def hot(device: DeviceSnapshot) -> str:
-    """The device is near the temperature at which it slows down."""
+    """Return the text of an alarm about a device near the temperature at which it slows down."""
     return (
         f"{name_of(device)} is at {device.temperature:.0f} °C and slows down from "
         f"{device.temperature_slowdown:.0f} °C on: check its fans and the air around it."
@@ -56,7 +55,7 @@ def hot(device: DeviceSnapshot) -> str:
 
 
 def throttled(device: DeviceSnapshot) -> str:
-    """The hardware keeps the clocks of the device low."""
+    """Return the text of an alarm about a device whose hardware reduces its clocks."""
     return (
         f"{name_of(device)} is slowed down ({', '.join(hardware_reasons(device))}): check its "
         "cooling and its power supply."
@@ -64,7 +63,7 @@ def throttled(device: DeviceSnapshot) -> str:
 
 
 def memory_full(device: DeviceSnapshot) -> str:
-    """The memory of the device is nearly full."""
+    """Return the text of an alarm about a device whose memory is nearly full."""
     part, total = memory_part(device) or 0.0, device.memory_total or 0
     return (
         f"{memory_of(device)} is {100 * part:.0f} % full, of {gib(total)}: the next "
@@ -73,7 +72,7 @@ def memory_full(device: DeviceSnapshot) -> str:
 
 
 def ecc_errors(device: DeviceSnapshot) -> str:
-    """The device has memory errors that cannot be corrected."""
+    """Return the text of an alarm about a device with uncorrectable memory errors."""
     return (
         f"{name_of(device)} has memory errors that it cannot repair ({device.ecc_uncorrected} "
         "since the driver was loaded): results may be wrong. Stop using it and reset it; if they "
@@ -82,7 +81,7 @@ def ecc_errors(device: DeviceSnapshot) -> str:
 
 
 def idle(device: DeviceSnapshot) -> str:
-    """A training run has the device, but the device does no work."""
+    """Return the text of an alarm about a device that does no work for its training run."""
     return (
         f"{name_of(device)} has done nothing for a minute while the run trains: its data may come "
         "too slowly, or a worker waits for another one. The log may say more."

@@ -1,4 +1,4 @@
-"""Alarms about devices: each snapshot may raise some and end others."""
+"""Alarms about devices: each snapshot may raise and clear alarms."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from engine.telemetry.alarm_text import name_of
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
 
 HOT_MARGIN, COOL_MARGIN = 5.0, 10.0
-"""Degrees below the slowdown threshold: up to the first the device is hot, above the second it is
-no longer hot."""
+"""Degrees below the slowdown threshold: with at most HOT_MARGIN the device is hot, with more than
+COOL_MARGIN it is no longer hot."""
 
 FULL, ROOMY = 0.95, 0.90
-"""Parts of the memory: from the first on it is nearly full, below the second it no longer is."""
+"""Used parts of the memory: from FULL on it is nearly full, below ROOMY it no longer is."""
 
 IDLE_SECONDS = 60.0
 """Time without any work after which a device of a training run counts as idle."""
@@ -26,7 +26,7 @@ CALM_SECONDS = 30.0
 """Time without a slowdown after which a throttled GPU counts as recovered."""
 
 _LONGEST_GAP = 10.0
-"""Seconds between two snapshots; what happened in a longer gap is not known."""
+"""Seconds between two snapshots; a longer gap does not count as idle time."""
 
 Severity = Literal["warning", "error"]
 
@@ -43,22 +43,22 @@ class AlarmKind(StrEnum):
 
     @property
     def is_sticky(self) -> bool:
-        """Whether a person cannot dismiss it: only the device ends it."""
+        """Whether the user cannot dismiss it: only the device clears it."""
         return self in (AlarmKind.LOST, AlarmKind.ECC)
 
     @property
     def severity(self) -> Severity:
-        """`error`: work is lost or may be wrong; `warning`: it is slow, or may fail soon."""
+        """`error`: work is lost or may be wrong; `warning`: work is slow or may fail soon."""
         return "error" if self.is_sticky else "warning"
 
 
 class DeviceAlarm(msgspec.Struct, frozen=True):
-    """A problem that a device has now."""
+    """A current problem of a device."""
 
     device: str
     kind: AlarmKind
     text: str
-    """A sentence: what, where, what to do."""
+    """A sentence: the device, the problem, what the user can do."""
 
     since: float
     """Seconds since the epoch."""
@@ -70,7 +70,7 @@ class DeviceAlarm(msgspec.Struct, frozen=True):
 
 
 class Change(NamedTuple):
-    """An alarm that was just raised or has just ended."""
+    """An alarm that is now raised or cleared."""
 
     alarm: DeviceAlarm
     is_raised: bool
@@ -79,7 +79,7 @@ class Change(NamedTuple):
 
 
 class Alarms:
-    """The alarms of all devices; the only clock is the time in the snapshots."""
+    """The alarms of all devices; their only clock is the time in the snapshots."""
 
     def __init__(self) -> None:
         self._rules: dict[str, dict[AlarmKind, _Rule]] = {}
@@ -87,19 +87,17 @@ class Alarms:
 
     @property
     def active(self) -> tuple[DeviceAlarm, ...]:
-        """The alarms that are raised now, oldest first."""
+        """The current alarms, oldest first."""
         return tuple(self._active.values())
 
     def update(self, snapshot: Snapshot, should_work: Collection[str] = ()) -> list[Change]:
-        """Return which alarms `snapshot` raises and which it ends.
+        """Return the alarms that `snapshot` raises or clears.
 
         `should_work`: ids of the devices that a run needs now. An unknown value changes no alarm.
         """
         changes = []
         for device in snapshot.devices:
-            if device.id not in self._rules:
-                self._rules[device.id] = _new_rules()
-            for kind, rule in self._rules[device.id].items():
+            for kind, rule in self._rules.setdefault(device.id, _new_rules()).items():
                 verdict = rule(device, snapshot.time, device.id in should_work)
                 change = self._apply(verdict, kind, device, snapshot.time)
                 if change is not None:
@@ -121,8 +119,8 @@ class Alarms:
 
 
 _Rule = Callable[[DeviceSnapshot, float, bool], bool | None]
-"""Called with a device, the time and whether it should work: True raises the alarm, False ends it,
-None changes nothing."""
+"""Called with a device, the time and whether it should work; returns True to raise the alarm, False
+to clear it, None to change nothing."""
 
 
 def _new_rules() -> dict[AlarmKind, _Rule]:
@@ -155,7 +153,7 @@ def _memory_full(device: DeviceSnapshot, time: float, should_work: bool) -> bool
 
 
 class _Throttled:
-    """The hardware slows the device down. That flickers, so the alarm ends after CALM_SECONDS."""
+    """The hardware slows the device down. The reasons flicker: CALM_SECONDS without clear it."""
 
     def __init__(self) -> None:
         self._last = 0.0
@@ -170,7 +168,7 @@ class _Throttled:
 
 
 class _EccErrors:
-    """There are more errors than before; a counter that begins again means a reset of the card."""
+    """The error count has increased; a decrease means that the card was reset."""
 
     def __init__(self) -> None:
         self._known: int | None = None
@@ -184,10 +182,10 @@ class _EccErrors:
 
 
 class _Idle:
-    """At 0 % in every snapshot for IDLE_SECONDS, although a run needs the device."""
+    """The utilisation is 0 % for IDLE_SECONDS, although a run needs the device."""
 
     def __init__(self) -> None:
-        self._watched = 0.0
+        self._idle_seconds = 0.0
         self._last: float | None = None
 
     def __call__(self, device: DeviceSnapshot, time: float, should_work: bool) -> bool | None:
@@ -199,13 +197,11 @@ class _Idle:
         if device.utilisation > 0:
             return False
         self._last = time
-        self._watched = 0.0 if last is None else self._watched + _watched_seconds(last, time)
-        return True if self._watched >= IDLE_SECONDS else None
-
-
-def _watched_seconds(last: float, time: float) -> float:
-    """Return the seconds between two snapshots; 0 after a long gap or when the clock was set."""
-    return time - last if 0 <= time - last <= _LONGEST_GAP else 0.0
+        if last is None:
+            self._idle_seconds = 0.0
+        elif 0 <= time - last <= _LONGEST_GAP:  # below 0: the clock was set
+            self._idle_seconds += time - last
+        return True if self._idle_seconds >= IDLE_SECONDS else None
 
 
 _Sentence = Callable[[DeviceSnapshot], str]

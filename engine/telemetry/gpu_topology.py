@@ -10,24 +10,24 @@ from typing import get_args
 from engine.telemetry.snapshot import Link, LinkKind
 
 MOST_SETS = 20_000
-"""Up to so many sets are all compared, in a fraction of a second; else the search is greedy."""
+"""The most sets that are all compared, in a fraction of a second; else the search is greedy."""
 
 KINDS: tuple[LinkKind, ...] = get_args(LinkKind)
-"""The kinds of links, best first; an unknown one is last."""
+"""The kinds of links, best first; `unknown` is last."""
 
 Pair = frozenset[str]
 
 
 def link_kinds(links: Sequence[Link]) -> dict[Pair, LinkKind]:
-    """Return the kind of link by pair of UUIDs; a pair that is missing is unknown."""
+    """Return the kind of link by pair of UUIDs; a missing pair is unknown."""
     return {frozenset((link.first, link.second)): link.kind for link in links}
 
 
 def best_set(links: Sequence[Link], candidates: Sequence[str], count: int) -> tuple[str, ...]:
     """Return the `count` of `candidates` (UUIDs) with the best links, in their order.
 
-    The worst link decides, because an all-reduce waits for it; then the sum of all links; then the
-    order. With fewer candidates than `count`, all are returned; with a count below 1, none.
+    The worst link decides, because an all-reduce waits for it, then the sum of all links, then the
+    order. If `count` is larger than the number of candidates, return all; if below 1, none.
     """
     candidates = list(dict.fromkeys(candidates))
     count = min(count, len(candidates))
@@ -44,7 +44,7 @@ def best_set(links: Sequence[Link], candidates: Sequence[str], count: int) -> tu
 def _grow(
     ranks: Mapping[Pair, int], candidates: Sequence[str], seed: str, count: int
 ) -> tuple[str, ...]:
-    """Start with `seed` and add, one by one, the GPU with the best links to those chosen so far."""
+    """Start with `seed` and add, one by one, the GPU with the best links to the chosen GPUs."""
     chosen: tuple[str, ...] = (seed,)
     while len(chosen) < count:
         rest = [each for each in candidates if each not in chosen]
@@ -53,7 +53,7 @@ def _grow(
 
 
 def _cost(ranks: Mapping[Pair, int], chosen: Sequence[str]) -> tuple[int, int]:
-    """Return the rank of the worst link within `chosen` and the sum of all; less is better."""
+    """Return the rank of the worst link within `chosen` and the sum of all; lower is better."""
     unknown = len(KINDS) - 1
     found = [ranks.get(frozenset(pair), unknown) for pair in combinations(chosen, 2)]
     return max(found, default=0), sum(found)

@@ -24,16 +24,16 @@ ARGUMENTS = ("-m", "engine.telemetry.helper")
 ROOT = Path(__file__).parents[2]
 
 RESTART_PAUSE = 30.0
-"""Seconds between two starts of a helper that ends by itself (a driver can crash it) or hangs."""
+"""Seconds before a helper that ended unexpectedly, or hangs, is started again."""
 
 END_SECONDS = 0.5
-"""Seconds that the helper has for each of: leaving by itself, being terminated, being killed."""
+"""Seconds to wait for the end of the helper: after closing its input, SIGTERM, and SIGKILL."""
 
 _decode = msgspec.json.Decoder(Snapshot).decode
 
 
 def read_snapshot(line: bytes | bytearray | memoryview) -> Snapshot | None:
-    """Return the snapshot in a line of the helper's output; None for what a library has printed."""
+    """Return the snapshot in a line of the helper's output; None for output of a library."""
     try:
         return _decode(line)
     except ValueError:
@@ -43,18 +43,18 @@ def read_snapshot(line: bytes | bytearray | memoryview) -> Snapshot | None:
 def write_requests(*, watching: bool, detail: str) -> bytes:
     """Return lines for the helper's input.
 
-    `watching`: whether somebody looks, and so wants the full rate; `detail`: the UUID of the GPU
-    whose traffic (PCIe, NVLink) is wanted, or an empty string.
+    `watching`: whether a window shows the snapshots and needs the full rate; `detail`: the UUID of
+    the GPU whose traffic (PCIe, NVLink) to measure, or an empty string.
     """
     requests = (Request(watching=watching), Request(detail=detail))
     return b"".join(msgspec.json.encode(request) + b"\n" for request in requests)
 
 
 def snapshot_once(timeout: float = 10.0) -> Snapshot:
-    """Return one snapshot of all devices, taken by a process of its own; nothing is raised.
+    """Return one snapshot of all devices, taken by a new helper process; raise nothing.
 
-    When the driver does not answer within `timeout` seconds, or crashes that process, the snapshot
-    has no GPUs and its note says what happened.
+    If the driver does not answer within `timeout` seconds or crashes the helper, the snapshot has
+    no GPUs and its note tells the reason.
     """
     helper = _start("--once", stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
@@ -74,18 +74,18 @@ def gpu_uuids(timeout: float = 10.0) -> tuple[str, ...]:
 
 
 def abandon(helper: subprocess.Popen[bytes]) -> None:
-    """Kill the helper without waiting long: inside a hanging driver not even SIGKILL ends it."""
+    """Kill the helper without a long wait: SIGKILL does not end it while the driver hangs."""
     helper.kill()
     assert helper.stdout is not None
     helper.stdout.close()
     try:
         helper.wait(timeout=END_SECONDS)
     except subprocess.TimeoutExpired:
-        helper.returncode = -9  # so that Popen does not warn about a process that still runs
+        helper.returncode = -9  # Popen must not warn about a process that still runs
 
 
 class TelemetryStream:
-    """Runs the telemetry helper and passes its snapshots on, from a thread of its own."""
+    """Runs the telemetry helper and passes on its snapshots, from its own thread."""
 
     def __init__(self, on_snapshot: Callable[[Snapshot], None], interval: float = 1.0) -> None:
         """Start the helper, which samples every `interval` seconds. Raises OSError."""
@@ -97,19 +97,19 @@ class TelemetryStream:
         threading.Thread(target=self._read, daemon=True, name="telemetry").start()
 
     def close(self) -> None:
-        """End the helper; at most 2 s, even if it hangs in the driver. May be called twice."""
+        """End the helper within 2 s, even if it hangs in the driver. May be called twice."""
         with self._starting:
             self._closing.set()
             helper = self._helper
         assert helper.stdin is not None
         helper.stdin.close()
-        for insist in (helper.terminate, helper.kill):
+        for send_signal in (helper.terminate, helper.kill):
             try:
                 helper.wait(END_SECONDS)
                 return
             except subprocess.TimeoutExpired:
-                insist()
-        # A helper that hangs in the driver ends when the driver lets it go.
+                send_signal()
+        # A helper that hangs in the driver ends when the driver call returns.
         with contextlib.suppress(subprocess.TimeoutExpired):
             helper.wait(END_SECONDS)
 

@@ -1,4 +1,4 @@
-"""The history of a device: the last minutes in full, and means over the hours before."""
+"""The history of a device: all values of the last minutes, and means of the hours before."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from engine.telemetry.snapshot import DeviceSnapshot
 Array = npt.NDArray[np.float64]
 Field = Literal["utilisation", "memory_used", "temperature", "power", "clock"]
 FIELDS: tuple[Field, ...] = get_args(Field)
-"""The fields of DeviceSnapshot that are kept."""
+"""The stored fields of DeviceSnapshot."""
 
 RECENT_POINTS = 600
-"""Snapshots that are kept in full: 10 minutes at one per second."""
+"""Number of stored snapshots: 10 minutes at one per second."""
 
 BUCKET_SECONDS = 10.0
 BUCKETS = 6 * 360
-"""Six hours of means."""
+"""Number of stored means: six hours."""
 
 _LONGEST_STEP = 15.0
 """Seconds between two points; a longer step is a gap in the line."""
@@ -33,25 +33,26 @@ class DeviceHistory:
         self.clear()
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Delete all values."""
         self._recent = _Ring(RECENT_POINTS)
-        self._thinned = _Ring(BUCKETS)
+        self._means = _Ring(BUCKETS)
         self._last = -math.inf
         self._bucket = -math.inf
         self._sums = np.zeros(len(FIELDS))
         self._counts = np.zeros(len(FIELDS))
 
     def add(self, time: float, device: DeviceSnapshot) -> None:
-        """Add the snapshot of `time` (seconds since the epoch); the same time twice counts once.
+        """Add the snapshot of `time` (seconds since the epoch); ignore the same time again.
 
-        When the clock was set back, a new history begins.
+        An earlier time starts a new history, because the clock was set back.
         """
         if time == self._last:
             return
         if time < self._last:
             self.clear()
-        row = np.array([_number(getattr(device, field)) for field in FIELDS])
-        self._thin(time, row)
+        values = [getattr(device, field) for field in FIELDS]
+        row = np.array(values, dtype=np.float64)  # None becomes NaN
+        self._add_to_mean(time, row)
         if time - self._last > _LONGEST_STEP and self._last > -math.inf:
             self._recent.append(self._last + BUCKET_SECONDS, np.full(len(FIELDS), math.nan))
         self._recent.append(time, row)
@@ -60,26 +61,26 @@ class DeviceHistory:
     def recent(self, field: Field, seconds: float) -> tuple[Array, Array]:
         """Return times (seconds since the epoch, ascending) and values of the last `seconds`.
 
-        Both are new float64 arrays of shape (points,). Values older than the full rate are means
-        over 10 s; NaN is a gap.
+        Both are new float64 arrays of shape (points,). Older values are means over 10 s; NaN is a
+        gap.
         """
         column = FIELDS.index(field)
         since = self._last - seconds
         times, values = self._recent.times, self._recent.rows[:, column]
         if len(times) and times[0] > since:
-            older = self._thinned.times + BUCKET_SECONDS <= times[0]
-            times = np.concatenate([self._thinned.times[older] + BUCKET_SECONDS / 2, times])
-            values = np.concatenate([self._thinned.rows[older, column], values])
+            older = self._means.times + BUCKET_SECONDS <= times[0]
+            times = np.concatenate([self._means.times[older] + BUCKET_SECONDS / 2, times])
+            values = np.concatenate([self._means.rows[older, column], values])
         first = int(np.searchsorted(times, since))
         return times[first:].copy(), values[first:].copy()
 
-    def _thin(self, time: float, row: Array) -> None:
+    def _add_to_mean(self, time: float, row: Array) -> None:
         bucket = time // BUCKET_SECONDS * BUCKET_SECONDS
         if bucket != self._bucket:
             self._close_bucket()
             if bucket > self._bucket + BUCKET_SECONDS and self._bucket > -math.inf:
                 missed = self._bucket + BUCKET_SECONDS
-                self._thinned.append(missed, np.full(len(FIELDS), math.nan))
+                self._means.append(missed, np.full(len(FIELDS), math.nan))
             self._bucket = bucket
             self._sums[:] = self._counts[:] = 0
         known = ~np.isnan(row)
@@ -90,7 +91,7 @@ class DeviceHistory:
         if self._bucket > -math.inf:
             unknown = np.full(len(FIELDS), math.nan)
             means = np.divide(self._sums, self._counts, out=unknown, where=self._counts > 0)
-            self._thinned.append(self._bucket, means)
+            self._means.append(self._bucket, means)
 
 
 class _Ring:
@@ -119,7 +120,3 @@ class _Ring:
     @property
     def rows(self) -> Array:
         return self._rows[max(0, self._end - self._most) : self._end]
-
-
-def _number(value: float | None) -> float:
-    return math.nan if value is None else float(value)

@@ -1,7 +1,7 @@
 """Assigns the memory of a GPU to the workers of our runs and to other processes.
 
-Pure functions. The report of a worker about itself comes first; then the driver's list, where a
-process with the pid and the start time of a worker is that worker. The rest stays unassigned.
+Pure functions. The report of a worker counts first, then the driver's list of processes: a process
+with the pid and the start time of a worker is this worker. The rest stays unassigned.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import NamedTuple
 from engine.telemetry.snapshot import DeviceSnapshot, GpuProcess
 
 LONGEST_POOL_START = 30.0
-"""Seconds from the start of a worker's process to its WorkerStarted event, at the most."""
+"""The most seconds from the start of a worker's process to its WorkerStarted event."""
 
 CLOCK_SLACK = 5.0
-"""Seconds by which a process may seem to start after its event, because the clock was set."""
+"""Seconds by which a process may appear to start after its event, because the clock was set."""
 
 BUSY_PROCESS = 256 * 2**20
-"""Bytes from which on a process counts as work, and not as a part of the desktop."""
+"""Bytes: a process with at least this much memory counts as work, not as a desktop program."""
 
 BUSY_UNNAMED = 2**30
-"""Bytes from which on unassigned memory counts as the work of another user."""
+"""Bytes: at least this much unassigned memory counts as the work of another user."""
 
 
 class Worker(NamedTuple):
@@ -40,23 +40,23 @@ class Worker(NamedTuple):
     """As the spec names them."""
 
     allocated: float | None = None
-    """Bytes of its tensors on all its GPUs together; None: it has not reported yet."""
+    """Bytes of its tensors on all its GPUs together; None: no report yet."""
 
     reserved: float | None = None
-    """Bytes of its tensors and of the cache of its framework."""
+    """Bytes of its tensors and of its framework's cache."""
 
 
 class RunUse(NamedTuple):
-    """The memory of one worker on one GPU, in bytes; None: not known."""
+    """The memory of one worker on one GPU, in bytes; None: unknown."""
 
     worker: Worker
     total: int | None
-    """What the driver counts, else the sum of the known parts."""
+    """The driver's figure, else the sum of the known parts."""
 
     tensors: int | None = None
     cache: int | None = None
     context: int | None = None
-    """Memory of CUDA, its kernels and libraries: everything outside the framework's pool."""
+    """Memory of CUDA, its kernels and libraries: the rest outside the framework's pool."""
 
     listed: bool = False
     """Whether the driver lists the process; if not, its context is part of `unnamed`."""
@@ -74,19 +74,19 @@ class MemoryUse(NamedTuple):
     total: int | None
     ours: tuple[RunUse, ...]
     others: tuple[GpuProcess, ...]
-    """Processes that are no workers of our active runs."""
+    """Processes that are not workers of our active runs."""
 
     others_known: bool
-    """Whether the list of processes is known; on a card that is powered down it is empty."""
+    """Whether the list of processes is known; a powered-down card has none."""
 
     reserved: int | None
     free: int | None
     unnamed: int | None
-    """Memory in use that belongs to no process above; None: not known."""
+    """Used memory outside the processes above; None: unknown."""
 
     @property
     def of_others(self) -> int:
-        """Bytes of the other processes, as far as they are known."""
+        """The known bytes of the other processes."""
         return sum(process.memory or 0 for process in self.others)
 
     @property
@@ -99,7 +99,7 @@ class MemoryUse(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Whether it is certain that nothing works on this GPU."""
+        """Whether certainly no program works on this GPU."""
         is_known = self.others_known or self.unnamed is not None
         return is_known and not self.ours and not self.is_busy
 
@@ -117,21 +117,21 @@ def memory_uses(
 
 def memory_use(device: DeviceSnapshot, workers: Sequence[Worker]) -> MemoryUse:
     """Return the use of the memory of the GPU `device`; `workers` are those of all active runs."""
-    here = [worker for worker in workers if _is_on(worker, device)]
     listed = {process.pid: process for process in device.processes or ()}
     ours: list[RunUse] = []
     claimed: set[int] = set()
-    for worker in here:
-        process = listed.get(worker.pid)
-        if process is not None and not is_same(process, worker):
-            process = None
-        if process is not None:
-            claimed.add(process.pid)
-        ours.append(_use_of(worker, process))
+    for worker in workers:
+        if _is_on(worker, device):
+            process = listed.get(worker.pid)
+            if process is not None and is_same(process, worker):
+                claimed.add(process.pid)
+            else:
+                process = None
+            ours.append(_use_of(worker, process))
     others = tuple(process for pid, process in listed.items() if pid not in claimed)
     if not all(use.listed for use in ours):
-        # In a container the driver's pids are those of the host: a process that is unknown here may
-        # be the worker itself.
+        # In a container the driver reports the pids of the host, so an unknown process may be the
+        # worker itself.
         others = tuple(process for process in others if process.started is not None)
     return MemoryUse(
         total=device.memory_total,
@@ -145,15 +145,17 @@ def memory_use(device: DeviceSnapshot, workers: Sequence[Worker]) -> MemoryUse:
 
 
 def is_same(process: GpuProcess, worker: Worker) -> bool:
-    """Whether `process`, which has the pid of `worker`, is that worker. Without a start time the
-    answer is no, because the system reuses pids."""
+    """Whether `process`, which has the pid of `worker`, is that worker.
+
+    False without a start time, because the system reuses pids.
+    """
     if process.started is None:
         return False
     return -LONGEST_POOL_START <= process.started - worker.noted <= CLOCK_SLACK
 
 
 def process_text(process: GpuProcess) -> str:
-    """Return `python of mia`, as far as name and user are known."""
+    """Return a text such as `python of mia`, from the known name and user."""
     name = process.name or f"process {process.pid}"
     return f"{name} of {process.user}" if process.user else name
 
@@ -167,7 +169,7 @@ def _use_of(worker: Worker, process: GpuProcess | None) -> RunUse:
     """Return the memory of `worker` on one of its GPUs, which the driver lists as `process`."""
     listed = process is not None
     total = process.memory if process is not None else None
-    # A worker reports the sum over its GPUs: with several, the part of each is not known.
+    # A worker reports the sum over its GPUs: with several GPUs, the part of each is unknown.
     alone = len(set(worker.devices)) == 1
     tensors = _bytes(worker.allocated) if alone else None
     pool = _bytes(worker.reserved) if alone else None

@@ -16,14 +16,14 @@ class GpuProcess(msgspec.Struct, frozen=True):
 
     user: str = ""
     memory: int | None = None
-    """Bytes on this GPU; None if the driver does not count by process (Windows, containers)."""
+    """Bytes on this GPU; None if the driver does not report it (Windows, containers)."""
 
     started: float | None = None
-    """Seconds since the epoch; together with the pid it identifies the process."""
+    """Start time in seconds since the epoch; with the pid it identifies the process."""
 
 
 class MigSlice(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of a GPU that is a device of its own: MIG, multi-instance GPU."""
+    """A partition of a GPU that acts as a device (MIG, multi-instance GPU)."""
 
     uuid: str
     name: str
@@ -36,8 +36,8 @@ class MigSlice(msgspec.Struct, frozen=True, kw_only=True):
 class DeviceSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The state of one device. `None` means that there is no value; 0 never means unknown.
 
-    `silent` has the reason by the name of the field; a field without a value that is not in it was
-    not asked for yet.
+    `silent` has the reason for `None` by the name of the field, unless the helper has not queried
+    this field yet.
     """
 
     id: str
@@ -45,12 +45,12 @@ class DeviceSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: Literal["cpu", "gpu"]
     label: str
-    """Short name for people: `CPU`, or the GPU's `index`."""
+    """Short display name: `CPU`, or the GPU's `index`."""
 
     name: str
     index: int | None = None
-    """The driver's number of a GPU, which `nvidia-smi` shows too; a card that does not answer keeps
-    its own, so the numbers may have a gap. None for the CPU."""
+    """The driver's number of a GPU, as in `nvidia-smi`; a card that does not answer keeps its
+    number, so there may be gaps. None for the CPU."""
 
     pci_bus: str | None = None
 
@@ -58,20 +58,20 @@ class DeviceSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes."""
 
     memory_used: int | None = None
-    """Bytes, of all processes on the machine, without what the driver reserves."""
+    """Bytes used by all processes on the machine, without `memory_reserved`."""
 
     memory_reserved: int | None = None
-    """Bytes that the driver keeps for itself."""
+    """Bytes that the driver reserves."""
 
     memory_free: int | None = None
     utilisation: float | None = None
-    """Percent of time with work in the last sampling window."""
+    """Percent of the last sampling window during which the device worked."""
 
     temperature: float | None = None
     """Degrees Celsius."""
 
     temperature_slowdown: float | None = None
-    """The temperature from which on the GPU reduces its clocks, in degrees Celsius."""
+    """The temperature at which the GPU starts to reduce its clocks, in degrees Celsius."""
 
     power: float | None = None
     """Watts."""
@@ -86,13 +86,13 @@ class DeviceSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """MHz."""
 
     fan: float | None = None
-    """Percent of its speed."""
+    """Percent of the full speed."""
 
     performance_state: int | None = None
     """0 (fastest) to 15."""
 
     throttle_reasons: tuple[str, ...] | None = None
-    """Why the clocks are reduced, in words; empty: they are not."""
+    """Why the clocks are reduced, in words; empty: full clocks."""
 
     ecc_corrected: int | None = None
     """Corrected memory errors since the driver was loaded."""
@@ -112,7 +112,7 @@ class DeviceSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Empty if the GPU is not divided."""
 
     asleep: bool = False
-    """Whether the card is powered down: then it is not asked, because that would wake it."""
+    """Whether the card is powered down; it is not queried then, because a query would wake it."""
 
     lost: str | None = None
     """Why the device is lost, or None while it answers."""
@@ -121,8 +121,8 @@ class DeviceSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds since the epoch."""
 
     silent: dict[str, str] = {}
-    """Fields without a value, each with the reason: `not supported`, `no permission`, or what the
-    driver answered."""
+    """The reason by field without a value: `not supported`, `no permission`, or the driver's
+    message."""
 
 
 LinkKind = Literal["NVLink", "PCIe switch", "host bridge", "NUMA node", "system", "unknown"]
@@ -157,8 +157,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     def gpus_to_choose(self) -> tuple[str, ...]:
         """Return the UUIDs of the GPUs that a run can use, in PCI order.
 
-        A lost GPU is not among them. Of a divided GPU these are its slices, because a run cannot
-        use it as a whole.
+        Lost GPUs are left out. A divided GPU is replaced by its slices, because a run cannot use it
+        as a whole.
         """
         found: list[str] = []
         for device in self.devices:
@@ -167,7 +167,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(found)
 
     def spoken_names(self) -> dict[str, str]:
-        """Return the name for people of each GPU and each slice, such as `GPU 0`, by UUID."""
+        """Return the display name of each GPU and each slice, such as `GPU 0`, by UUID."""
         names: dict[str, str] = {}
         for device in self.devices:
             if device.kind == "gpu":
@@ -178,13 +178,13 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Request(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a reader of snapshots wants: a line of JSON that the telemetry helper reads.
+    """A request of a reader of snapshots: one line of JSON on the helper's standard input.
 
-    A field that is not mentioned stays as it is.
+    A missing field changes nothing.
     """
 
     watching: bool | None = None
-    """Whether snapshots are wanted at the full rate."""
+    """Whether the reader needs snapshots at the full rate."""
 
     detail: str | None = None
-    """UUID of the GPU whose traffic is wanted; empty: none."""
+    """UUID of the GPU whose traffic to measure; empty: none."""

@@ -1,6 +1,6 @@
-"""The telemetry helper: a process of its own that prints one snapshot a line, as JSON.
+"""The telemetry helper: a separate process that prints one snapshot per line, as JSON.
 
-The driver may crash or never answer: then only this process is lost.
+If the driver crashes or never answers, only this process is affected.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def main() -> None:
     parser.add_argument("--once", action="store_true", help="print one snapshot and end")
     parser.add_argument("--interval", type=float, default=1.0, help="seconds between snapshots")
     options = parser.parse_args()
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a traceback
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends the helper without a traceback
     if options.once:
         _print(Sampler().sample())
     else:
@@ -67,7 +67,7 @@ def _follow_input(requests: Requests) -> None:
 
 
 def _lines_of_input() -> Iterator[bytes]:
-    """Yield lines as they arrive, without Python's buffer, which is locked during a read."""
+    """Yield lines of input without Python's buffer, whose lock is held during a read."""
     rest = b""
     while chunk := os.read(sys.stdin.fileno(), 4096):
         *lines, rest = (rest + chunk).split(b"\n")

@@ -22,7 +22,7 @@ class Cpu:
 
     def __init__(self) -> None:
         self._name = cpu_name()
-        # Utilisation is measured between two calls; the first one waits for both.
+        # Utilisation is measured between two calls, so the first call measures for 0.1 s.
         self._window: float | None = 0.1
 
     def sample(self) -> DeviceSnapshot:
@@ -46,7 +46,7 @@ class Cpu:
 
 
 def cpu_name() -> str:
-    """Return the model of the processor, as far as the system knows it."""
+    """Return the model of the processor, or its architecture."""
     try:
         for line in Path("/proc/cpuinfo").read_text(errors="replace").splitlines():
             key, _, value = line.partition(":")

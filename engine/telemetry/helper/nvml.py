@@ -1,4 +1,4 @@
-"""The connection to the NVIDIA driver: finding GPUs, losing them and getting them back."""
+"""The connection to the NVIDIA driver: finds GPUs, loses them and finds them again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from engine.telemetry.helper.runtime_suspend import is_suspended
 from engine.telemetry.snapshot import DeviceSnapshot, Link
 
 PROBE_INTERVAL = 30.0
-"""Seconds between two new connections to the driver, while something does not answer."""
+"""Seconds between two new connections to the driver, while a GPU or the driver is missing."""
 
 RETURN_INTERVAL = 5.0
 """Seconds between two checks of a lost GPU within the existing connection."""
@@ -33,15 +33,15 @@ SLOW_INTERVAL = 5.0
 """Seconds between two samples of values that change slowly."""
 
 _TOLERANCE = 0.5
-"""A slow sample may be this many seconds early, rather than one whole sample late."""
+"""Seconds by which a slow sample may be early, so that it is not a whole sample late."""
 
 
 @dataclass
 class _Gpu:
-    """A GPU that has answered at least once."""
+    """A GPU that answered at least once."""
 
     index: int
-    """The driver's number, as of the last connection in which the GPU answered."""
+    """The driver's number, from the last connection in which the GPU answered."""
 
     uuid: str
     name: str
@@ -49,12 +49,12 @@ class _Gpu:
     handle: Any
     lost: str | None = None
     lost_since: float | None = None
-    """Seconds since the epoch; kept until the GPU has answered again."""
+    """Seconds since the epoch; kept until the GPU answers again."""
 
     memory_total: int | None = None
     answers: Answers = field(default_factory=Answers)
     slow_due: float | None = None
-    """When the next slow sample is due; None: there was none yet."""
+    """The time of the next slow sample; None: before the first one."""
 
 
 class GpuSample(NamedTuple):
@@ -70,7 +70,7 @@ class GpuSample(NamedTuple):
 class Nvml:
     """The GPUs of this machine. Not thread-safe; a call blocks for ever if the driver hangs.
 
-    A GPU that answered once stays in the list; when it is lost, with the reason.
+    A GPU that answered once stays in the list; a lost GPU has the reason.
     """
 
     def __init__(self, driver: Any = pynvml, clock: Callable[[], float] = time.monotonic) -> None:
@@ -86,7 +86,7 @@ class Nvml:
         self._next_probe = self._next_return = float("-inf")
 
     def sample(self, detail: str = "") -> GpuSample:
-        """Return every GPU in PCI order; the traffic only of the one with the UUID `detail`."""
+        """Return every GPU in PCI order, with traffic only for the GPU with the UUID `detail`."""
         now = self._clock()
         self._look_for_missing(now)
         gpus = sorted(self._gpus.values(), key=lambda gpu: gpu.pci_bus)
@@ -137,20 +137,20 @@ class Nvml:
                 return  # the connection is already gone
 
     def _find_gpus(self, count: int) -> None:
-        silent = []
+        failures = []
         for index in range(count):
             try:
                 gpu = self._open(index)
             except pynvml.NVMLError as error:
-                silent.append(str(error))
+                failures.append(str(error))
             else:
                 if before := self._gpus.get(gpu.uuid):
                     gpu.lost_since, gpu.memory_total = before.lost_since, before.memory_total
                 self._gpus[gpu.uuid] = gpu
-        # Which GPU does not answer is not known: it may be one that is in the list already.
-        unknown = len(silent) - sum(gpu.lost is not None for gpu in self._gpus.values())
+        # The driver does not tell which GPU fails: it may be a lost GPU of the list.
+        unknown = len(failures) - sum(gpu.lost is not None for gpu in self._gpus.values())
         if unknown > 0:
-            self._note = f"{unknown} of {count} GPUs cannot be reached: {silent[-1]}."
+            self._note = f"{unknown} of {count} GPUs cannot be reached: {failures[-1]}."
         else:
             self._note = "" if self._gpus else "The NVIDIA driver finds no GPU."
 
@@ -166,11 +166,11 @@ class Nvml:
         )
 
     def _reopen(self, gpu: _Gpu) -> None:
-        """Check whether a lost GPU is back, without a call to another one."""
+        """Check whether a lost GPU answers again, without a call to another GPU."""
         try:
             handle = self._driver.nvmlDeviceGetHandleByPciBusId(gpu.pci_bus)
             if self._driver.nvmlDeviceGetUUID(handle) != gpu.uuid:
-                return  # another card in this slot: the next new connection lists it
+                return  # another card is in this slot: the next connection lists it
         except pynvml.NVMLError:
             return
         gpu.handle, gpu.lost = handle, None
@@ -201,8 +201,7 @@ class Nvml:
             failures = ask_fast(self._driver, gpu.handle, gpu.answers)
             known = gpu.answers.values
             if failures and not any(name in known for q in EVERY_SECOND for name in q.fields):
-                # In a container that lost its access to the device, every call fails with "Unknown
-                # Error".
+                # For example "Unknown Error", in a container that lost its access to the device.
                 self._lose_now(gpu, failures[0], now)
                 return
             gpu.lost_since, gpu.memory_total = None, known.get("memory_total")
@@ -224,7 +223,7 @@ class Nvml:
 
     def _lose_now(self, gpu: _Gpu, error: str, now: float) -> None:
         if gpu.lost_since is None:
-            # First check within the connection: a new one would interrupt the other GPUs.
+            # First try this connection again: a new one would interrupt the other GPUs.
             self._next_return = now + RETURN_INTERVAL
             self._next_probe = max(self._next_probe, now + PROBE_INTERVAL)
         _lose(gpu, f"The GPU does not answer: {error}.")

@@ -1,4 +1,4 @@
-"""What NVML's errors mean: a lost GPU, a missing value, or no driver at all."""
+"""Classifies NVML's errors: a lost GPU, a missing value, or no driver."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ LOST_ERRORS = (
     pynvml.NVMLError_Uninitialized,
     pynvml.NVMLError_DriverNotLoaded,
 )
-"""After one of these the handle must never be used again: old drivers crash on it."""
+"""After these errors the handle must never be used again, because old drivers crash on it."""
 
 SURE_LOST_ERRORS = tuple(
     error for error in LOST_ERRORS if error is not pynvml.NVMLError_InvalidArgument
 )
-"""The same for calls with arguments besides the handle: InvalidArgument may mean one of those."""
+"""The same for calls with more arguments: InvalidArgument may be about another argument."""
 
 NO_VALUE = (
     pynvml.NVMLError_NotSupported,
@@ -27,11 +27,11 @@ NO_VALUE = (
     pynvml.NVMLError_ArgumentVersionMismatch,
     pynvml.NVMLLibraryMismatchError,  # not an NVMLError, unlike all the others
 )
-"""Errors by which a driver says that it does not have a value."""
+"""Errors of a driver that has no value."""
 
 
 class NoValue(Exception):
-    """There is no value, for a reason that NVML reports by no error; the text is the reason."""
+    """There is no value, although NVML reports no error; the text is the reason."""
 
 
 def reason(error: Exception) -> str:

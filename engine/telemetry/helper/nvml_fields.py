@@ -1,4 +1,4 @@
-"""The fields of a GPU: which NVML call fills which field, and how often it is made."""
+"""The fields of a GPU: the NVML call that fills each field, and how often it is made."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _REASONS = (
     (pynvml.nvmlClocksEventReasonDisplayClockSetting, "display clocks"),
 )
 _KNOWN = pynvml.nvmlClocksEventReasonGpuIdle | sum(bit for bit, _ in _REASONS)
-"""Idle is a reason for the driver, but it slows no work down, so it has no text."""
+"""Idle is one of the driver's reasons, but it slows no work down, so it has no text."""
 
 _UNKNOWN_STATE = 32
 
@@ -44,7 +44,11 @@ class Question:
     """Names of fields of DeviceSnapshot."""
 
     ask: Callable[[Any, Any], Sequence[Any]]
-    """Called with (driver, handle); returns one value per field, or a NoValue in its place."""
+    """Called with (driver, handle); returns a value or a NoValue for each field."""
+
+
+def _single(name: str, ask: Callable[[Any, Any], Any]) -> Question:
+    return Question((name,), lambda driver, handle: (ask(driver, handle),))
 
 
 @dataclass
@@ -80,7 +84,7 @@ def ask_all(
 ) -> list[str]:
     """Put every answer in `answers`; return the texts of unexpected errors.
 
-    Raises one of the errors in `gone`, which mean that the GPU is lost.
+    Raises the errors in `gone`, which mean that the GPU is lost.
     """
     failures = []
     for question in questions:
@@ -89,10 +93,9 @@ def ask_all(
             found = question.ask(driver, handle)
         except gone:
             raise
-        except (NoValue, *NO_VALUE) as error:
-            found = [NoValue(reason(error))] * len(question.fields)
-        except pynvml.NVMLError as error:
-            failures.append(str(error))
+        except (NoValue, *NO_VALUE, pynvml.NVMLError) as error:
+            if not isinstance(error, (NoValue, *NO_VALUE)):
+                failures.append(str(error))
             found = [NoValue(reason(error))] * len(question.fields)
         for name, value in zip(question.fields, found, strict=True):
             answers.put(name, value)
@@ -100,16 +103,16 @@ def ask_all(
 
 
 def ask_fast(driver: Any, handle: Any, answers: Answers) -> list[str]:
-    """Ask EVERY_SECOND as `ask_all` does, but with all of LOST_ERRORS.
+    """Do `ask_all` for EVERY_SECOND, where all of LOST_ERRORS mean a lost GPU.
 
-    Every driver knows these calls, so an invalid argument can only be the handle.
+    Every driver has these calls, so an invalid argument can only be the handle.
     """
     return ask_all(EVERY_SECOND, driver, handle, answers, LOST_ERRORS)
 
 
 def _memory(driver: Any, handle: Any) -> Sequence[Any]:
     try:
-        # Version 2 leaves out what the driver reserves, as nvidia-smi does; it came with R510.
+        # Version 2 (since R510) excludes the reserved memory, as nvidia-smi does.
         memory = driver.nvmlDeviceGetMemoryInfo(handle, pynvml.nvmlMemory_v2)
     except NO_VALUE:
         memory = driver.nvmlDeviceGetMemoryInfo(handle, None)
@@ -119,48 +122,32 @@ def _memory(driver: Any, handle: Any) -> Sequence[Any]:
     return int(memory.total), int(memory.used), int(memory.free), reserved
 
 
-def _utilisation(driver: Any, handle: Any) -> Sequence[float]:
-    if is_divided(driver, handle):  # then the driver's answer means nothing
+def _utilisation(driver: Any, handle: Any) -> float:
+    if is_divided(driver, handle):  # the driver's answer would be meaningless
         raise NoValue("not measured while the GPU is divided by MIG")
-    return (float(driver.nvmlDeviceGetUtilizationRates(handle).gpu),)
+    return float(driver.nvmlDeviceGetUtilizationRates(handle).gpu)
 
 
-def _temperature(driver: Any, handle: Any) -> Sequence[float]:
+def _temperature(driver: Any, handle: Any) -> float:
     sensor = pynvml.NVML_TEMPERATURE_GPU
     try:
-        return (float(driver.nvmlDeviceGetTemperatureV(handle, sensor)),)
+        return float(driver.nvmlDeviceGetTemperatureV(handle, sensor))
     except NO_VALUE:
-        return (float(driver.nvmlDeviceGetTemperature(handle, sensor)),)  # older drivers
+        return float(driver.nvmlDeviceGetTemperature(handle, sensor))  # older drivers
 
 
-def _power(driver: Any, handle: Any) -> Sequence[float]:
-    return (driver.nvmlDeviceGetPowerUsage(handle) / 1000,)  # NVML counts in milliwatts
+def _clock(kind: int) -> Callable[[Any, Any], float]:
+    return lambda driver, handle: float(driver.nvmlDeviceGetClockInfo(handle, kind))
 
 
-def _power_limit(driver: Any, handle: Any) -> Sequence[float]:
-    return (driver.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000,)
-
-
-def _clock(driver: Any, handle: Any) -> Sequence[float]:
-    return (float(driver.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM)),)
-
-
-def _memory_clock(driver: Any, handle: Any) -> Sequence[float]:
-    return (float(driver.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_MEM)),)
-
-
-def _fan(driver: Any, handle: Any) -> Sequence[float]:
-    return (float(driver.nvmlDeviceGetFanSpeed(handle)),)
-
-
-def _performance_state(driver: Any, handle: Any) -> Sequence[int]:
+def _performance_state(driver: Any, handle: Any) -> int:
     state = int(driver.nvmlDeviceGetPerformanceState(handle))
     if state == _UNKNOWN_STATE:
         raise NoValue("the driver does not know it")
-    return (state,)
+    return state
 
 
-def _throttle_reasons(driver: Any, handle: Any) -> Sequence[tuple[str, ...]]:
+def _throttle_reasons(driver: Any, handle: Any) -> tuple[str, ...]:
     try:
         bits = int(driver.nvmlDeviceGetCurrentClocksEventReasons(handle))
     except NO_VALUE:
@@ -168,41 +155,42 @@ def _throttle_reasons(driver: Any, handle: Any) -> Sequence[tuple[str, ...]]:
     words = [word for bit, word in _REASONS if bits & bit]
     if unknown := bits & ~_KNOWN:
         words.append(f"an unknown reason ({unknown:#x})")
-    return (tuple(words),)
+    return tuple(words)
 
 
-def _ecc(kind: int) -> Callable[[Any, Any], Sequence[int]]:
-    return lambda driver, handle: (
-        int(driver.nvmlDeviceGetTotalEccErrors(handle, kind, pynvml.NVML_VOLATILE_ECC)),
+def _ecc(kind: int) -> Callable[[Any, Any], int]:
+    return lambda driver, handle: int(
+        driver.nvmlDeviceGetTotalEccErrors(handle, kind, pynvml.NVML_VOLATILE_ECC)
     )
 
 
-def _temperature_slowdown(driver: Any, handle: Any) -> Sequence[float]:
+def _temperature_slowdown(driver: Any, handle: Any) -> float:
     threshold = pynvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN
-    return (float(driver.nvmlDeviceGetTemperatureThreshold(handle, threshold)),)
+    return float(driver.nvmlDeviceGetTemperatureThreshold(handle, threshold))
 
 
 EVERY_SECOND = (
     Question(("memory_total", "memory_used", "memory_free", "memory_reserved"), _memory),
-    Question(("utilisation",), _utilisation),
-    Question(("temperature",), _temperature),
-    Question(("power",), _power),
-    Question(("clock",), _clock),
-    Question(("memory_clock",), _memory_clock),
+    _single("utilisation", _utilisation),
+    _single("temperature", _temperature),
+    # NVML counts in milliwatts.
+    _single("power", lambda driver, gpu: driver.nvmlDeviceGetPowerUsage(gpu) / 1000),
+    _single("clock", _clock(pynvml.NVML_CLOCK_SM)),
+    _single("memory_clock", _clock(pynvml.NVML_CLOCK_MEM)),
 )
 """Asked at every sample."""
 
 EVERY_5_SECONDS = (
-    Question(("power_limit",), _power_limit),
-    Question(("fan",), _fan),
-    Question(("performance_state",), _performance_state),
-    Question(("throttle_reasons",), _throttle_reasons),
-    Question(("ecc_corrected",), _ecc(pynvml.NVML_MEMORY_ERROR_TYPE_CORRECTED)),
-    Question(("ecc_uncorrected",), _ecc(pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED)),
-    Question(("slices",), lambda driver, handle: (slices(driver, handle),)),
-    Question(("processes",), lambda driver, handle: (processes(driver, handle),)),
+    _single("power_limit", lambda driver, gpu: driver.nvmlDeviceGetEnforcedPowerLimit(gpu) / 1000),
+    _single("fan", lambda driver, gpu: float(driver.nvmlDeviceGetFanSpeed(gpu))),
+    _single("performance_state", _performance_state),
+    _single("throttle_reasons", _throttle_reasons),
+    _single("ecc_corrected", _ecc(pynvml.NVML_MEMORY_ERROR_TYPE_CORRECTED)),
+    _single("ecc_uncorrected", _ecc(pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED)),
+    _single("slices", slices),
+    _single("processes", processes),
 )
 """Asked every 5 s: values that change slowly, or that take the driver milliseconds."""
 
-ONCE = (Question(("temperature_slowdown",), _temperature_slowdown),)
+ONCE = (_single("temperature_slowdown", _temperature_slowdown),)
 """Asked when a GPU is found: values that never change."""

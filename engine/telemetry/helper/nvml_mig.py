@@ -29,19 +29,12 @@ def slices(driver: Any, handle: Any) -> tuple[MigSlice, ...]:
             part = driver.nvmlDeviceGetMigDeviceHandleByIndex(handle, index)
         except pynvml.NVMLError_NotFound:
             continue  # fewer slices than the maximum
-        found.append(_slice(driver, part))
+        total, used = _memory(driver, part)
+        # The name is the profile, the end of `NVIDIA H100 80GB HBM3 MIG 1g.10gb`.
+        name = driver.nvmlDeviceGetName(part).rpartition(" MIG ")[2]
+        uuid = driver.nvmlDeviceGetUUID(part)
+        found.append(MigSlice(uuid=uuid, name=name, memory_total=total, memory_used=used))
     return tuple(found)
-
-
-def _slice(driver: Any, part: Any) -> MigSlice:
-    total, used = _memory(driver, part)
-    return MigSlice(
-        uuid=driver.nvmlDeviceGetUUID(part),
-        # Of `NVIDIA H100 80GB HBM3 MIG 1g.10gb` only the profile.
-        name=driver.nvmlDeviceGetName(part).rpartition(" MIG ")[2],
-        memory_total=total,
-        memory_used=used,
-    )
 
 
 def _memory(driver: Any, part: Any) -> tuple[int | None, int | None]:

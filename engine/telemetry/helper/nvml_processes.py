@@ -13,17 +13,18 @@ from engine.telemetry.snapshot import GpuProcess
 
 _List = Callable[[Any], Sequence[Any]]
 
-_MIXED_UP = (535,), (535, 104, 5)
-"""Drivers from the first to before the second version fill in the list in a wrong layout."""
+_WRONG_LAYOUT = (535,), (535, 104, 5)
+"""Drivers from the first version to before the second fill in the list in a wrong layout."""
 
 
 def processes(driver: Any, handle: Any) -> tuple[GpuProcess, ...]:
     """Return the processes that compute or draw on a GPU, by pid. Raises NoValue or NVMLError."""
-    if _MIXED_UP[0] <= _driver_version(driver) < _MIXED_UP[1]:
+    if _WRONG_LAYOUT[0] <= _driver_version(driver) < _WRONG_LAYOUT[1]:
         raise NoValue("this driver mixes up the process numbers: update it to 535.104.05 or later")
-    memory = _compute(driver, handle)
+    newest = driver.nvmlDeviceGetComputeRunningProcesses_v3
+    memory = _by_pid(newest, driver.nvmlDeviceGetComputeRunningProcesses_v2, handle)
     for pid, drawing in _graphics(driver, handle).items():
-        # A process that does both is in both lists with the same size.
+        # A process that computes and draws is in both lists with the same size.
         memory[pid] = max((m for m in (memory.get(pid), drawing) if m is not None), default=None)
     return tuple(_describe(pid, used) for pid, used in sorted(memory.items()))
 
@@ -34,12 +35,6 @@ def _driver_version(driver: Any) -> tuple[int, ...]:
     except NO_VALUE:
         return ()
     return tuple(int(part) for part in text.split(".") if part.isdecimal())
-
-
-def _compute(driver: Any, handle: Any) -> dict[int, int | None]:
-    newest = driver.nvmlDeviceGetComputeRunningProcesses_v3
-    older = driver.nvmlDeviceGetComputeRunningProcesses_v2
-    return _by_pid(newest, older, handle)
 
 
 def _graphics(driver: Any, handle: Any) -> dict[int, int | None]:

@@ -1,4 +1,4 @@
-"""The traffic (PCIe, NVLink) of the one GPU that the window shows in detail."""
+"""The traffic (PCIe, NVLink) of the GPU whose details the window shows."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _COUNTERS = {
     "nvlink_sent": (pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, _ALL_LINKS),
     "nvlink_received": (pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, _ALL_LINKS),
 }
-"""The driver's counter and its scope, by the field of DeviceSnapshot."""
+"""The driver's counter and its scope, by field of DeviceSnapshot."""
 
 RATES = tuple(_COUNTERS)
-"""The fields of DeviceSnapshot that this module fills."""
+"""The DeviceSnapshot fields of this module."""
 
 _AVERAGES = {
     "pcie_sent": pynvml.NVML_PCIE_UTIL_TX_BYTES,
@@ -32,7 +32,7 @@ _UNIONS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 """Members of a field's value, by the driver's number of its type."""
 
 _NARROW = 2**32
-"""A counter below this may have 32 bits, which PCIe overflows several times a second."""
+"""A smaller counter may have 32 bits, and then overflows several times a second."""
 
 
 class Rates:

@@ -19,30 +19,25 @@ class Requests:
     """The requests so far. The input thread changes them; the sampling thread reads them."""
 
     def __init__(self) -> None:
-        """Begin with the full rate and without a GPU in detail."""
+        self.detail = ""
+        """UUID of the GPU whose traffic to measure, or an empty string."""
+
         self._watching = True
-        self._detail = ""
         self._changed = threading.Event()
 
-    @property
-    def detail(self) -> str:
-        """UUID of the GPU whose traffic is wanted, or an empty string."""
-        return self._detail
-
     def follow(self, lines: Iterable[bytes]) -> None:
-        """Apply the requests in `lines` until they end; print an invalid line on stderr."""
+        """Apply the requests in `lines` to the end; print invalid lines on stderr."""
         for line in lines:
             try:
                 request = msgspec.json.decode(line, type=Request)
             except ValueError as error:
-                print(
-                    f"The telemetry helper does not understand {line!r}: {error}", file=sys.stderr
-                )
+                text = f"The telemetry helper does not understand {line!r}: {error}"
+                print(text, file=sys.stderr)
                 continue
             if request.watching is not None:
                 self._watching = request.watching
             if request.detail is not None:
-                self._detail = request.detail
+                self.detail = request.detail
             self._changed.set()
 
     def pause(self, interval: float) -> float:
@@ -52,7 +47,7 @@ class Requests:
     def wait(self, begin: float, interval: float) -> None:
         """Wait until the next snapshot is due; the last one began at `begin` (monotonic).
 
-        A new request ends the wait, so that its answer comes at once.
+        A new request ends the wait at once.
         """
         self._changed.wait(max(0.0, begin + self.pause(interval) - time.monotonic()))
         self._changed.clear()

@@ -1,15 +1,15 @@
-"""Asks the system whether a card is powered down, because asking the driver would wake it."""
+"""Checks whether a card is powered down without the driver, whose calls would wake the card."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 PCI_DEVICES = Path("/sys/bus/pci/devices")
-"""Linux describes the PCI devices here; other systems do not have this folder."""
+"""The folder of PCI devices on Linux; other systems do not have it."""
 
 
 def is_suspended(pci_bus: str) -> bool:
-    """Whether the card at `00000000:3B:00.0` (NVML's form) is powered down; False if not known."""
+    """Whether the card at `00000000:3B:00.0` (NVML's form) is powered down; False if unknown."""
     domain, _, rest = pci_bus.lower().partition(":")
     status = PCI_DEVICES / f"{domain[-4:]}:{rest}" / "power" / "runtime_status"
     try:

@@ -1,4 +1,4 @@
-"""Puts all devices of this machine in one snapshot."""
+"""Takes a snapshot of all devices of this machine."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from engine.telemetry.snapshot import Snapshot
 
 
 class Sampler:
-    """Samples CPU and GPUs. Only for the helper process: a hanging driver blocks it."""
+    """Samples CPU and GPUs. Only for the helper process, because a hanging driver blocks it."""
 
     def __init__(self) -> None:
         self._cpu = Cpu()
         self._nvml = Nvml()
 
     def sample(self, detail: str = "") -> Snapshot:
-        """Return all devices; traffic (PCIe, NVLink) only of the GPU with the UUID `detail`."""
+        """Return all devices, with traffic (PCIe, NVLink) only for the GPU with UUID `detail`."""
         cpu = self._cpu.sample()
         gpus = self._nvml.sample(detail)
         return Snapshot(

@@ -13,7 +13,7 @@ import pytest
 from engine.messages.events import Paused, Resumed
 from engine.runs.run_state import RunState
 from engine.runs.store import FILE_NAME, RunStore
-from engine.runs.store_reader import EMPTY, RunReader
+from engine.runs.store_reader import RunReader
 from tests.support.events import losses
 
 SERIES = "train/loss"
@@ -86,7 +86,7 @@ def test_points_are_read_from_where_one_stopped(store: RunStore, reader: RunRead
 
 
 def test_an_unknown_series_is_empty(reader: RunReader) -> None:
-    for curve in (reader.history("nothing"), reader.points_after("nothing", 0), EMPTY):
+    for curve in (reader.history("nothing"), reader.points_after("nothing", 0)):
         assert curve.count == len(curve.step) == len(curve.time) == len(curve.value) == 0
 
 
@@ -214,3 +214,12 @@ def test_an_overview_goes_on_where_points_ended_and_misses_no_extreme(
     rest = reader.overview_after(SERIES, curve.count)
     assert (rest.count, len(rest.step)) == (curve.count, 0), "its block is not whole yet"
     assert reader.overview_after("nothing", 0).count == 0
+
+
+def test_a_relative_folder_is_read(
+    store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(store, [1.0])
+    monkeypatch.chdir(tmp_path)
+    with RunReader(Path()) as reader:
+        assert reader.counts() == {SERIES: 1}
