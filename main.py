@@ -84,7 +84,7 @@ def _parser() -> Parser:
     parser = Parser(
         prog=" ".join(program_words()),
         description=__doc__,
-        epilog="Without a command: the window.",
+        epilog="Without a command, the window opens.",
         parents=[log],
     )
     parser.add_argument("--version", action="store_true", help="print the version and exit")
@@ -171,7 +171,7 @@ def _run(options: argparse.Namespace) -> int:
 
     match options.command:
         case "train" | "resume":
-            changes = RunOptions(
+            run_options = RunOptions(
                 strategy=options.strategy,
                 devices=options.devices,
                 name=options.name,
@@ -179,10 +179,10 @@ def _run(options: argparse.Namespace) -> int:
                 fields=given_options(options),
             )
             if options.command == "train":
-                return train(options.recipe, changes, detach=options.detach, json=options.json)
+                return train(options.recipe, run_options, detach=options.detach, json=options.json)
             return resume(
                 options.id,
-                changes,
+                run_options,
                 checkpoint=options.checkpoint,
                 as_new=options.as_new_run,
                 detach=options.detach,

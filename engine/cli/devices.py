@@ -60,20 +60,20 @@ def _resolve(name: str, snapshot: Callable[[], Snapshot]) -> Sequence[str]:
 
 def _numbered(name: str, number: int, snapshot: Snapshot) -> str:
     """Return the UUID of the GPU to which the driver gives `number`."""
-    rows = {row.index: row for row in snapshot.devices if row.kind == "gpu"}
-    row = rows.get(number)
-    if row is None:
+    gpus = {gpu.index: gpu for gpu in snapshot.devices if gpu.kind == "gpu"}
+    gpu = gpus.get(number)
+    if gpu is None:
         if snapshot.gpu_note:
             raise Refused(f"{name} is not there: {snapshot.gpu_note}")
-        raise Refused(f"There is no {name}: this machine has {len(rows)} GPUs, counted from 0.")
-    if row.lost:
-        raise Refused(f"{name} ({row.name}) is lost. {row.lost}")
-    if row.slices:
+        raise Refused(f"There is no {name}: this machine has {len(gpus)} GPUs, counted from 0.")
+    if gpu.lost:
+        raise Refused(f"{name} ({gpu.name}) is lost. {gpu.lost}")
+    if gpu.slices:
         raise Refused(
-            f"{name} ({row.name}) is divided into slices (MIG): name one of them by its UUID, such "
-            f"as {row.slices[0].uuid}."
+            f"{name} ({gpu.name}) is divided into slices (MIG): name one of them by its UUID, such "
+            f"as {gpu.slices[0].uuid}."
         )
-    return row.id
+    return gpu.id
 
 
 def why_not_here(strategy: Strategy, snapshot: Snapshot) -> str:

@@ -63,9 +63,9 @@ def train_arguments(spec: RunSpec) -> list[str]:
         default = getattr(recipe, name) if name in RECIPE_DEFAULTS else info.default
         if value != default:
             arguments += _option(name, value)
-    own = {field.name: field.default for field in recipe.fields}
+    defaults = {field.name: field.default for field in recipe.fields}
     for name, value in spec.settings.items():
-        if name not in own or value != own[name]:
+        if name not in defaults or value != defaults[name]:
             arguments += ["--set", f"{name}={_text(value)}"]
     return arguments
 

@@ -73,9 +73,9 @@ def devices(*, json: bool) -> Exit:
     if json:
         print_json(snapshot.devices)
     else:
-        table = _table("say", "name", "memory", "used", "busy", "temp.", "power", "UUID")
-        for row in snapshot.devices:
-            table.add_row(*_device_cells(row))
+        table = _table("device", "name", "memory", "used", "busy", "temp.", "power", "UUID")
+        for device in snapshot.devices:
+            table.add_row(*_device_cells(device))
         out().print(table)
     if snapshot.gpu_note:
         err().print(snapshot.gpu_note, soft_wrap=True)
@@ -85,29 +85,28 @@ def devices(*, json: bool) -> Exit:
 def strategies(*, json: bool) -> Exit:
     """List every strategy, what it needs, and whether it can run on this machine."""
     snapshot = snapshot_once()
-    rows = [(known, why_not_here(known, snapshot)) for known in catalog.strategies()]
+    rows = [(strategy, why_not_here(strategy, snapshot)) for strategy in catalog.strategies()]
     if json:
         print_json(
             [
                 {
-                    "name": known.name,
-                    "title": known.title,
-                    "summary": known.summary,
-                    "needs": known.needs,
-                    "recipe_frameworks": sorted(known.recipe_frameworks),
+                    "name": strategy.name,
+                    "title": strategy.title,
+                    "summary": strategy.summary,
+                    "needs": strategy.needs,
+                    "recipe_frameworks": sorted(strategy.recipe_frameworks),
                     "can_run": not why_not,
                     "why_not": why_not,
                 }
-                for known, why_not in rows
+                for strategy, why_not in rows
             ]
         )
         return Exit.DONE
     table = _table("name", "title", "needs", "trains", "runs here")
-    for known, why_not in rows:
-        trains = ", ".join(sorted(known.recipe_frameworks))
-        table.add_row(
-            known.name, known.title, known.needs, trains, f"no: {why_not}" if why_not else "yes"
-        )
+    for strategy, why_not in rows:
+        trains = ", ".join(sorted(strategy.recipe_frameworks))
+        runs_here = f"no: {why_not}" if why_not else "yes"
+        table.add_row(strategy.name, strategy.title, strategy.needs, trains, runs_here)
     out().print(table)
     return Exit.DONE
 
@@ -134,20 +133,20 @@ def recipes(*, json: bool) -> Exit:
     return Exit.DONE
 
 
-def _device_cells(row: DeviceSnapshot) -> list[str]:
-    if row.kind == "cpu":
-        say, identity = "cpu:0 … cpu:63", ""
+def _device_cells(device: DeviceSnapshot) -> list[str]:
+    if device.kind == "cpu":
+        reference, uuid = "cpu:0 … cpu:63", ""
     else:
-        say, identity = f"gpu:{row.label}", row.id
+        reference, uuid = f"gpu:{device.label}", device.id
     return [
-        say,
-        f"{row.name} – {row.lost}" if row.lost else row.name,
-        format_bytes(row.memory_total),
-        format_bytes(row.memory_used),
-        format_percent(row.utilisation),
-        "–" if row.temperature is None else f"{row.temperature:.0f} °C",
-        "–" if row.power is None else f"{row.power:.0f} W",
-        identity,
+        reference,
+        f"{device.name} – {device.lost}" if device.lost else device.name,
+        format_bytes(device.memory_total),
+        format_bytes(device.memory_used),
+        format_percent(device.utilisation),
+        "–" if device.temperature is None else f"{device.temperature:.0f} °C",
+        "–" if device.power is None else f"{device.power:.0f} W",
+        uuid,
     ]
 
 

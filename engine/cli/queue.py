@@ -15,18 +15,18 @@ from engine.telemetry.helper_client import snapshot_once
 
 def show(*, json: bool) -> Exit:
     """Show every active run: first those that use their devices, then the queue in order."""
-    line = sorted(device_queue.read(), key=lambda ticket: ticket.place == "waiting")
+    tickets = sorted(device_queue.read(), key=lambda ticket: ticket.place == "waiting")
     if json:
-        print_json([{"id": t.run, "place": t.place, "devices": t.devices} for t in line])
+        print_json([{"id": t.run, "place": t.place, "devices": t.devices} for t in tickets])
         return Exit.DONE
-    if not line:
+    if not tickets:
         out().print("No run is active, and none waits.")
         return Exit.DONE
-    gpus = not all(all_on_cpu(ticket.devices) for ticket in line)
+    gpus = not all(all_on_cpu(ticket.devices) for ticket in tickets)
     names = snapshot_once().spoken_names() if gpus else {}
     table = Table("run", "devices", "place", box=None, pad_edge=False, header_style="bold")
-    for ticket in line:
-        ahead = device_queue.ahead_of(ticket, line)
+    for ticket in tickets:
+        ahead = device_queue.ahead_of(ticket, tickets)
         waits = device_queue.describe(ticket, ahead, names) if ahead else "Its turn has come."
         devices = ", ".join(names.get(device, device) for device in ticket.devices)
         place = {
@@ -41,11 +41,11 @@ def show(*, json: bool) -> Exit:
 
 def move(run_id: str, where: str, *, json: bool) -> Exit:
     """Move a waiting run `up`, `down` or `first`, and show the queue. Raises Refused, NoSuchRun."""
-    for way in device_queue.MOVES:
-        if way == where:
+    for direction in device_queue.MOVES:
+        if direction == where:
             client.get_run(run_id)
             try:
-                device_queue.move(run_id, way)
+                device_queue.move(run_id, direction)
             except CannotMoveRun as error:
                 raise Refused(str(error)) from None
             return show(json=json)

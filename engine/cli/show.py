@@ -58,10 +58,10 @@ def show(run_id: str, *, json: bool) -> Exit:
     settings.add_row("attempts", str(info.status.attempt))
     console.print()
     console.print(settings)
-    saved = client.run_checkpoints(run_id)
-    if saved:
+    checkpoints = client.run_checkpoints(run_id)
+    if checkpoints:
         console.print()
-        console.print(_checkpoint_table(saved))
+        console.print(_checkpoint_table(checkpoints))
     print_failure(err(), info)
     return Exit.DONE
 
@@ -78,11 +78,11 @@ def _print_notes(console: Console, notes: RunNotes) -> None:
     console.print(table)
 
 
-def _checkpoint_table(saved: list[CheckpointInfo]) -> Table:
+def _checkpoint_table(checkpoints: list[CheckpointInfo]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("checkpoint", "step", "kinds", "size", "saved"):
         table.add_column(column)
-    for info in saved:
+    for info in checkpoints:
         manifest = info.manifest
         table.add_row(
             info.folder.name,
@@ -104,8 +104,8 @@ def print_summary(console: Console, info: RunInfo) -> None:
         table.add_row("reason", info.reason)
     table.add_row("epoch", f"{status.epoch} of {info.spec.epochs}")
     table.add_row("step", f"{status.step} of {status.total_steps}")
-    until = status.updated if info.state.is_over else time.time()
-    table.add_row("time", format_duration(status.seconds(until)))
+    end = status.updated if info.state.is_over else time.time()
+    table.add_row("time", format_duration(status.seconds(end)))
     if status.samples_per_second > 0:
         table.add_row("throughput", f"{status.samples_per_second:,.0f} samples/s")
     for name, value in sorted(status.metrics.items()):

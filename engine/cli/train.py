@@ -107,11 +107,11 @@ def _changed_spec(before: RunSpec, options: RunOptions) -> RunSpec:
         recipe = catalog.recipe(before.recipe)
         if options.strategy is not None:
             changes["strategy"] = catalog.strategy(options.strategy, recipe).name
-        own = dict(_setting(text, recipe) for text in options.settings)
+        given = dict(_setting(text, recipe) for text in options.settings)
         defaults = {field.name: field.default for field in recipe.fields}
         # A spec holds only the settings that differ from the defaults of the recipe.
-        reset = {name for name in own if name in defaults and own[name] == defaults[name]}
-        settings = before.settings | own
+        reset = {name for name in given if name in defaults and given[name] == defaults[name]}
+        settings = before.settings | given
         changes["settings"] = {name: settings[name] for name in settings if name not in reset}
     return msgspec.structs.replace(before, **changes)
 

@@ -99,12 +99,12 @@ def newest_attempt(folder: Path) -> tuple[int, int]:
     Raises sqlite3.Error.
     """
     with RunReader(folder) as reader:
-        begun = [
+        attempts = [
             (stored.event.attempt, stored.seq)
             for stored in reader.events_after(0)
             if isinstance(stored.event, AttemptStarted)
         ]
-    return begun[-1]
+    return attempts[-1]
 
 
 def _open(run_id: str, after: int) -> StoreFollower:

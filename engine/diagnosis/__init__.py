@@ -1,4 +1,4 @@
-"""Why a run does not go on: hangs, lost devices, missed deadlines, and the root cause of a failure.
+"""Finds why a run stops: hangs, lost devices, missed deadlines, and the root cause of a failure.
 
 Imports `runs` and what is below it.
 """

@@ -101,7 +101,7 @@ class Channel:
             try:
                 self._connection.send_bytes(_encode(message))
             except BlockingIOError:
-                _hang_up(self._connection)
+                _shut_down(self._connection)
                 raise
 
     def receive(self, timeout: float | None = None) -> Message:
@@ -201,7 +201,7 @@ def _limit_sends(connection: Connection) -> None:
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
 
 
-def _hang_up(connection: Connection) -> None:
+def _shut_down(connection: Connection) -> None:
     """Shut both directions down, without `close`: another thread may be reading."""
     with _as_socket(connection) as end, contextlib.suppress(OSError):
         end.shutdown(socket.SHUT_RDWR)

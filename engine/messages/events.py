@@ -27,7 +27,7 @@ class WorkerReady(msgspec.Struct, frozen=True, tag="worker_ready"):
 
 
 class TrainingStarted(msgspec.Struct, frozen=True, tag="training_started"):
-    """Rank 0 begins after `step` steps: 0, or those of the checkpoint that it resumed from."""
+    """Rank 0 begins after `step` steps: 0, or the steps of the checkpoint that it resumes from."""
 
     step: int
     steps_per_epoch: int
@@ -52,7 +52,7 @@ class Metrics(msgspec.Struct, frozen=True, tag="metrics"):
 
 
 class Progress(msgspec.Struct, frozen=True, tag="progress"):
-    """How far rank 0 is. Only the newest matters, so it changes the status and is not stored."""
+    """The progress of rank 0. It changes the status, and is not stored as an event."""
 
     epoch: int
     """The epoch being trained, from 1."""
@@ -189,7 +189,7 @@ class Queued(msgspec.Struct, frozen=True, tag="queued"):
     """Ids of the runs that it waits for; empty: its turn has come."""
 
     reason: str
-    """A sentence: behind which run, on which devices, at which place in line."""
+    """A sentence: behind which run, on which devices, at which place in the queue."""
 
 
 class WorkerStarted(msgspec.Struct, frozen=True, tag="worker_started"):
@@ -207,7 +207,7 @@ class CommandReceived(msgspec.Struct, frozen=True, tag="command_received"):
 
 
 class CommandRefused(msgspec.Struct, frozen=True, tag="command_refused"):
-    """The supervisor refused a command, and why."""
+    """The supervisor refused a command; `reason` is a sentence."""
 
     command: str
     reason: str
@@ -236,7 +236,7 @@ class Failure(msgspec.Struct, frozen=True):
     """The root cause of a failure, for the user."""
 
     rank: int
-    """-1: the cause is no worker."""
+    """-1: the cause lies outside the workers."""
 
     device: str
     exit_code: int

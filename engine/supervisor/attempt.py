@@ -1,4 +1,4 @@
-"""One attempt of a run: its pool of workers, from their start to the verdict on how it ended."""
+"""One attempt of a run: it starts a pool of workers, records their events and gives a verdict."""
 
 from __future__ import annotations
 
@@ -39,10 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 class Attempt:
-    """Follows the workers of one attempt, and records what they report.
-
-    Used by the supervisor's main thread only.
-    """
+    """Follows the workers of one attempt. Only the supervisor's main thread uses it."""
 
     def __init__(
         self, plan: RunPlan, store: BufferedStore, device_watch: DeviceWatch, inbox: Inbox
@@ -173,7 +170,7 @@ class Attempt:
 
     @property
     def is_over(self) -> bool:
-        """Whether there is nothing more to wait for."""
+        """Whether the supervisor can stop waiting for the workers."""
         if self._failure or self._device_watch.fatal_lost_device(self._store.status):
             return True
         if self.is_stopping and not self._pool.processes:
@@ -269,7 +266,7 @@ class Attempt:
         self._pool.end(kill=stage == "kill")
 
     def _check_deadlines(self) -> None:
-        # Both cases end in SIGKILL: a framework that waits for a lost rank ignores a softer end.
+        # Both cases end in SIGKILL: a framework that waits for a lost rank may ignore SIGTERM.
         if late := ", ".join(
             self._plan.workers[rank].label for rank in self._deadlines.late_ranks()
         ):

@@ -1,4 +1,4 @@
-"""The run's store on a disk that may fail: what cannot be written waits in memory until it can."""
+"""Writes the run's store; entries that the disk does not accept wait in memory."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from engine.supervisor.disk_reserve import DiskReserve
 _log = logging.getLogger(__name__)
 
 CLOSE_SECONDS = 5.0
-"""Time to write the end of a run to a disk that does not accept it at first."""
+"""Time for repeated attempts to write the last entries of a run."""
 
 RETRY_SECONDS = 1.0
 """Time between two attempts to write the waiting entries."""
 
 MOST_POINTS = 2_000_000
-"""Points that may wait, about 200 MB; beyond it, the oldest points are dropped and counted."""
+"""Points that may wait, about 200 MB; if there are more, the oldest are dropped and counted."""
 
 _BATCH = 500
 """Events per commit while the waiting entries are written."""
@@ -62,7 +62,7 @@ class BufferedStore:
         self._reserve = DiskReserve(folder)
         self._identity = _identity(folder)
         self.status: RunStatus = store.status
-        """The run's newest status; the entries that wait are included."""
+        """The run's newest status, including the waiting entries."""
 
         self.write_problem = self._reserve.create()
         """Why the run folder cannot be written, in a few words; empty if it can."""
@@ -82,7 +82,7 @@ class BufferedStore:
         self._add(_Rewind(step, validates_again))
 
     def commit(self) -> None:
-        """Make everything so far visible to readers, if the disk accepts it."""
+        """Commit all entries, if the disk accepts them; readers then see them."""
         if not self._blocked:
             try:
                 self._store.commit()
@@ -179,7 +179,7 @@ _PROGRAM_ERRORS = (
     sqlite3.SQLITE_MISUSE,
     sqlite3.SQLITE_RANGE,
 )
-"""Errors of this program, which more free space would not solve."""
+"""Errors of this program; more free space does not solve them."""
 
 _SHORT_REASONS = {
     "database or disk is full": "the disk is full",

@@ -1,4 +1,4 @@
-"""Disk space that is kept free for the final events of a run whose disk becomes full."""
+"""Keeps disk space free for the final events of a run whose disk becomes full."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class DiskReserve:
         try:
             if shutil.disk_usage(self._path.parent).free < 2 * BYTES:
                 return "the disk is almost full"
-            # Random bytes, because some file systems compress others away.
+            # Random bytes, because a file system may compress other bytes to almost nothing.
             self._path.write_bytes(os.urandom(BYTES))
         except OSError as error:
             self.delete()

@@ -1,4 +1,4 @@
-"""Everything that can happen to a supervisor, as one queue of typed items."""
+"""The one queue of a supervisor: connections, messages, exits, snapshots and signals."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.telemetry.snapshot import Snapshot
 
 
 class Connected(NamedTuple):
-    """A caller has authenticated and sent its Hello."""
+    """A client has authenticated and sent its Hello."""
 
     hello: Hello
     channel: Channel
@@ -28,7 +28,7 @@ class MessageReceived(NamedTuple):
 
 
 class Disconnected(NamedTuple):
-    """A connection ended; all messages before that were received."""
+    """A connection ended, and all its messages were received."""
 
     rank: int
 

@@ -16,7 +16,7 @@ class FailurePoint(NamedTuple):
     """Where an attempt failed, and with which message."""
 
     message: str
-    """What failed, in a sentence."""
+    """The failure, in a sentence."""
 
     reported: int
     """The last step that was reported."""
@@ -37,7 +37,7 @@ class RestartPolicy:
         self.limit = most
         self.count = 0
         self.refusal = ""
-        """Why the last failure was not followed by a restart: a sentence for the user, or empty."""
+        """Why the last failure was not restarted: a sentence for the user, or empty."""
 
         self._previous: FailurePoint | None = None
 
@@ -81,7 +81,7 @@ class StepBounds:
 
 
 class CheckpointSearch(threading.Thread):
-    """Finds the newest checkpoint whose checksums hold, in a thread: that may take minutes."""
+    """Finds the newest checkpoint with right checksums, in a thread, as it may take minutes."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(daemon=True, name="checkpoint-search")

@@ -90,7 +90,7 @@ class Supervisor:
     def run(self, resume_from: str = "") -> RunEnded:
         """Train until the run ends; return the terminal event, which is recorded already.
 
-        `resume_from` names the checkpoint of this run to continue from; empty: none.
+        Continue from the checkpoint with the name `resume_from`, unless that is empty.
         """
         telemetry = TelemetryStream(lambda snapshot: self._inbox.put(SnapshotReceived(snapshot)))
         try:
@@ -173,7 +173,7 @@ class Supervisor:
         return Attempt(self._plan, self._store, self._device_watch, self._inbox)
 
     def _process_inbox(self) -> None:
-        """Handle what comes in until the next commit is due, then commit."""
+        """Handle the items of the inbox until the next commit is due, then commit."""
         self._heartbeat.beat()
         due = time.monotonic() + COMMIT_SECONDS
         while (remaining := due - time.monotonic()) > 0:

@@ -19,7 +19,7 @@ from engine.system.process import end_group, start_module
 
 
 class RunPlan(NamedTuple):
-    """What all attempts of a run have in common."""
+    """The data that all attempts of a run share."""
 
     folder: Path
     spec: RunSpec

@@ -37,9 +37,9 @@ def kind_changes(
         kinds = frozenset(info.manifest.kinds)
         best += "best" in kinds
         automatic += bool(kinds & AUTOMATIC)
-        kept = kinds - {"best"} if best > 1 else kinds
-        if automatic > keep and kept <= AUTOMATIC:
-            kept = frozenset()
-        if kept != kinds:
-            changed.append((info, kept))
+        new_kinds = kinds - {"best"} if best > 1 else kinds
+        if automatic > keep and new_kinds <= AUTOMATIC:
+            new_kinds = frozenset()
+        if new_kinds != kinds:
+            changed.append((info, new_kinds))
     return changed

@@ -14,12 +14,12 @@ from __future__ import annotations
 import time
 
 from engine.messages.channel import Alive
-from engine.messages.events import TrainingEnded, TrainingStarted, WorkerEvent
+from engine.messages.events import TrainingEnded, TrainingStarted
 from engine.runs.checkpoint_files import Position
 from engine.training.checkpoint_saver import CheckpointSaver
 from engine.training.checkpoint_schedule import VALIDATION
 from engine.training.pace import Pace
-from engine.training.protocols import Session, Trainer
+from engine.training.protocols import Session, Trainer, emit_once
 from engine.training.reporter import Reporter
 from engine.training.step_boundary import StepBoundary
 
@@ -43,7 +43,8 @@ class Loop:
         All ranks call this. Raises LossNotFinite on every rank, if the spec says so.
         """
         trainer, spec = self._trainer, self._session.spec
-        self._emit_once(
+        emit_once(
+            self._session,
             TrainingStarted(
                 step=self._position.step,
                 steps_per_epoch=trainer.steps_per_epoch,
@@ -52,7 +53,7 @@ class Loop:
                 replicas=trainer.replicas,
                 parameters=trainer.parameters,
                 metric_directions=dict(self._session.metric_directions),
-            )
+            ),
         )
         completed = True
         while self._position.epoch < spec.epochs:
@@ -64,7 +65,7 @@ class Loop:
         while not self._saver.save(self._position):
             if not (completed and self._boundary.pause_for_disk(self._position)):
                 break
-        self._emit_once(TrainingEnded(self._position.step, completed))
+        emit_once(self._session, TrainingEnded(self._position.step, completed))
 
     def _train_epoch(self) -> bool:
         """Do the remaining steps of the epoch. Return False when stopped."""
@@ -107,7 +108,3 @@ class Loop:
         self._reporter.validated(self._position, metrics)
         self._saver.validated(self._position.epoch, metrics)
         return True
-
-    def _emit_once(self, event: WorkerEvent) -> None:
-        if self._is_rank_zero:
-            self._session.emit(event)

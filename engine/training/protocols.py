@@ -89,3 +89,9 @@ class Session(Protocol):
 
     def flush(self) -> None:
         """Wait, for some seconds at most, until the supervisor has written all earlier events."""
+
+
+def emit_once(session: Session, event: WorkerEvent) -> None:
+    """Send an event that is the same on all ranks, from rank 0. Any rank may call this."""
+    if session.rank == 0:
+        session.emit(event)

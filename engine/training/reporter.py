@@ -88,15 +88,14 @@ class Reporter:
         # Gradients count only if their step is skipped. With fp16 they overflow by design.
         if spec.on_nan == "skip" and spec.precision != "fp16":
             checked.append(step_metrics.get("gradient_norm", losses))
-        begin = step - len(losses) + 1
-        for index, values in enumerate(zip(*checked, strict=True)):
+        for number, values in enumerate(zip(*checked, strict=True), step - len(losses) + 1):
             if all(map(math.isfinite, values)):
                 continue
             if spec.on_nan == "stop":
-                raise LossNotFinite(losses[index], begin + index)
-            last, self._last_not_finite = self._last_not_finite, begin + index
-            if self._is_rank_zero and (last is None or begin + index - last > EPISODE_GAP_STEPS):
-                self._session.emit(Notice(_NOTICES[spec.on_nan].format(begin + index), rank=0))
+                raise LossNotFinite(values[0], number)
+            last, self._last_not_finite = self._last_not_finite, number
+            if self._is_rank_zero and (last is None or number - last > EPISODE_GAP_STEPS):
+                self._session.emit(Notice(_NOTICES[spec.on_nan].format(number), rank=0))
 
 
 _NOTICES = {

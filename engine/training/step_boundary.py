@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 
-from engine.messages.events import CacheEmptied, Paused, Resumed, WorkerEvent
+from engine.messages.events import CacheEmptied, Paused, Resumed
 from engine.runs.checkpoint_files import Position
 from engine.training.checkpoint_saver import CheckpointSaver
 from engine.training.command_mailbox import CommandFlags
-from engine.training.protocols import Session, Trainer
+from engine.training.protocols import Session, Trainer, emit_once
 
 _log = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class StepBoundary:
     def _pause(self, flags: CommandFlags, position: Position) -> bool:
         """Pause until resumed. Return False when stopped instead."""
         self._free_if_requested(flags)
-        self._emit_once(Paused(position.step, self._freed))
+        emit_once(self._session, Paused(position.step, self._freed))
         continues = True
         while continues and CommandFlags.RESUME not in flags:
             flags = self._agree_while_paused()
@@ -75,10 +75,10 @@ class StepBoundary:
             if continues and CommandFlags.RESUME not in flags:
                 self._free_if_requested(CommandFlags.FREE_DEVICES if was_freed else flags)
                 if self._freed and not was_freed:
-                    self._emit_once(Paused(position.step, freed_devices=True))
+                    emit_once(self._session, Paused(position.step, freed_devices=True))
         self._restore_devices()
         if continues:
-            self._emit_once(Resumed(position.step))
+            emit_once(self._session, Resumed(position.step))
         return continues
 
     def _agree_while_paused(self) -> CommandFlags:
@@ -123,7 +123,3 @@ class StepBoundary:
             self._trainer.restore_devices()
             _log.info("restored the devices")
             self._freed = False
-
-    def _emit_once(self, event: WorkerEvent) -> None:
-        if self._is_rank_zero:
-            self._session.emit(event)

@@ -141,9 +141,9 @@ def test_a_pause_that_frees_devices_releases_them_until_they_are_reacquired(
 ) -> None:
     admission = QueueAdmission(folder, SPEC)
     admission.enter_queue()
-    admission.update(RunStatus())
+    admission.release_freed(RunStatus())
     assert admission.reacquire() == ""
-    admission.update(FREED)
+    admission.release_freed(FREED)
     assert places() == [("1", "aside")]
     assert device_queue.enter(OTHER) == []
     assert admission.reacquire() == (
@@ -152,10 +152,10 @@ def test_a_pause_that_frees_devices_releases_them_until_they_are_reacquired(
     )
     device_queue.leave(OTHER)
     assert admission.reacquire() == ""
-    admission.update(FREED)  # the workers have not reported yet that they resumed
+    admission.release_freed(FREED)  # the workers have not reported yet that they resumed
     assert places() == [("1", "inside")]
-    admission.update(RunStatus())
-    admission.update(FREED)
+    admission.release_freed(RunStatus())
+    admission.release_freed(FREED)
     assert places() == [("1", "aside")]
 
 
