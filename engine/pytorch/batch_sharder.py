@@ -1,4 +1,4 @@
-"""Divides global batches: which samples this rank computes in which step, from any step on."""
+"""Divides global batches into the local batches of this rank, from any step on."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ class LocalBatch(NamedTuple):
     """The part of a global batch that one replica computes in one accumulation step."""
 
     inputs: Any
-    """On the rank's device, samples first; `targets` too."""
+    """Like `targets`: on the rank's device, with the samples in the first dimension."""
 
     targets: Any
     samples: int
-    """How many samples it has. With 0, `inputs` hold one sample, whose weight is 0."""
+    """The number of samples. If it is 0, `inputs` hold one sample with weight 0."""
 
     global_size: int
-    """How many samples the global batch has."""
+    """The number of samples of the global batch."""
 
     @property
     def weight(self) -> float:
-        """The fraction of the global batch's samples: the weight of this loss in the mean."""
+        """Its fraction of the global batch, which is the weight of its loss in the mean."""
         return self.samples / self.global_size
 
 
@@ -54,45 +54,47 @@ class BatchSharder:
         self._replicas = replicas
         self._accumulation = accumulation
         self._device = device
-        self._expected = (-1, -1)
-        self._stream: Iterator[LocalBatch] = iter(())
+        self._next_position = (-1, -1)
+        self._local_batches: Iterator[LocalBatch] = iter(())
         self.batches = sample_order.batches_per_epoch(len(samples), batch_size)
-        self.seconds = 0.0
-        """Seconds that training has waited for samples; the reader resets it."""
+        self.waiting_seconds = 0.0
+        """Seconds in which training waited for samples; the trainer resets them."""
 
     def local_batches(self, epoch: int, batch: int) -> Iterator[LocalBatch]:
         """Yield this replica's local batches of global batch `batch`: one per accumulation step.
 
-        A replica without a sample gets one of weight 0, so that it calls the same collectives.
+        A replica without samples gets a batch of weight 0, so that it calls the same collectives.
         """
-        if (epoch, batch) != self._expected:
-            self._stream = self._start(epoch, batch)
-        self._expected = (epoch, batch + 1)
+        if (epoch, batch) != self._next_position:
+            self._local_batches = self._local_batches_from(epoch, batch)
+        self._next_position = (epoch, batch + 1)
         for _ in range(self._accumulation):
             begin = time.perf_counter()
-            local = next(self._stream)
-            self.seconds += time.perf_counter() - begin
+            local = next(self._local_batches)
+            self.waiting_seconds += time.perf_counter() - begin
             yield local
 
     def close(self) -> None:
-        """End the processes that fetch samples, if there are any."""
-        self._stream = iter(())
+        """End the loader workers."""
+        self._local_batches = iter(())
         self._samples.close()
 
-    def _start(self, epoch: int, first: int) -> Iterator[LocalBatch]:
+    def _local_batches_from(self, epoch: int, first: int) -> Iterator[LocalBatch]:
         order = self._order(epoch)
-        # Loader workers fetch ahead of training, so the plan is made twice.
+        # Loader workers read the requests ahead of training, so each loop has its own iterator.
         requests = (
             indices if len(indices) else global_batch[:1]
-            for indices, global_batch in self._plan(order, first)
+            for indices, global_batch in self._indices_from(order, first)
         )
         fetched = self._samples.batches(requests, epoch)
-        for (indices, global_batch), batch in zip(self._plan(order, first), fetched, strict=True):
+        for (indices, global_batch), batch in zip(
+            self._indices_from(order, first), fetched, strict=True
+        ):
             inputs, targets = to_device(batch, self._device)
             yield LocalBatch(inputs, targets, len(indices), len(global_batch))
 
-    def _plan(self, order: Indices, first: int) -> Iterator[tuple[Indices, Indices]]:
-        """Yield the indices of each local batch from batch `first` on, and of its global batch."""
+    def _indices_from(self, order: Indices, first: int) -> Iterator[tuple[Indices, Indices]]:
+        """Yield the sample indices of each local batch and of its global batch, from `first` on."""
         parts = self._replicas * self._accumulation
         for batch in range(first, self.batches):
             global_batch = sample_order.global_batch(order, batch, self._batch_size)

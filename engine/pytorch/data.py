@@ -1,4 +1,4 @@
-"""A recipe's data for PyTorch: batches of samples by their indices."""
+"""The data sets of a PyTorch recipe: batches of samples by sample index."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Samples(Protocol):
     def __len__(self) -> int:
         """Return the number of samples."""
 
-    def batches(self, parts: Iterable[Indices], epoch: int) -> Iterator[Batch]:
-        """Yield the samples of each array of indices, on the CPU or on the data's device.
+    def batches(self, requests: Iterable[Indices], epoch: int) -> Iterator[Batch]:
+        """Yield one batch for each array of sample indices, on the CPU or where the data is.
 
-        Random numbers that a data set draws depend on the epoch and the sample alone.
+        The random numbers of a data set depend only on the seed, the epoch and the sample.
         """
 
     def close(self) -> None:
-        """End the processes that fetch samples, if there are any."""
+        """End the loader workers."""
 
 
 class TensorSamples:
@@ -59,29 +59,37 @@ class TensorSamples:
         inputs, targets = self._tensors
         self._tensors = inputs.to(device), targets.to(device)
 
-    def batches(self, parts: Iterable[Indices], epoch: int) -> Iterator[Batch]:
+    def batches(self, requests: Iterable[Indices], epoch: int) -> Iterator[Batch]:
         inputs, targets = self._tensors
-        for part in parts:
-            chosen = torch.from_numpy(np.ascontiguousarray(part))
-            chosen = chosen.to(inputs.device, non_blocking=True)
-            yield inputs[chosen], targets[chosen]
+        for part in requests:
+            rows = torch.from_numpy(np.ascontiguousarray(part))
+            rows = rows.to(inputs.device, non_blocking=True)
+            yield inputs[rows], targets[rows]
 
     def close(self) -> None:
         return
 
 
 def as_samples(dataset: Any, *, seed: int, loader_workers: int, device: torch.device) -> Samples:
-    """Return one of a recipe's data sets as Samples: a pair of arrays or tensors, or a Dataset.
+    """Return one data set of a recipe (a pair of arrays or tensors, or a Dataset) as Samples.
 
-    A pair is moved to `device` if it is small enough. Raises ValueError for any other type, and for
-    an empty data set.
+    A pair moves to `device` if that is a GPU with enough free memory. Raises ValueError for any
+    other type, and for an empty data set.
     """
     samples: Samples
     if isinstance(dataset, TensorDataset) and len(dataset.tensors) == 2:
-        samples = _moved_if_small(TensorSamples(*dataset.tensors), device)
-    elif isinstance(dataset, Sequence) and len(dataset) == 2 and all(map(_is_array, dataset)):
+        dataset = dataset.tensors
+    if (
+        isinstance(dataset, Sequence)
+        and len(dataset) == 2
+        and all(isinstance(part, np.ndarray | torch.Tensor) for part in dataset)
+    ):
         inputs, targets = (torch.as_tensor(part) for part in dataset)
-        samples = _moved_if_small(TensorSamples(inputs, targets), device)
+        samples = TensorSamples(inputs, targets)
+        if device.type == "cuda":
+            free, _ = torch.cuda.mem_get_info(device)
+            if samples.bytes < GPU_MEMORY_FRACTION * free:
+                samples.move(device)
     elif hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__"):
         samples = MapSamples(dataset, seed, loader_workers, pin_memory=device.type == "cuda")
     else:
@@ -95,7 +103,7 @@ def as_samples(dataset: Any, *, seed: int, loader_workers: int, device: torch.de
 
 
 def to_device(batch: Any, device: torch.device) -> Any:
-    """Return a nesting of tuples, lists and dictionaries, with its tensors copied to `device`."""
+    """Return `batch` with its tensors copied to `device`; tuples, lists and dicts may be nested."""
     match batch:
         case torch.Tensor():
             return batch.to(device, non_blocking=True)
@@ -107,15 +115,3 @@ def to_device(batch: Any, device: torch.device) -> Any:
             return type(batch)(to_device(value, device) for value in batch)
         case _:
             return batch
-
-
-def _moved_if_small(samples: TensorSamples, device: torch.device) -> TensorSamples:
-    if device.type == "cuda":
-        free, _ = torch.cuda.mem_get_info(device)
-        if samples.bytes < GPU_MEMORY_FRACTION * free:
-            samples.move(device)
-    return samples
-
-
-def _is_array(value: Any) -> bool:
-    return isinstance(value, np.ndarray | torch.Tensor)

@@ -1,4 +1,4 @@
-"""The defaults for the functions that a PyTorch recipe leaves out, and building lazy modules."""
+"""The default loss and optimizer of a PyTorch recipe, and the build of lazy modules."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def optimizer(parameters: Any, learning_rate: float) -> torch.optim.Optimizer:
 
 
 @torch.no_grad()
-def build_lazy(model: nn.Module, inputs: Any) -> None:
-    """Call `model` once if it has lazy parameters, whose shapes follow from the `inputs`."""
+def build(model: nn.Module, inputs: Any) -> None:
+    """Create the lazy parameters of `model`, in place, by one call with `inputs`."""
     if any(is_lazy(parameter) for parameter in model.parameters()):
         model(inputs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -40,17 +41,19 @@ class MapSamples:
     def __len__(self) -> int:
         return len(self._dataset)
 
-    def batches(self, parts: Iterable[Indices], epoch: int) -> Iterator[tuple[Any, Any]]:
+    def batches(self, requests: Iterable[Indices], epoch: int) -> Iterator[tuple[Any, Any]]:
         """See `engine.pytorch.data.Samples`."""
-        keys = ([(epoch, int(index)) for index in part] for part in parts)
+        keys = ([(epoch, int(index)) for index in indices] for indices in requests)
         if self._loader is None:
-            for part in keys:
-                with _PreservedRandomState():
-                    inputs, targets = default_collate([self._dataset[key] for key in part])
+            for indices in keys:
+                with _preserved_random_state():
+                    inputs, targets = default_collate([self._dataset[key] for key in indices])
                 yield inputs, targets
         else:
             self._sampler.keys = keys
-            for inputs, targets in _without_draws(self._loader):
+            with _preserved_random_state():  # the start draws a base seed, which is not used here
+                batches = iter(self._loader)
+            for inputs, targets in batches:
                 yield inputs, targets
 
     def close(self) -> None:
@@ -59,9 +62,9 @@ class MapSamples:
 
 
 class _Seeded(Dataset[Any]):
-    """Seeds the random generators for every sample, from the seed, the epoch and the index.
+    """Seeds the random generators before each sample, from the run's seed, epoch and sample index.
 
-    So augmentation depends neither on the number of ranks and loader workers nor on a resume.
+    So augmentation is the same with any number of ranks and loader workers, and after a resume.
     """
 
     def __init__(self, dataset: Any, seed: int) -> None:
@@ -81,7 +84,7 @@ class _Seeded(Dataset[Any]):
 
 
 class _BatchSampler:
-    """A batch sampler that yields the keys that were set last."""
+    """Yields `keys`, which `MapSamples` sets before it starts the DataLoader."""
 
     def __init__(self) -> None:
         self.keys: Iterator[list[Key]] = iter(())
@@ -90,20 +93,13 @@ class _BatchSampler:
         return self.keys
 
 
-class _PreservedRandomState:
-    """A context after which the process' random generators have their state from before."""
-
-    def __enter__(self) -> None:
-        self._states = random.getstate(), np.random.get_state(), torch.get_rng_state()
-
-    def __exit__(self, *_: object) -> None:
-        python, numpy, pytorch = self._states
+@contextmanager
+def _preserved_random_state() -> Iterator[None]:
+    """Restore the state of the process' random generators at the end of the context."""
+    python, numpy, pytorch = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    try:
+        yield
+    finally:
         random.setstate(python)
         np.random.set_state(numpy)
         torch.set_rng_state(pytorch)
-
-
-def _without_draws(loader: DataLoader[Any]) -> Iterator[Any]:
-    """Return the loader's batches; starting it draws a base seed, which is not used here."""
-    with _PreservedRandomState():
-        return iter(loader)

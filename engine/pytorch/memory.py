@@ -1,4 +1,4 @@
-"""The memory of devices: what this process holds, why it ran out, and how it is freed."""
+"""Device memory: how much this process holds, out-of-memory messages, and freeing memory."""
 
 from __future__ import annotations
 
@@ -32,11 +32,6 @@ class DeviceMemory(NamedTuple):
     reserved: int
     """Held by this process: its tensors and PyTorch's cache."""
 
-    @property
-    def others(self) -> int:
-        """Held by other processes and by the driver."""
-        return max(0, self.total - self.free - self.reserved)
-
 
 def device_memory(device: torch.device) -> DeviceMemory | None:
     """Return the present memory of a GPU; None for a CPU."""
@@ -50,10 +45,9 @@ def device_memory(device: torch.device) -> DeviceMemory | None:
 def explain_out_of_memory(
     device: torch.device, name: str, batch: int, accumulation: int
 ) -> Iterator[None]:
-    """Turn an out-of-memory error in this context into sentences with numbers.
+    """Raise OutOfMemory, with the numbers, for an out-of-memory error in this context.
 
-    `name` is the device's name in the spec, and `batch` the samples of a local batch. Raises
-    OutOfMemory.
+    `name` is the device's name in the spec; `batch` is the number of samples of a local batch.
     """
     try:
         yield
@@ -74,9 +68,10 @@ def out_of_memory_message(
     asked = float(found[1]) * _UNITS[found[2] or "bytes"] if found else 0.0
     details = [f"{gib(asked, 2)} were asked for"] if asked else []
     if memory:
+        others = max(0, memory.total - memory.free - memory.reserved)  # with the driver
         details.append(
             f"{gib(memory.free, 2)} of {gib(memory.total, 2)} are free; this training holds "
-            f"{gib(memory.reserved, 2)}, everything else {gib(memory.others, 2)}"
+            f"{gib(memory.reserved, 2)}, everything else {gib(others, 2)}"
         )
     summary = f"{name} is out of memory{': ' if details else ''}{', '.join(details)}"
     return (
@@ -86,10 +81,10 @@ def out_of_memory_message(
     )
 
 
-def figures(devices: Sequence[torch.device]) -> dict[str, float]:
-    """Return the bytes that PyTorch holds on all `devices`: in tensors, and with its cache.
+def metrics(devices: Sequence[torch.device]) -> dict[str, float]:
+    """Return the bytes that PyTorch holds on all `devices`: in tensors, and including its cache.
 
-    Without a GPU: the resident memory of this process.
+    Without a GPU, return the resident memory of this process.
     """
     gpus = [device for device in devices if device.type == "cuda"]
     if not gpus:
@@ -119,7 +114,7 @@ def empty_cache(devices: Sequence[torch.device], names: Sequence[str]) -> dict[s
 
 
 class HostOffload:
-    """Moves the tensors of model and optimizer, in place, to the host's memory for a pause."""
+    """Moves the tensors of model and optimizer, in place, to the host's memory during a pause."""
 
     def __init__(self, module: nn.Module, optimizer: torch.optim.Optimizer) -> None:
         """Move everything to the host's memory; the gradients are deleted."""
@@ -138,7 +133,7 @@ class HostOffload:
         for tensor in self._tensors:
             tensor.data = tensor.data.cpu()
         if isinstance(module, FSDPModule):
-            module.cpu()  # FSDP keeps views of its shards, so only the module can move them
+            module.cpu()  # FSDP keeps views of its shards, which only the module itself can move
 
     def restore(self) -> None:
         """Move every tensor back to its device."""

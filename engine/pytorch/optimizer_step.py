@@ -15,7 +15,7 @@ from engine.training import lr_schedule
 
 
 def chosen_optimizer(spec: RunSpec, parameters: list[nn.Parameter]) -> torch.optim.Optimizer | None:
-    """Return the optimizer that the spec asks for, or None: the recipe makes it."""
+    """Return the optimizer of the spec; None if the spec leaves it to the recipe."""
     rate, decay, momentum = spec.learning_rate, spec.weight_decay, spec.momentum
     match spec.optimizer:
         case "sgd":
@@ -48,53 +48,53 @@ class OptimizerStep:
         self._spec = spec
         self._rates = [float(group["lr"]) for group in optimizer.param_groups]
         self._parameters = [p for group in optimizer.param_groups for p in group["params"]]
-        self._skips = spec.on_nan == "skip"
-        self._before: list[torch.Tensor] = []
+        self._skips_nan_steps = spec.on_nan == "skip"
+        self._statistics_before: list[torch.Tensor] = []
 
     def begin(self) -> None:
         """Delete the gradients of the last step; call this before the forward pass."""
         self.optimizer.zero_grad(set_to_none=True)
-        if self._skips:
-            self._before = [
+        if self._skips_nan_steps:
+            self._statistics_before = [
                 tensor.detach().clone() for tensor in self._parallel.running_statistics()
             ]
 
     def apply(self, step: int, total_steps: int, loss: torch.Tensor) -> dict[str, Any]:
-        """Update the parameters in place, after `step` of `total_steps` steps.
+        """Update the parameters in place; `step` of `total_steps` steps are done.
 
-        `loss` is this rank's part of the step's loss, a 0-d tensor. Returns the figures of the
+        `loss` is this rank's part of the step's loss, a 0-d tensor. Returns the metrics of the
         step: numbers, or 0-d tensors on the rank's device.
         """
         spec = self._spec
         factor = lr_schedule.factor(spec.schedule, spec.warmup_steps, step, total_steps)
         for group, rate in zip(self.optimizer.param_groups, self._rates, strict=True):
             group["lr"] = rate * factor
-        figures: dict[str, Any] = {"learning_rate": self._rates[0] * factor}
-        if spec.clip_norm > 0 or spec.gradient_norm or self._skips:
+        metrics: dict[str, Any] = {"learning_rate": self._rates[0] * factor}
+        if spec.clip_norm > 0 or spec.gradient_norm or self._skips_nan_steps:
             self._scaler.unscale_(self.optimizer)
-            figures["gradient_norm"] = norm = self._norm()
-            if self._skips and not self._is_finite(loss, norm):
-                self._undo_forward()
+            metrics["gradient_norm"] = norm = self._gradient_norm()
+            if self._skips_nan_steps and not self._is_finite(loss, norm):
+                self._restore_running_statistics()
                 self._scaler.update()
-                return figures
+                return metrics
             if spec.clip_norm > 0:
                 nn.utils.clip_grads_with_norm_(self._parameters, spec.clip_norm, norm)
         self._scaler.step(self.optimizer)
         self._scaler.update()
-        return figures
+        return metrics
 
-    def _norm(self) -> torch.Tensor:
-        """Return the norm of all gradients together, before clipping."""
+    def _gradient_norm(self) -> torch.Tensor:
         gradients = [p.grad for p in self._parameters if p.grad is not None]
         return self._parallel.gradient_norm(gradients)
 
     def _is_finite(self, loss: torch.Tensor, norm: torch.Tensor) -> bool:
-        """Return whether loss and gradients are finite on every rank: an all-reduce."""
+        """Return whether loss and gradients are finite on every rank (an all-reduce)."""
         both = norm.detach().double() + loss.detach().to(norm.device, torch.float64)
         return bool(self._group.all_reduce_sum(both.cpu()).isfinite())
 
-    def _undo_forward(self) -> None:
-        """Restore the running statistics, which a batch with a NaN loss would spoil for good."""
-        with torch.no_grad():
-            for now, before in zip(self._parallel.running_statistics(), self._before, strict=True):
+    def _restore_running_statistics(self) -> None:
+        with torch.no_grad():  # one NaN would stay in the running statistics for ever
+            for now, before in zip(
+                self._parallel.running_statistics(), self._statistics_before, strict=True
+            ):
                 now.copy_(before)

@@ -17,11 +17,11 @@ class Precision:
         """`name` is one of `RunSpec.precision`; `device_type` is `cpu` or `cuda`."""
         self._device_type = device_type
         self.dtype: torch.dtype | None = MIXED.get(name)
-        """The format of the forward pass under autocast; None without autocast."""
+        """The dtype of autocast; None without autocast."""
 
         torch.set_float32_matmul_precision("high" if name == "tf32" else "highest")
         torch.backends.cudnn.allow_tf32 = name == "tf32"
-        # fp16 rounds small gradients to 0, so the loss is multiplied by a scale.
+        # In fp16, small gradients would become 0, so the loss is multiplied by a scale.
         self.scaler = torch.amp.GradScaler(device_type, enabled=name == "fp16")
 
     def autocast(self) -> AbstractContextManager[Any]:

@@ -34,7 +34,7 @@ class Group(Protocol):
         """Return the text of one rank on every rank; the other ranks pass an empty text."""
 
     def close(self) -> None:
-        """Leave the other ranks; called last."""
+        """Leave the process group; call this last."""
 
 
 class SingleProcess:
@@ -58,15 +58,16 @@ class SingleProcess:
 class ProcessGroup:
     """One process per rank; gradients use `backend`, everything else uses gloo.
 
-    Values on the CPU must not wait for the GPU's queue, so they have their own group.
+    Tensors on the CPU have a gloo group, so that they never wait for the GPU's queue.
     """
 
     def __init__(self, rank: int, world_size: int, device: torch.device, backend: str) -> None:
         if backend == "auto":
             backend = "nccl" if device.type == "cuda" else "gloo"
         rendezvous = os.environ.get(environment.RENDEZVOUS)
-        # Without our file, another launcher (torchrun) has set MASTER_ADDR and MASTER_PORT.
-        store = _file_store(rendezvous, world_size) if rendezvous else None
+        store: Any = None  # with None, MASTER_ADDR and MASTER_PORT are set by another launcher
+        if rendezvous:  # a file that only this user can read
+            store = distributed.FileStore(rendezvous, world_size)  # type: ignore[attr-defined]
         distributed.init_process_group(
             backend,
             store=store,
@@ -97,8 +98,3 @@ class ProcessGroup:
     def _all_reduce_max(self, values: torch.Tensor) -> torch.Tensor:
         distributed.all_reduce(values, distributed.ReduceOp.MAX, group=self.cpu)
         return values
-
-
-def _file_store(path: str, world_size: int) -> Any:
-    """Return a store through which the ranks find each other; only this user can read the file."""
-    return distributed.FileStore(path, world_size)  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Sums how long work takes on a device, without waiting for the device."""
+"""Measures the time of work on a device, without waiting for the device."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 
 class Stopwatch:
-    """Measures the work in a context: by the clock on a CPU, by events on a GPU's stream."""
+    """Sums the time of all measured contexts: by the clock on a CPU, by CUDA events on a GPU."""
 
     def __init__(self, device: torch.device) -> None:
         self._on_gpu = device.type == "cuda"
@@ -19,8 +19,8 @@ class Stopwatch:
         self._events: list[tuple[Any, Any]] = []
 
     @contextmanager
-    def running(self) -> Iterator[None]:
-        """A context whose work is measured, also if the GPU does it later."""
+    def measuring(self) -> Iterator[None]:
+        """Measure the work of this context, also if the GPU does it later."""
         if self._on_gpu:
             event: Any = torch.cuda.Event
             begin, end = event(enable_timing=True), event(enable_timing=True)
@@ -34,7 +34,7 @@ class Stopwatch:
             self._seconds += time.perf_counter() - started
 
     def read_and_reset(self) -> float:
-        """Return the seconds since the last call; on a GPU only those of finished work."""
+        """Return the measured seconds since the last call, without unfinished work of a GPU."""
         seconds, self._seconds = self._seconds, 0.0
         waiting = []
         for begin, end in self._events:

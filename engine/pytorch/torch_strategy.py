@@ -1,10 +1,11 @@
-"""The base of every PyTorch strategy: its description, and how its workers use a model."""
+"""The base class of the PyTorch strategies."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from engine.spec.device_names import all_on_cpu
@@ -12,7 +13,6 @@ from engine.spec.run_spec import RunSpec
 from engine.spec.strategy import Strategy, WorkerPlan, one_process, one_process_per_device
 
 if TYPE_CHECKING:
-    import torch
     from torch import nn
 
     from engine.pytorch.parallel import Parallel, Rank
@@ -31,42 +31,19 @@ class TorchStrategy(Strategy):
     def wrap_model(self, model: nn.Module, rank: Rank, stages: RecipeStages | None) -> Parallel:
         """Return this rank's part of `model`, moved to its devices; all ranks must call it.
 
-        `model` is on the CPU and the same on all ranks. `stages` is that of the recipe, or None.
+        `model` is on the CPU and equal on all ranks. `stages` is the recipe's function, or None.
         """
 
-    def prepare(self, recipe: Path) -> None:
-        """Import slow packages before the recipe does, in the form that this strategy needs."""
-        return
+    def defaults(self, recipe: Path) -> ModuleType:
+        """Import and return the module with the defaults for functions that a recipe leaves out.
 
-    def build(self, model: nn.Module, inputs: Any) -> None:
-        """Create the parameters of `model`, in place, whose shapes depend on its `inputs`.
-
-        `inputs` are those of a batch of one sample, on the CPU.
+        It has `loss`, `optimizer` and `build(model, inputs)`. `build` creates the parameters whose
+        shapes depend on the inputs (one sample, on the CPU). Called before `recipe` is imported,
+        because the strategy decides how slow packages are imported.
         """
-        from engine.pytorch.defaults import build_lazy
+        from engine.pytorch import defaults
 
-        build_lazy(model, inputs)
-
-    def default_loss(self) -> Callable[[Any, Any], Any]:
-        """Return the loss for a recipe without a `loss`."""
-        from engine.pytorch.defaults import loss
-
-        return loss
-
-    def default_optimizer(self) -> Callable[[Any, float], Any]:
-        """Return the `optimizer` function for a recipe without one."""
-        from engine.pytorch.defaults import optimizer
-
-        return optimizer
-
-    def optimizer_inputs(self, parallel: Parallel) -> Any:
-        """Return the parameters for the recipe's `optimizer(parameters, learning_rate)`."""
-        return parallel.parameters()
-
-    def as_torch_optimizer(self, optimizer: Any, parallel: Parallel) -> torch.optim.Optimizer:
-        """Return what the recipe's `optimizer` made as an optimizer of PyTorch."""
-        result: torch.optim.Optimizer = optimizer
-        return result
+        return defaults
 
     def refusal(self, field: str, spec: RunSpec) -> str:
         match field:

@@ -19,7 +19,7 @@ from engine.pytorch import memory, training_state
 from engine.pytorch.batch_sharder import BatchSharder
 from engine.pytorch.data import as_samples
 from engine.pytorch.optimizer_step import OptimizerStep, chosen_optimizer
-from engine.pytorch.parallel import Figures, Objective, Rank
+from engine.pytorch.parallel import LossAndMetrics, Objective, Rank
 from engine.pytorch.precision import Precision
 from engine.pytorch.process_group import Group, ProcessGroup, SingleProcess
 from engine.pytorch.torch_strategy import OneProcess, TorchStrategy
@@ -29,8 +29,8 @@ from engine.training import sample_order
 from engine.worker.session import WorkerSession
 
 
-def no_metrics(outputs: torch.Tensor, targets: torch.Tensor) -> Figures:
-    """Return no metrics besides the loss: the default of a recipe."""
+def no_metrics(outputs: torch.Tensor, targets: torch.Tensor) -> LossAndMetrics:
+    """Return no metrics: the default of a recipe."""
     return {}
 
 
@@ -47,18 +47,18 @@ class TorchTrainer:
         if spec.deterministic:
             os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
             torch.use_deterministic_algorithms(True)
-        strategy.prepare(Path(session.recipe.path))
+        defaults = strategy.defaults(Path(session.recipe.path))
         recipe = session.load_recipe()
         _seed(spec.seed)  # after the imports: some of them draw random numbers
 
-        def bound(name: str, default: Any) -> Callable[..., Any]:
-            """Return a function of the recipe, with the settings that it takes."""
+        def recipe_function(name: str, default: Any) -> Callable[..., Any]:
+            """Return a function of the recipe with its settings bound, or `default`."""
             function = getattr(recipe, name, default)
             settings = session.settings_for(function) if function else {}
             return partial(function, **settings) if settings else function
 
-        with self._out_of_memory_explained():
-            model = bound("model", None)()
+        with self._explain_out_of_memory():
+            model = recipe_function("model", None)()
             train, validation = (
                 as_samples(
                     dataset,
@@ -66,23 +66,25 @@ class TorchTrainer:
                     loader_workers=spec.loader_workers,
                     device=self._rank.device,
                 )
-                for dataset in bound("datasets", None)()
+                for dataset in recipe_function("datasets", None)()
             )
-            first, _ = next(iter(train.batches([np.zeros(1, np.int64)], 0)))
-            strategy.build(model, first)
-            self._parallel = strategy.wrap_model(model, self._rank, bound("stages", None))
+            first_inputs, _ = next(iter(train.batches([np.zeros(1, np.int64)], 0)))
+            defaults.build(model, first_inputs)
+            self._parallel = strategy.wrap_model(model, self._rank, recipe_function("stages", None))
             precision = Precision(spec.precision, self._rank.device.type)
             self._objective = Objective(
-                bound("loss", strategy.default_loss()), bound("metrics", no_metrics), precision
+                recipe_function("loss", defaults.loss),
+                recipe_function("metrics", no_metrics),
+                precision,
             )
             chosen: Any = chosen_optimizer(spec, self._parallel.parameters())
             if chosen is None:
-                make = bound("optimizer", strategy.default_optimizer())
-                chosen = make(strategy.optimizer_inputs(self._parallel), spec.learning_rate)
-            optimizer = strategy.as_torch_optimizer(chosen, self._parallel)
+                make = recipe_function("optimizer", defaults.optimizer)
+                chosen = make(self._parallel.optimizer_inputs(), spec.learning_rate)
+            optimizer = self._parallel.as_torch_optimizer(chosen)
         # From here on every rank draws different random numbers: dropout must differ.
         _seed(spec.seed + session.rank)
-        sharder = partial(
+        make_sharder = partial(
             BatchSharder,
             batch_size=spec.batch_size,
             accumulation=spec.accumulation,
@@ -90,11 +92,11 @@ class TorchTrainer:
             replicas=self._parallel.replicas,
             device=self._parallel.device,
         )
-        self._train = sharder(
+        self._train = make_sharder(
             train, lambda epoch: sample_order.epoch_order(len(train), spec.seed, epoch)
         )
         all_validation = np.arange(len(validation))
-        self._validation = sharder(validation, lambda epoch: all_validation)
+        self._validation = make_sharder(validation, lambda epoch: all_validation)
         self._validation_size = len(validation)
         self.replicas = strategy.replicas(spec.slots)
         self.steps_per_epoch = self._train.batches
@@ -112,11 +114,11 @@ class TorchTrainer:
         begin = time.perf_counter()
         self._parallel.train()
         figures: dict[str, list[Any]] = {}
-        with self._out_of_memory_explained():
+        with self._explain_out_of_memory():
             for number in range(count):
                 for name, value in self._step(position, number).items():
                     figures.setdefault(name, []).append(value)
-        # For the whole chunk: one copy from the device and one all-reduce.
+        # One copy from the device and one all-reduce for the whole chunk.
         losses = self._rank.group.all_reduce_sum(_to_host(figures.pop("loss")))
         on_host = {name: _to_host(values).tolist() for name, values in figures.items()}
         self._step_seconds += time.perf_counter() - begin
@@ -124,28 +126,28 @@ class TorchTrainer:
 
     def rank_metrics(self) -> dict[str, float]:
         seconds = self._step_seconds
-        data = min(1.0, self._train.seconds / seconds) if seconds else 0.0
+        data = min(1.0, self._train.waiting_seconds / seconds) if seconds else 0.0
         communication = min(1 - data, self._parallel.communication_share(seconds))
-        self._train.seconds = self._step_seconds = 0.0
+        self._train.waiting_seconds = self._step_seconds = 0.0
         return {
             "data_share": data,
             "communication_share": communication,
             "compute_share": 1 - data - communication,
-        } | memory.figures(self._rank.devices)
+        } | memory.metrics(self._rank.devices)
 
     def begin_validation(self) -> None:
         self._parallel.evaluate()
         self._sums = {}
 
     def validate(self, batch: int, count: int) -> None:
-        with self._out_of_memory_explained():
+        with self._explain_out_of_memory():
             for number in range(batch, batch + count):
-                for batch_part in self._validation.local_batches(0, number):
+                for local in self._validation.local_batches(0, number):
                     values = self._parallel.validate_batch(
-                        batch_part.inputs, batch_part.targets, self._objective
+                        local.inputs, local.targets, self._objective
                     )
                     for name, value in values.items():
-                        term = float(value) * batch_part.samples
+                        term = float(value) * local.samples
                         self._sums[name] = self._sums.get(name, 0.0) + term
 
     def end_validation(self) -> dict[str, float]:
@@ -162,7 +164,7 @@ class TorchTrainer:
         training_state.save(
             folder, self._parallel.module, self._optimizer_step.optimizer, self._rank.group.cpu
         )
-        state = {"scaler": self._precision.scaler.state_dict(), **self._parallel.local_state()}
+        state = {"scaler": self._precision.scaler.state_dict(), **self._parallel.rank_state()}
         path = folder / f"rank{self._rank.number}.pt"
         training_state.save_rank_state(path, state, self._rank.devices)
 
@@ -171,11 +173,11 @@ class TorchTrainer:
             folder, self._parallel.module, self._optimizer_step.optimizer, self._rank.group.cpu
         )
         path = folder / f"rank{self._rank.number}.pt"
-        if path.exists():  # a run with fewer ranks saved no state for this one
+        if path.exists():  # it is missing if the checkpoint has fewer ranks
             state = training_state.restore_rank_state(path, self._rank.devices)
             if scaler := state.pop("scaler"):  # it is empty if the run did not use fp16
                 self._precision.scaler.load_state_dict(scaler)
-            self._parallel.load_local_state(state)
+            self._parallel.load_rank_state(state)
 
     def free_devices(self) -> None:
         self._parallel.free_devices()
@@ -200,9 +202,9 @@ class TorchTrainer:
         self._rank.group.close()
 
     def _step(self, start: Position, number: int) -> dict[str, Any]:
-        """Do the optimizer step that is `number` steps after `start`.
+        """Do the optimizer step that is `number` steps after `start`; return its metrics.
 
-        Returns this rank's part of the loss, and the figures of the step.
+        The loss is this rank's part of the mean over the global batch.
         """
         self._optimizer_step.begin()
         accumulation = self._spec.accumulation
@@ -222,8 +224,7 @@ class TorchTrainer:
         total_steps = start.total_steps(self.steps_per_epoch, self._spec.epochs)
         return {"loss": loss} | self._optimizer_step.apply(start.step + number, total_steps, loss)
 
-    def _out_of_memory_explained(self) -> Any:
-        """A context that turns an out-of-memory error into sentences."""
+    def _explain_out_of_memory(self) -> Any:
         spec = self._spec
         batch = -(-spec.batch_size // (self._rank.world_size * spec.accumulation))
         return memory.explain_out_of_memory(
@@ -237,7 +238,7 @@ def build(session: WorkerSession, strategy: TorchStrategy) -> TorchTrainer:
 
 
 def _devices(session: WorkerSession) -> tuple[torch.device, ...]:
-    """Return this process' devices. Only the spec's GPUs are visible, in the spec's order."""
+    """Return this process' devices; CUDA sees only the GPUs of the spec, in its order."""
     chosen = session.spec.devices
     devices = tuple(
         torch.device("cpu") if is_logical_cpu(name) else torch.device("cuda", chosen.index(name))

@@ -1,7 +1,7 @@
 """The content of a PyTorch checkpoint: tensors in any number of shards, random state per rank.
 
-The tensors are safetensors files, written and read by torch.distributed.checkpoint: every strategy,
-with any number of ranks, can read what another one wrote. Nothing that is read can run code.
+torch.distributed.checkpoint writes and reads the tensors as safetensors files, so every strategy
+can read the checkpoint of any other one, with any number of ranks. Reading never runs code.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from engine.training.errors import CheckpointMisfit
 TENSORS = "tensors"
 """Folder of the safetensors files."""
 
-_BY_NAME = StateDictOptions(flatten_optimizer_state_dict=True, strict=False)
+_FLAT = StateDictOptions(flatten_optimizer_state_dict=True, strict=False)
 _MODEL, _OPTIMIZER = "model.", "optimizer."
 
 State = dict[str, Any]
@@ -64,12 +64,12 @@ def restore(
     optimizer: torch.optim.Optimizer,
     group: distributed.ProcessGroup | None,
 ) -> None:
-    """Read into model and optimizer, in place, what `save` wrote on any number of ranks.
+    """Load model and optimizer, in place, from a `folder` of `save` by any number of ranks.
 
     All ranks must call it together. Raises CheckpointMisfit when model or optimizer do not fit, or
-    when the files are not those of `save`.
+    when the files are damaged.
     """
-    tensors, plain = _tensors(module, optimizer)
+    tensors, other_entries = _tensors(module, optimizer)
     try:
         reader = HuggingFaceStorageReader(str(folder / TENSORS))
         with _without_single_process_warning():
@@ -82,23 +82,23 @@ def restore(
     set_state_dict(
         module,
         optimizer,
-        model_state_dict=_under(_MODEL, tensors),
-        optim_state_dict=plain | _under(_OPTIMIZER, tensors),
-        options=_BY_NAME,
+        model_state_dict=_with_prefix(_MODEL, tensors),
+        optim_state_dict=other_entries | _with_prefix(_OPTIMIZER, tensors),
+        options=_FLAT,
     )
 
 
 def save_rank_state(path: Path, state: State, devices: Sequence[torch.device]) -> None:
-    """Write the state of this rank: its random state, also on its `devices`, and `state`."""
-    memory = io.BytesIO()
-    torch.save({"random": _random_state(devices), "own": state}, memory)
-    path.write_bytes(memory.getbuffer())  # torch.save does not report a full disk
+    """Write `state` and the random state of this rank, including that of its `devices`."""
+    buffer = io.BytesIO()
+    torch.save({"random": _random_state(devices), "own": state}, buffer)
+    path.write_bytes(buffer.getbuffer())  # torch.save does not report a full disk
 
 
 def restore_rank_state(path: Path, devices: Sequence[torch.device]) -> State:
     """Restore the random state; return the `state` that `save_rank_state` wrote.
 
-    Never runs code. Raises CheckpointMisfit when the file is not one of `save_rank_state`.
+    Never runs code. Raises CheckpointMisfit when `save_rank_state` did not write the file.
     """
     try:
         with warnings.catch_warnings():
@@ -106,7 +106,7 @@ def restore_rank_state(path: Path, devices: Sequence[torch.device]) -> State:
             content: State = torch.load(path, map_location="cpu", weights_only=True)
         _set_random_state(content["random"], devices)
         state: State = content["own"]
-    except Exception as error:  # also those of pickle, which nothing here imports
+    except Exception as error:  # also the exceptions of pickle
         raise CheckpointMisfit(
             f"{path.name} in the checkpoint {path.parent.name} is not what Traindeck saves: it is "
             "damaged, or it holds code, which is never run. Resume from another checkpoint."
@@ -116,14 +116,13 @@ def restore_rank_state(path: Path, devices: Sequence[torch.device]) -> State:
 
 @contextmanager
 def _without_single_process_warning() -> Iterator[None]:
-    """Hide the warning that there is only one process."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="torch.distributed is disabled, unavailable")
         yield
 
 
 def _cause(error: BaseException) -> str:
-    """Return the first line of the error of the first rank that failed."""
+    """Return the first line of the message; of several ranks' errors, take the first one."""
     if isinstance(error, CheckpointException):
         error = next(iter(error.failures.values()))[0]
     return str(error).strip().split("\n")[0].rstrip(".")
@@ -132,20 +131,20 @@ def _cause(error: BaseException) -> str:
 def _tensors(module: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[State, State]:
     """Return the tensors of model and optimizer by name, and the optimizer's other entries.
 
-    The other entries come from the spec and the recipe, so they are not saved.
+    The other entries follow from the spec and the recipe, so a checkpoint does not hold them.
     """
-    model, optim = get_state_dict(module, optimizer, options=_BY_NAME)
+    model, optim = get_state_dict(module, optimizer, options=_FLAT)
     tensors = {_MODEL + name: value for name, value in model.items()}
-    plain: State = {}
+    other_entries: State = {}
     for name, value in optim.items():
         if isinstance(value, torch.Tensor):
             tensors[_OPTIMIZER + name] = value
         else:
-            plain[name] = value
-    return tensors, plain
+            other_entries[name] = value
+    return tensors, other_entries
 
 
-def _under(prefix: str, tensors: State) -> State:
+def _with_prefix(prefix: str, tensors: State) -> State:
     return {
         name.removeprefix(prefix): value
         for name, value in tensors.items()
@@ -167,7 +166,7 @@ def _random_state(devices: Sequence[torch.device]) -> State:
 
 def _set_random_state(state: State, devices: Sequence[torch.device]) -> None:
     torch.set_rng_state(state["torch"])
-    # GPUs that the checkpoint does not have keep their new state.
+    # Additional GPUs, which have no state in the checkpoint, keep their new state.
     for device, gpu_state in zip(_gpus(devices), state["cuda"], strict=False):
         torch.cuda.set_rng_state(gpu_state, device)
     version, python_state, gauss = state["python"]

@@ -1,4 +1,4 @@
-"""A recipe's data for TensorFlow: two tensors, from which batches are gathered by index."""
+"""The data sets of a Keras recipe: two tensors, from which batches are gathered by index."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ class ArraySamples:
             )
         if len(inputs) == 0:
             raise ValueError("datasets() gave an empty data set: at least one sample is needed.")
-        self.has_classes = np.issubdtype(targets.dtype, np.integer)
         with tf.device("CPU:0"):
             self._inputs, self._targets = tf.constant(inputs), tf.constant(targets)
 
@@ -37,7 +36,7 @@ class ArraySamples:
     def batch(self, indices: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Return inputs and targets of the samples with these indices, int64 of shape (samples,).
 
-        They are gathered on the CPU, so only one batch at a time is copied to a GPU.
+        The CPU gathers them, so only one batch at a time is copied to a GPU.
         """
         with tf.device("CPU:0"):
             return tf.gather(self._inputs, indices), tf.gather(self._targets, indices)

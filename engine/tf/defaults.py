@@ -1,8 +1,7 @@
-"""The defaults for the functions that a Keras recipe leaves out."""
+"""The default loss, optimizer and metrics of a Keras recipe."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -18,17 +17,11 @@ def metrics(outputs: Any, targets: Any) -> dict[str, Any]:
     return {}
 
 
-def loss(has_classes: bool) -> Callable[[Any, Any], Any]:
-    """Return cross-entropy from logits for targets that are classes, else mean squared error.
+def loss(outputs: Any, targets: Any) -> Any:
+    """Return cross-entropy from logits for integer targets, else mean squared error.
 
-    Both give one loss per sample.
+    One loss per sample, of shape (samples,).
     """
-    return _cross_entropy if has_classes else _squared_error
-
-
-def _cross_entropy(outputs: Any, targets: Any) -> Any:
-    return keras.losses.sparse_categorical_crossentropy(targets, outputs, from_logits=True)
-
-
-def _squared_error(outputs: Any, targets: Any) -> Any:
+    if targets.dtype.is_integer:
+        return keras.losses.sparse_categorical_crossentropy(targets, outputs, from_logits=True)
     return keras.losses.mean_squared_error(targets, outputs)

@@ -18,17 +18,17 @@ _POLICIES = {"bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
 def configure(devices: Sequence[str], memory_limit_mib: int = 0) -> list[str]:
     """Configure the `devices` of the spec; return TensorFlow's names for them, in order.
 
-    Call this before TensorFlow's first operation. A device that is listed several times is divided
-    into as many logical devices. Each logical GPU gets `memory_limit_mib`; with 0 a GPU takes
-    memory as it needs it, and cannot be divided. CUDA_VISIBLE_DEVICES lists the chosen GPUs in the
-    spec's order, so a GPU's place is its ordinal. Raises RuntimeError when TensorFlow does not see
-    a chosen GPU; without this check it would silently use the CPU, or wait for ever.
+    Call this before TensorFlow's first operation. A device that occurs n times is divided into n
+    logical devices. Each logical GPU gets `memory_limit_mib`; with 0, a GPU takes memory as it
+    needs it and cannot be divided. CUDA_VISIBLE_DEVICES lists the chosen GPUs in the spec's order,
+    so the ordinal of a GPU is its index. Raises RuntimeError when TensorFlow does not see a chosen
+    GPU, because TensorFlow itself would silently use the CPU, or wait for ever.
     """
     if all_on_cpu(devices):
         (cpu,) = tf.config.list_physical_devices("CPU")
         logical = [tf.config.LogicalDeviceConfiguration() for _ in devices]
         tf.config.set_logical_device_configuration(cpu, logical)
-        return [f"CPU:{place}" for place in range(len(devices))]
+        return [f"CPU:{index}" for index in range(len(devices))]
     chosen = list(dict.fromkeys(devices))
     seen = tf.config.get_visible_devices("GPU")
     if len(seen) < len(chosen):
@@ -42,7 +42,7 @@ def configure(devices: Sequence[str], memory_limit_mib: int = 0) -> list[str]:
             tf.config.set_logical_device_configuration(gpu, [part] * devices.count(name))
         else:
             tf.config.experimental.set_memory_growth(gpu, True)
-    return [f"GPU:{place}" for place in range(len(devices))]
+    return [f"GPU:{index}" for index in range(len(devices))]
 
 
 def set_numerics(spec: RunSpec) -> None:
@@ -53,10 +53,10 @@ def set_numerics(spec: RunSpec) -> None:
         tf.config.experimental.enable_op_determinism()
 
 
-def memory_figures() -> dict[str, float]:
-    """Return the bytes of TensorFlow's tensors on all GPUs of this process, as a figure.
+def memory_metrics() -> dict[str, float]:
+    """Return the bytes of TensorFlow's tensors on all GPUs of this process.
 
-    Without a GPU: the resident memory of this process.
+    Without a GPU, return the resident memory of this process.
     """
     # The logical devices of a coordinator would include those of its workers.
     if not tf.config.get_visible_devices("GPU"):
@@ -81,8 +81,8 @@ def empty_cache(devices: Sequence[str]) -> dict[str, int]:
     return freed
 
 
-class StaysOnDevices:
-    """The methods of a trainer that are never called, as no strategy here `can_free_devices`."""
+class NoHostOffload:
+    """The methods for host offload, which TensorFlow lacks: `can_free_devices` is false."""
 
     def free_devices(self) -> None:
         raise RuntimeError("TensorFlow cannot move its variables: no supervisor asks for it.")

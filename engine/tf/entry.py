@@ -1,4 +1,4 @@
-"""Makes the trainer of a worker: imports TensorFlow, without the lines that it always prints."""
+"""Imports TensorFlow without the lines that it always prints, and makes the trainer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NOISE = (
 """Lines that TensorFlow prints on every machine."""
 
 _WITHOUT_GPU = ("Could not find cuda drivers", "failed call to cuInit", "CUDA_ERROR_NO_DEVICE")
-"""Lines that TensorFlow prints where it finds no GPU, also if the run uses none."""
+"""Lines that TensorFlow prints if it finds no GPU, even in a run on CPUs."""
 
 
 def build(session: WorkerSession, strategy: TfStrategy) -> Trainer:
@@ -44,7 +44,7 @@ def build(session: WorkerSession, strategy: TfStrategy) -> Trainer:
 
 
 def without_noise(text: str, wants_gpu: bool) -> str:
-    """Return `text` without the lines that say nothing about this run."""
+    """Return `text` without the lines that are the same in every run."""
     noise = _NOISE if wants_gpu else _NOISE + _WITHOUT_GPU
     is_noise = re.compile("|".join(map(re.escape, noise))).search
     return "".join(line for line in text.splitlines(keepends=True) if not is_noise(line))
@@ -52,9 +52,9 @@ def without_noise(text: str, wants_gpu: bool) -> str:
 
 @contextmanager
 def _without_noise() -> Iterator[None]:
-    """Filter what is printed to stderr in this context, also by C++; it is printed at the end."""
+    """Hold the text that Python or C++ writes to stderr here; write it, filtered, at the end."""
     stderr = os.dup(STDERR)
-    faulthandler.enable(stderr)  # a crash is printed at once
+    faulthandler.enable(stderr)  # the traceback of a crash must not be held
     with tempfile.TemporaryFile() as held:
         os.dup2(held.fileno(), STDERR)
         try:

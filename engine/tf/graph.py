@@ -1,4 +1,4 @@
-"""How Python becomes a graph: the engine's functions as they are, the recipe's by AutoGraph.
+"""Makes graphs: from the engine's functions without AutoGraph, from the recipe's with it.
 
 AutoGraph rewrites a function's source so that `if` and `for` may depend on a tensor's value. The
 functions of this package use `tf.cond` and `tf.while_loop` instead: rewriting them would take most
@@ -19,7 +19,7 @@ def graph(function: Callable[..., Any], **options: Any) -> Any:
 
 
 def with_autograph(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of the recipe, rewritten by AutoGraph as `tf.function` would do it."""
+    """Return a function of the recipe, rewritten by AutoGraph in the same way as `tf.function`."""
     autograph = tf.__internal__.autograph  # the interface that Keras 2 used for its layers
     converted: Callable[..., Any] = autograph.tf_convert(function, autograph.control_status_ctx())
     return converted

@@ -1,5 +1,4 @@
-"""The local batches into which a global batch is divided: their samples, the sum of their
-gradients, their precision."""
+"""The local batches of a global batch: their samples, and the sum of their gradients."""
 
 from __future__ import annotations
 
@@ -14,11 +13,11 @@ Gradients = tuple[tf.Tensor, list[tf.Tensor]]
 
 
 def local_batch(global_batch: tf.Tensor, part: Any, parts: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return part number `part` of `parts` of a global batch, and how many samples it has.
+    """Return part number `part` of `parts` of a global batch, and its number of samples.
 
-    The graph form of `sample_order.replica_samples`: both are int64 indices, of shape (samples,).
-    A part without samples gets the first one of the global batch and the number 0, so that the
-    graph stays the same and the weight is 0.
+    This is `sample_order.replica_samples` in a graph; batches are int64 indices of samples, of
+    shape (samples,). An empty part becomes the first sample of the global batch with the number 0,
+    so the graph has no special case and the weight is 0.
     """
     indices = global_batch[part::parts]
     count = tf.size(indices)
@@ -28,16 +27,16 @@ def local_batch(global_batch: tf.Tensor, part: Any, parts: int) -> tuple[tf.Tens
 def accumulate(
     gradients: Callable[[tf.Tensor], Gradients], steps: int, variables: Sequence[keras.Variable]
 ) -> Gradients:
-    """Return `gradients(0)` + ... + `gradients(steps - 1)`, each computed after the one before.
+    """Return `gradients(0)` + ... + `gradients(steps - 1)`, computed one after the other.
 
-    So the memory for activations is that of one accumulation step.
+    So activations need the memory of one accumulation step only.
     """
     if steps == 1:
         return gradients(tf.constant(0))
 
     def add(step: tf.Tensor, *sums: tf.Tensor) -> list[tf.Tensor]:
-        loss, found = gradients(step)
-        added = [one + more for one, more in zip(sums, [loss, *found], strict=True)]
+        loss, terms = gradients(step)
+        added = [one + more for one, more in zip(sums, [loss, *terms], strict=True)]
         return [step + 1, *added]
 
     zeros = [tf.constant(0.0), *(tf.zeros(v.shape, v.dtype) for v in variables)]
@@ -48,7 +47,7 @@ def accumulate(
 
 
 def in_float32(outputs: Any) -> Any:
-    """Return a nesting of tensors, those in half precision cast to float32 for the loss."""
+    """Return `outputs` (tensors, maybe nested) with half precision cast to float32."""
     half = (tf.float16, tf.bfloat16)
     return tf.nest.map_structure(
         lambda output: tf.cast(output, tf.float32) if output.dtype in half else output, outputs

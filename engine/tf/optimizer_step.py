@@ -17,11 +17,11 @@ _OPTIMIZERS: dict[str, tuple[type[Any], dict[str, float]]] = {
     "adam": (keras.optimizers.Adam, {"epsilon": 1e-8}),
     "rmsprop": (keras.optimizers.RMSprop, {"rho": 0.99, "epsilon": 1e-8}),
 }
-"""With the default constants of PyTorch's optimizers of the same names."""
+"""The class of each optimizer, with the constants that PyTorch uses by default."""
 
 
 def chosen_optimizer(spec: RunSpec) -> keras.optimizers.Optimizer | None:
-    """Return the optimizer that the spec asks for, or None: the recipe makes it."""
+    """Return the optimizer of the spec; None if the spec leaves it to the recipe."""
     rate, decay = spec.learning_rate, spec.weight_decay
     if spec.optimizer == "recipe":
         return None
@@ -35,7 +35,7 @@ def chosen_optimizer(spec: RunSpec) -> keras.optimizers.Optimizer | None:
 
 
 def _with_decay(kind: type[Any], decay: float) -> type[Any]:
-    """Return `kind` with weight decay added to the gradient (L2), as in PyTorch's SGD and Adam.
+    """Return a subclass of `kind` that adds weight decay to the gradient, as PyTorch's Adam does.
 
     Keras' own weight decay is decoupled for every optimizer, as in AdamW.
     """
@@ -57,7 +57,7 @@ class OptimizerStep:
         variables: Sequence[keras.Variable],
         spec: RunSpec,
     ) -> None:
-        """Build `optimizer`; call this inside the strategy's scope.
+        """Build `optimizer`; call this inside `tf.distribute.Strategy.scope`.
 
         Raises TrainingFailed when both the recipe and the spec have a learning-rate schedule.
         """
@@ -78,9 +78,9 @@ class OptimizerStep:
             )
 
     def learning_rates(self, first: int, count: int, total_steps: int) -> tf.Tensor:
-        """Return the learning rates of `count` steps after the first `first` of `total_steps`.
+        """Return the learning rates of `count` steps from step `first` on, of `total_steps`.
 
-        Float32, of shape (count,). Zeros, which are not used, if the recipe has its own schedule.
+        Float32, of shape (count,). If the recipe has its own schedule, return unused zeros.
         """
         spec = self._spec
         if not self._sets_rate:
@@ -95,12 +95,12 @@ class OptimizerStep:
         )
 
     def reset_learning_rate(self) -> None:
-        """Set the learning rate to the spec's, after a checkpoint has restored an older one."""
+        """Replace the learning rate of a restored checkpoint by that of the optimizer."""
         if self._sets_rate:
             self.optimizer.learning_rate.assign(self._rate)
 
     def is_finite(self, loss: tf.Tensor, gradients: Sequence[tf.Tensor]) -> tf.Tensor:
-        """Return whether the loss and the norm of the `gradients` are finite: a boolean scalar.
+        """Return whether the loss and the norm of `gradients` are finite, as a boolean scalar.
 
         With a loss scale only the loss counts: LossScaleOptimizer skips infinite gradients.
         """
@@ -111,29 +111,29 @@ class OptimizerStep:
     def apply(
         self, gradients: Sequence[tf.Tensor], rate: tf.Tensor, condition: tf.Tensor | None = None
     ) -> dict[str, tf.Tensor]:
-        """Do one step in place, unless `condition` is given and false; return its figures.
+        """Do one step in place, if `condition` is None or true; return its metrics.
 
-        `gradients` are those of the global batch, in the order of the variables and scaled as the
-        loss was; `rate` is a float32 scalar. Called in a graph, outside of `Strategy.run` (but
-        inside on a parameter server's worker). The figures are float32 scalars.
+        `gradients` are those of the global batch, in the order of the variables and with the loss
+        scale; `rate` is a float32 scalar. Called in a graph, outside of `Strategy.run` (but inside
+        in a worker with parameter servers). The metrics are float32 scalars.
         """
         spec = self._spec
         if self._sets_rate:
             self.optimizer.learning_rate.assign(rate)
-        figures = {"learning_rate": tf.cast(self.optimizer.learning_rate, tf.float32)}
+        metrics = {"learning_rate": tf.cast(self.optimizer.learning_rate, tf.float32)}
         if spec.clip_norm > 0 or spec.gradient_norm or condition is not None:
             norm = _norm(gradients) / self.optimizer.scale_loss(tf.constant(1.0))
-            figures["gradient_norm"] = norm
+            metrics["gradient_norm"] = norm
         if spec.clip_norm > 0:
             # The formula of PyTorch's clip_grad_norm_.
             factor = tf.minimum(1.0, spec.clip_norm / (norm + 1e-6))
             gradients = [g * tf.cast(factor, g.dtype) for g in gradients]
-        # All replicas have the same gradients, so all of them skip a step that overflowed.
+        # All replicas have the same gradients, so all of them skip a step with an overflow.
         if condition is None:
             self.optimizer.apply(gradients, self._variables)
         else:
             tf.cond(condition, lambda: self._apply(gradients), lambda: tf.constant(False))
-        return figures
+        return metrics
 
     def _apply(self, gradients: Sequence[tf.Tensor]) -> tf.Tensor:
         self.optimizer.apply(gradients, self._variables)

@@ -1,4 +1,4 @@
-"""How one process takes part in a step: `Parallel`, and whose loop does the steps."""
+"""The part of one process in a training step (`Parallel`), and the loop over steps."""
 
 from __future__ import annotations
 
@@ -17,42 +17,42 @@ from engine.tf.replica import Replica
 
 
 class StepLoop(Protocol):
-    """What does the steps that the worker's loop asks for. All ranks call every method."""
+    """Does the steps that the training loop asks for. All ranks must call every method."""
 
     def run_steps(self, position: Position, count: int) -> dict[str, list[float]]:
         """See `engine.training.protocols.Trainer.run_steps`."""
 
     def validation_sums(self, batch: int, count: int) -> npt.NDArray[np.float64]:
-        """Loss and metrics, each times the number of samples, summed over `count` batches.
+        """Return loss and metrics times samples, summed over `count` batches from `batch` on.
 
-        The order is that of `Replica.metric_names`.
+        Float64, in the order of `Replica.metric_names`.
         """
 
     def close(self) -> None:
-        """End what still runs; called once, before the ranks leave each other."""
+        """End the threads of the loop; called once, before `Parallel.close`."""
 
 
 class Parallel:
     """The replicas of a `tf.distribute.Strategy`, whose gradients are summed by an all-reduce.
 
-    A strategy whose gradients come from elsewhere, whose ranks are several processes, or whose
-    steps are done by another loop, has a subclass in `engine.tf.parallelism`.
+    `engine.tf.parallelism` has subclasses for strategies that compute gradients differently, have
+    several processes, or have another loop.
     """
 
-    def __init__(self, scope: tf.distribute.Strategy) -> None:
-        self.scope = scope
+    def __init__(self, distribution: tf.distribute.Strategy) -> None:
+        self.distribution = distribution
 
     def make_model(
         self, make: Callable[[], keras.Model], recipe_stages: Callable[..., Any] | None
     ) -> keras.Model:
-        """Return the built model that `make` makes, its variables placed on their devices.
+        """Return the built model of `make()`, with its variables on their devices.
 
-        Called inside `scope.scope()`. `recipe_stages` is the recipe's `stages`, if it has one.
+        Called inside `distribution.scope()`. `recipe_stages` is the recipe's function, or None.
         """
         return make()
 
     def make_loop(self, replica: Replica) -> StepLoop:
-        """Return the loop that trains and validates `replica`; all ranks call it together."""
+        """Return the loop that trains and validates `replica`; all ranks must call it together."""
         return GraphLoop(self, replica)
 
     def batch_gradients(
@@ -67,12 +67,12 @@ class Parallel:
         with tf.GradientTape() as tape:
             loss = replica.weighted_loss(model(inputs, training=True), targets, weight)
             total = loss
-            if model.losses:  # regularisation has no samples: each local batch adds its part
+            if model.losses:  # each local batch adds an equal part of the regularisation
                 penalties = [tf.cast(penalty, tf.float32) for penalty in model.losses]
                 total += tf.add_n(penalties) / replica.local_batches
             total = replica.optimizer.scale_loss(total)
         gradients = tape.gradient(total, replica.variables)
-        # None: the loss does not depend on this variable. Other gradients may be sparse.
+        # A gradient is None if the loss does not depend on the variable; it may also be sparse.
         dense = [
             tf.zeros(variable.shape, variable.dtype) if g is None else tf.convert_to_tensor(g)
             for g, variable in zip(gradients, replica.variables, strict=True)
@@ -88,31 +88,32 @@ class Parallel:
 
         def step(indices: tf.Tensor) -> Gradients:
             context = tf.distribute.get_replica_context()
-            replica.streams.enter_replica()
+            replica.streams.use_global_stream()
             loss, gradients = replica.gradients(indices, context.replica_id_in_sync_group)
             return loss, context.all_reduce("SUM", gradients)
 
-        loss, gradients = self.scope.run(step, args=(global_batch,))
-        # After the all-reduce every replica has the same gradients; the update takes any of them.
-        first = [self.scope.experimental_local_results(gradient)[0] for gradient in gradients]
-        return self.scope.reduce("SUM", loss, axis=None), first
+        loss, gradients = self.distribution.run(step, args=(global_batch,))
+        # After the all-reduce all replicas have equal gradients; take those of the first one.
+        first = [self.distribution.experimental_local_results(g)[0] for g in gradients]
+        return self.distribution.reduce("SUM", loss, axis=None), first
 
     def batch_sums(self, replica: Replica, global_batch: tf.Tensor) -> tf.Tensor:
         """Return loss and metrics of a validation batch, each times the number of samples.
 
-        Float64, of shape (figures,), summed over all replicas; see `step_gradients`.
+        Float64, of shape (metrics,), summed over all replicas; see `step_gradients`.
         """
 
         def validate(indices: tf.Tensor) -> tf.Tensor:
             context = tf.distribute.get_replica_context()
-            replica.streams.enter_replica()
-            return replica.sums(indices, context.replica_id_in_sync_group)
+            replica.streams.use_global_stream()
+            return replica.metric_sums(indices, context.replica_id_in_sync_group)
 
-        return self.scope.reduce("SUM", self.scope.run(validate, args=(global_batch,)), axis=None)
+        sums = self.distribution.run(validate, args=(global_batch,))
+        return self.distribution.reduce("SUM", sums, axis=None)
 
     def agree(self, control_word: tuple[int, int]) -> tuple[int, int]:
         """See `engine.training.protocols.Trainer.agree`. Here there is only one process."""
         return control_word
 
     def close(self) -> None:
-        """Leave the other ranks; all ranks call it, last."""
+        """Leave the cluster; all ranks must call this last."""

@@ -1,8 +1,9 @@
-"""What one replica computes of a global batch: loss, gradients and metrics of its local batches."""
+"""The computation of one replica: loss, gradients and metrics of its local batches."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import keras
@@ -26,7 +27,8 @@ BatchGradients = Callable[["Replica", Any, Any, tf.Tensor], Gradients]
 class Replica:
     """The recipe's model, data and objective; one object stands for all replicas of a process.
 
-    `gradients`, `sums`, `means` and `weighted_loss` are called in a graph, for one replica.
+    `gradients`, `metric_sums`, `metric_means` and `weighted_loss` are called in a graph, for one
+    replica.
     """
 
     def __init__(
@@ -52,10 +54,10 @@ class Replica:
         self.streams = streams
         self.statistics = statistics
         self.local_batches = replicas * spec.accumulation
-        """Into how many parts a global batch is divided."""
+        """The number of local batches of a global batch."""
 
         self.metric_names: list[str] = []
-        """What `means` returns, in order; known once it was traced."""
+        """The names of the results of `metric_means`, known after it was traced."""
 
         self.parameters = int(sum(np.prod(variable.shape) for variable in self.variables))
         self.steps_per_epoch = sample_order.batches_per_epoch(len(self.train), spec.batch_size)
@@ -63,11 +65,8 @@ class Replica:
             len(self.validation), spec.batch_size
         )
         self._loss, self._metrics = objective
-
-        def of_batch(inputs: Any, targets: Any, weight: tf.Tensor) -> Gradients:
-            return batch_gradients(self, inputs, targets, weight)
-
-        self._batch_gradients = graph(of_batch, jit_compile=True) if spec.compile else of_batch
+        gradients = partial(batch_gradients, self)
+        self._batch_gradients = graph(gradients, jit_compile=True) if spec.compile else gradients
 
     def learning_rates(self, position: Position, count: int) -> tf.Tensor:
         """Return the learning rates of the next `count` steps: float32, of shape (count,)."""
@@ -82,9 +81,9 @@ class Replica:
     ) -> Gradients:
         """Return one replica's part of the mean loss over a global batch, and its gradients.
 
-        `global_batch` holds indices of samples, int64, of shape (samples,); `fetch(indices)` gives
-        inputs and targets, by default of the training data. Gradients are accumulated over the
-        replica's local batches and scaled as the optimizer scales the loss.
+        `global_batch` holds indices of samples, int64, of shape (samples,). `fetch(indices)`
+        returns inputs and targets, by default of the training data. The gradients are summed over
+        the replica's local batches, and have the optimizer's loss scale.
         """
         fetch = fetch or self.train.batch
 
@@ -96,20 +95,20 @@ class Replica:
         return accumulate(accumulation_step, self.spec.accumulation, self.variables)
 
     def weighted_loss(self, outputs: Any, targets: Any, weight: tf.Tensor) -> tf.Tensor:
-        """Return what a local batch adds to the mean loss over the global batch: float32 scalar.
+        """Return the part of a local batch in the mean loss over the global batch: float32 scalar.
 
-        `weight` is the local batch's fraction of the samples, so that the sum over all local
-        batches is the mean over the global batch, also when their sizes differ.
+        `weight` is the local batch's fraction of the samples, so the sum over all local batches is
+        the mean over the global batch, also when their sizes differ.
         """
         loss = self._loss(in_float32(outputs), targets)
         return tf.cast(tf.reduce_mean(loss), tf.float32) * weight
 
-    def sums(self, global_batch: tf.Tensor, replica: Any) -> tf.Tensor:
-        """Return loss and metrics of one replica's validation samples, each times their number."""
+    def metric_sums(self, global_batch: tf.Tensor, replica: Any) -> tf.Tensor:
+        """Return loss and metrics of a replica's validation samples, each times their number."""
         indices, count = local_batch(global_batch, replica, self.replicas)
-        return self.means(*self.validation.batch(indices)) * tf.cast(count, tf.float64)
+        return self.metric_means(*self.validation.batch(indices)) * tf.cast(count, tf.float64)
 
-    def means(self, inputs: Any, targets: Any) -> tf.Tensor:
+    def metric_means(self, inputs: Any, targets: Any) -> tf.Tensor:
         """Return loss and metrics of some samples: float64, in the order of `metric_names`."""
         outputs = in_float32(self.model(inputs, training=False))
         values = {"loss": tf.reduce_mean(self._loss(outputs, targets))}
@@ -119,5 +118,5 @@ class Replica:
 
 
 def fraction(count: tf.Tensor, global_batch: tf.Tensor) -> tf.Tensor:
-    """Return which fraction of a global batch `count` samples are: a float32 scalar."""
+    """Return `count` divided by the number of samples of a global batch: a float32 scalar."""
     return tf.cast(count, tf.float32) / tf.cast(tf.size(global_batch), tf.float32)

@@ -1,4 +1,4 @@
-"""What every TensorFlow strategy says about itself, and which trainer its workers use."""
+"""The base class of the TensorFlow strategies."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from engine.worker.session import WorkerSession
 
 
-SILENCE = 8.0
-"""Seconds without a sign of life after which a rank counts as hanging.
+HEARTBEAT_TIMEOUT = 8.0
+"""Seconds without a sign of life after which a rank hangs, for ranks that wait for each other.
 
-TensorFlow itself would wait for it, in some cases for ever.
+TensorFlow itself would wait longer, in some cases for ever.
 """
 
 
 class TfStrategy(Strategy):
-    """A strategy whose worker runs TensorFlow: one process for all devices."""
+    """A TensorFlow strategy; by default, one process uses all devices."""
 
     needs = "1 or more devices of one kind"
     recipe_frameworks: ClassVar[frozenset[str]] = frozenset({"keras"})
@@ -52,14 +52,14 @@ class TfStrategy(Strategy):
 
     @abstractmethod
     def parallel(self, session: WorkerSession) -> Parallel:
-        """Return how this process takes part in a step; called in workers only.
+        """Return the `Parallel` of this process; called in workers only.
 
-        All ranks call it, once, before TensorFlow's first operation.
+        All ranks must call it once, before TensorFlow's first operation.
         """
 
     def trainer(self, rank: int) -> str:
-        """Return where the trainer of `rank` is, as `module:class`; its worker imports it.
+        """Return the class of the trainer of `rank`, as `module:class`.
 
-        The class is called with the session and this strategy.
+        Its worker imports the class and calls it with the session and this strategy.
         """
         return "engine.tf.trainer:TfTrainer"

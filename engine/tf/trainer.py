@@ -15,7 +15,7 @@ from engine.runs.checkpoint_files import Position
 from engine.tf import defaults, training_state
 from engine.tf.batch_norm import RunningStatistics
 from engine.tf.data import data_sets
-from engine.tf.devices import StaysOnDevices, empty_cache, memory_figures, set_numerics
+from engine.tf.devices import NoHostOffload, empty_cache, memory_metrics, set_numerics
 from engine.tf.graph import with_autograph
 from engine.tf.optimizer_step import OptimizerStep, chosen_optimizer
 from engine.tf.random_streams import RandomStreams
@@ -24,9 +24,8 @@ from engine.tf.tf_strategy import TfStrategy
 from engine.worker.session import WorkerSession
 
 
-class TfTrainer(StaysOnDevices):
-    """See `engine.training.protocols.Trainer`; how a step is done is up to the strategy's
-    `engine.tf.parallel.Parallel`."""
+class TfTrainer(NoHostOffload):
+    """See `engine.training.protocols.Trainer`; the strategy's `Parallel` does the steps."""
 
     def __init__(self, session: WorkerSession, strategy: TfStrategy) -> None:
         spec = session.spec
@@ -36,35 +35,36 @@ class TfTrainer(StaysOnDevices):
         keras.utils.set_random_seed(spec.seed)
         recipe = session.load_recipe()
 
-        def bound(name: str, default: Any) -> Callable[..., Any]:
-            """Return a function of the recipe, with the settings that it takes."""
+        def recipe_function(name: str, default: Any) -> Callable[..., Any]:
+            """Return a function of the recipe with its settings bound, or `default`."""
             function = getattr(recipe, name, default)
             return partial(function, **session.settings_for(function))
 
-        def traced(name: str, default: Callable[..., Any]) -> Callable[..., Any]:
-            """The same for a function in a graph, whose Python may depend on tensor values."""
-            return with_autograph(bound(name, default)) if hasattr(recipe, name) else default
+        def graph_function(name: str, default: Callable[..., Any]) -> Callable[..., Any]:
+            """Do the same for a function in a graph; the recipe's `if` may depend on a tensor."""
+            function = recipe_function(name, default)
+            return with_autograph(function) if hasattr(recipe, name) else default
 
         def make_model() -> keras.Model:
-            model = bound("model", None)()
+            model = recipe_function("model", None)()
             if not model.built:
                 model(train.batch(tf.constant([0]))[0])
             return model
 
-        train, validation = data_sets(bound("datasets", None)())
+        train, validation = data_sets(recipe_function("datasets", None)())
         objective = (
-            traced("loss", defaults.loss(train.has_classes)),
-            traced("metrics", defaults.metrics),
+            graph_function("loss", defaults.loss),
+            graph_function("metrics", defaults.metrics),
         )
-        scope = self._parallel.scope
-        with scope.scope():
+        distribution = self._parallel.distribution
+        with distribution.scope():
             RandomStreams.prepare(spec.seed)
-            stages = bound("stages", None) if hasattr(recipe, "stages") else None
+            stages = recipe_function("stages", None) if hasattr(recipe, "stages") else None
             model = self._parallel.make_model(make_model, stages)
             variables = model.trainable_variables
             optimizer = chosen_optimizer(spec)
             if optimizer is None:
-                make_optimizer = bound("optimizer", defaults.optimizer)
+                make_optimizer = recipe_function("optimizer", defaults.optimizer)
                 optimizer = make_optimizer(variables, spec.learning_rate)
             optimizer_step = OptimizerStep(optimizer, variables, spec)
         self._replica = Replica(
@@ -74,8 +74,8 @@ class TfTrainer(StaysOnDevices):
             (train, validation),
             objective,
             optimizer_step,
-            RandomStreams(scope, model, session.rank),
-            RunningStatistics(scope, model),
+            RandomStreams(distribution, model, session.rank),
+            RunningStatistics(distribution, model),
             self._parallel.batch_gradients,
         )
         self._sums = np.zeros(0)
@@ -89,7 +89,7 @@ class TfTrainer(StaysOnDevices):
         return self._loop.run_steps(position, count)
 
     def rank_metrics(self) -> dict[str, float]:
-        return memory_figures()
+        return memory_metrics()
 
     def begin_validation(self) -> None:
         self._replica.statistics.sync_buffers()

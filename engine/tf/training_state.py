@@ -1,7 +1,6 @@
-"""What a TensorFlow checkpoint holds: variables once, random state for every rank.
+"""The content of a TensorFlow checkpoint: the variables once, and the random state of each rank.
 
-The variables are written by `tf.train.Checkpoint` and read by any strategy. Nothing that is read
-can run code.
+`tf.train.Checkpoint` writes the variables, and any strategy can read them. Reading never runs code.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ def save(folder: Path, model: keras.Model, optimizer: keras.optimizers.Optimizer
 
 
 def restore(folder: Path, model: keras.Model, optimizer: keras.optimizers.Optimizer) -> None:
-    """Read into the variables, in place, what `save` wrote under any strategy; all ranks call it.
+    """Load the variables, in place, from a `folder` of `save`; all ranks must call it.
 
-    `optimizer` is built. Raises CheckpointMisfit when model or optimizer do not fit.
+    `optimizer` must be built. Raises CheckpointMisfit when model or optimizer do not fit.
     """
     try:
         _variables(model, optimizer).read(str(folder / VARIABLES)).assert_consumed()
@@ -51,7 +50,7 @@ def restore(folder: Path, model: keras.Model, optimizer: keras.optimizers.Optimi
 
 
 def save_rank_state(folder: Path, rank: int, streams: RandomStreams) -> None:
-    """Write the random state of this rank; every rank calls it."""
+    """Write the random state of this rank; every rank must call it."""
     version, words, gauss = random.getstate()
     numpy_state: tuple[Any, ...] = np.random.get_state(legacy=True)  # type: ignore[assignment]
     name, keys, position, has_gauss, cached = numpy_state
@@ -64,9 +63,9 @@ def save_rank_state(folder: Path, rank: int, streams: RandomStreams) -> None:
 
 
 def restore_rank_state(folder: Path, rank: int, streams: RandomStreams) -> None:
-    """Restore the random state of this rank, or reseed it if the checkpoint has no such rank.
+    """Restore the random state of this rank, or reseed if the checkpoint lacks this rank.
 
-    Every rank calls it. Raises CheckpointMisfit when the file is not what `save_rank_state` wrote.
+    Every rank must call it. Raises CheckpointMisfit when `save_rank_state` did not write the file.
     """
     streams.reseed()
     path = _rank_file(folder, rank)

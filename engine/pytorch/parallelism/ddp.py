@@ -13,12 +13,12 @@ from engine.pytorch.parallel import Rank, WholeModel
 
 
 class DDPModel(WholeModel):
-    """One replica of DDP training; all ranks make it together."""
+    """One replica of DDP training; all ranks must construct it together."""
 
     def __init__(self, module: nn.Module, rank: Rank) -> None:
         """`module` is on the rank's device already."""
         super().__init__(module, rank)
-        # A long but harmless warning: some kernels give a gradient other strides than its bucket.
+        # A harmless warning: some kernels return gradients whose strides differ from the bucket's.
         warnings.filterwarnings("ignore", message="Grad strides do not match bucket view strides")
         self._ddp: DistributedDataParallel | None = None
         self.restore_devices()
@@ -27,7 +27,7 @@ class DDPModel(WholeModel):
         return nullcontext() if sync or self._ddp is None else self._ddp.no_sync()
 
     def communication_share(self, seconds: float) -> float:
-        """Return the fraction that DDP itself measures: communication without computation."""
+        """Return the fraction that DDP measures: communication that overlaps no computation."""
         if self._ddp is None or self.replicas == 1:
             return 0.0
         logged = self._ddp._get_ddp_logging_data()  # type: ignore[no-untyped-call]
@@ -42,11 +42,11 @@ class DDPModel(WholeModel):
 
     def free_devices(self) -> None:
         self._ddp = None  # its buckets hold as much memory as the gradients
-        self._called = self.module
+        self._forward = self.module
 
     def restore_devices(self) -> None:
         if any(parameter.requires_grad for parameter in self.module.parameters()):
             # DDP refuses a model without trainable parameters.
             device_ids = [self.device] if self.device.type == "cuda" else None
             self._ddp = DistributedDataParallel(self.module, device_ids=device_ids)
-            self._called = self.compiled(self._ddp)
+            self._forward = self.maybe_compiled(self._ddp)

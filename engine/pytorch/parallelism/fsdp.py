@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
 
@@ -17,13 +17,13 @@ from engine.pytorch.precision import MIXED
 from engine.pytorch.stopwatch import Stopwatch
 
 MIN_UNIT_PARAMETERS = 2**20
-"""Blocks with fewer parameters are gathered together with the module around them."""
+"""A block with fewer parameters is gathered together with the module that contains it."""
 
 
 class FSDPModel(WholeModel):
-    """One rank's shards; the parameters of a unit are gathered while they are needed.
+    """One rank's shards. FSDP gathers the parameters of a unit before it uses them.
 
-    All ranks must make it together.
+    All ranks must construct it together.
     """
 
     def __init__(self, module: nn.Module, rank: Rank) -> None:
@@ -36,11 +36,13 @@ class FSDPModel(WholeModel):
         mesh = init_device_mesh(rank.device.type, (rank.world_size,))
         for part in _units(module):
             fully_shard(part, mesh=mesh, mp_policy=policy if dtype else MixedPrecisionPolicy())
-        self._watch = Stopwatch(rank.device)
+        self._stopwatch = Stopwatch(rank.device)
+        gather: Any = _TimedCollective(distributed.all_gather_into_tensor, self._stopwatch)
+        scatter: Any = _TimedCollective(distributed.reduce_scatter_tensor, self._stopwatch)
         for part in module.modules():
             if isinstance(part, FSDPModule):
-                part.set_custom_all_gather(cast(Any, _TimedAllGather(self._watch)))
-                part.set_custom_reduce_scatter(cast(Any, _TimedReduceScatter(self._watch)))
+                part.set_custom_all_gather(gather)
+                part.set_custom_reduce_scatter(scatter)
 
     def gradient_exchange(self, sync: bool) -> AbstractContextManager[Any]:
         cast(FSDPModule, self.module).set_requires_gradient_sync(sync)
@@ -48,7 +50,7 @@ class FSDPModel(WholeModel):
 
     def communication_share(self, seconds: float) -> float:
         """Return the fraction of `seconds` in all-gather and reduce-scatter."""
-        return min(1.0, self._watch.read_and_reset() / seconds) if seconds else 0.0
+        return min(1.0, self._stopwatch.read_and_reset() / seconds) if seconds else 0.0
 
     def count_parameters(self) -> int:
         return self._parameters
@@ -58,57 +60,30 @@ class FSDPModel(WholeModel):
         return norm.full_tensor() if isinstance(norm, DTensor) else norm
 
 
-class _Timed:
-    """A timed collective of FSDP; also allocates its result."""
+class _TimedCollective:
+    """Replaces a collective of FSDP by `collective`, and measures its time."""
 
-    def __init__(self, watch: Stopwatch) -> None:
-        self._watch = watch
+    def __init__(self, collective: Callable[..., Any], stopwatch: Stopwatch) -> None:
+        self._collective = collective
+        self._stopwatch = stopwatch
 
     def allocate(
         self, size: Sequence[int | torch.SymInt], *, dtype: torch.dtype, device: torch.device
     ) -> torch.Tensor:
         return torch.empty(*size, dtype=dtype, device=device)
 
-
-class _TimedAllGather(_Timed):
-    """The all-gather of the parameters of a unit."""
-
     def __call__(
-        self,
-        output_tensor: torch.Tensor,
-        input_tensor: torch.Tensor,
-        group: distributed.ProcessGroup,
-        async_op: bool = False,
+        self, output_tensor: torch.Tensor, input_tensor: torch.Tensor, **options: Any
     ) -> distributed.Work | None:
-        with self._watch.running():
-            work: distributed.Work | None = distributed.all_gather_into_tensor(
-                output_tensor, input_tensor, group=group, async_op=async_op
-            )
-        return work
-
-
-class _TimedReduceScatter(_Timed):
-    """The reduce-scatter of the gradients of a unit: each rank gets its shard of the mean."""
-
-    def __call__(
-        self,
-        output_tensor: torch.Tensor,
-        input_tensor: torch.Tensor,
-        group: distributed.ProcessGroup,
-        op: Any,
-        async_op: bool = False,
-    ) -> distributed.Work | None:
-        with self._watch.running():
-            work: distributed.Work | None = distributed.reduce_scatter_tensor(
-                output_tensor, input_tensor, op, group=group, async_op=async_op
-            )
+        with self._stopwatch.measuring():
+            work: distributed.Work | None = self._collective(output_tensor, input_tensor, **options)
         return work
 
 
 def _units(module: nn.Module) -> list[nn.Module]:
-    """Return the modules that are gathered as units: large blocks, inner ones first; then `module`.
+    """Return the modules whose parameters FSDP gathers together: large blocks, then `module`.
 
-    Blocks are the children of a Sequential or a ModuleList, as the layers of large models are.
+    Inner blocks come first. A block is a child of a Sequential or of a ModuleList.
     """
     blocks = [
         child

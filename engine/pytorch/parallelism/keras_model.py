@@ -1,4 +1,4 @@
-"""Keras models on the PyTorch backend: as modules, as DDP replicas, and a recipe's defaults."""
+"""Keras models on the PyTorch backend: modules, DDP replicas, and the defaults of a recipe."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import torch
 from keras.src.random.seed_generator import global_seed_generator
 from torch import distributed, nn
 
-from engine.pytorch.parallel import Parallel, Rank
+from engine.pytorch.parallel import Rank
 from engine.pytorch.parallelism.ddp import DDPModel
 from engine.pytorch.parallelism.keras_optimizer import KerasOptimizer
 
 
-def default_loss(outputs: Any, targets: Any) -> Any:
+def loss(outputs: Any, targets: Any) -> Any:
     """Return cross-entropy from logits for integer targets, else mean squared error.
 
     One loss per sample, of shape (samples,).
@@ -26,7 +26,7 @@ def default_loss(outputs: Any, targets: Any) -> Any:
     return keras.losses.sparse_categorical_crossentropy(targets, outputs, from_logits=True)
 
 
-def default_optimizer(variables: Any, learning_rate: float) -> Any:
+def optimizer(variables: Any, learning_rate: float) -> Any:
     """Return AdamW."""
     return keras.optimizers.AdamW(learning_rate)
 
@@ -47,14 +47,14 @@ def build(model: Any, inputs: Any) -> None:
 
 
 class KerasModule(nn.Module):
-    """A Keras model as a usual module: train() and eval() work, and a weight has one name.
+    """A Keras model as a module: train() and eval() have an effect, and each weight has one name.
 
-    The states of its seed generators are not parameters: every replica has its own.
+    The states of its seed generators are not parameters, because they differ between replicas.
     """
 
     def __init__(self, model: Any) -> None:
         super().__init__()
-        # In a tuple it is not a submodule: Keras lists a weight once for every layer around it.
+        # The tuple hides the model from nn.Module: as a submodule it would list weights repeatedly.
         self._model_holder = (model,)
         self.torch_modules = nn.ModuleList(
             layer.module
@@ -80,7 +80,7 @@ class KerasModule(nn.Module):
 
 
 class KerasDDPModel(DDPModel):
-    """One replica of a Keras model in DDP training; all ranks make it together."""
+    """One replica of a Keras model in DDP training; all ranks must construct it together."""
 
     module: KerasModule
 
@@ -93,12 +93,11 @@ class KerasDDPModel(DDPModel):
             seed.assign(_seed_for(rank.number, seed.value.tolist()))
 
     def penalties(self) -> Sequence[torch.Tensor]:
-        """Return the regularisation terms of the layers."""
         losses: Sequence[torch.Tensor] = self.module.model.losses
         return losses
 
     def running_statistics(self) -> list[torch.Tensor]:
-        """In Keras, running statistics are weights that are not trained."""
+        """Return the buffers, and the weights without training: Keras' running statistics."""
         return [*super().running_statistics(), *self._untrained()]
 
     def sync_buffers(self) -> None:
@@ -107,54 +106,50 @@ class KerasDDPModel(DDPModel):
             for weight in self._untrained():
                 distributed.broadcast(weight, 0)
 
-    def local_state(self) -> dict[str, torch.Tensor]:
+    def rank_state(self) -> dict[str, torch.Tensor]:
         return {
-            f"seed_generator_{place}": seed.value.detach().cpu().clone()
-            for place, seed in enumerate(self._seeds)
+            f"seed_generator_{index}": seed.value.detach().cpu().clone()
+            for index, seed in enumerate(self._seeds)
         }
 
-    def load_local_state(self, state: dict[str, torch.Tensor]) -> None:
-        for place, seed in enumerate(self._seeds):
-            seed.assign(state[f"seed_generator_{place}"])
+    def load_rank_state(self, state: dict[str, torch.Tensor]) -> None:
+        for index, seed in enumerate(self._seeds):
+            seed.assign(state[f"seed_generator_{index}"])
+
+    def optimizer_inputs(self) -> list[Any]:
+        return list(self.module.model.trainable_variables)
+
+    def as_torch_optimizer(self, optimizer: Any) -> torch.optim.Optimizer:
+        """Return a PyTorch optimizer that applies the constraints of Keras variables.
+
+        `optimizer` is from Keras or PyTorch. Raises TypeError for any other object, and ValueError
+        for an optimizer with its own loss scale.
+        """
+        variables = self.optimizer_inputs()
+        if isinstance(optimizer, keras.optimizers.Optimizer):
+            return KerasOptimizer(optimizer, variables)
+        if not isinstance(optimizer, torch.optim.Optimizer):
+            raise TypeError(
+                f"optimizer() gave a {type(optimizer).__name__}: it must be an optimizer of Keras."
+            )
+        constrained = [variable for variable in variables if variable.constraint is not None]
+
+        def constrain(*_: Any) -> None:
+            with torch.no_grad():
+                for variable in constrained:
+                    variable.assign(variable.constraint(variable))
+
+        optimizer.register_step_post_hook(constrain)
+        return optimizer
 
     def _untrained(self) -> list[torch.Tensor]:
         return [p.detach() for p in self.module.parameters() if not p.requires_grad]
 
 
-def as_torch_optimizer(optimizer: Any, parallel: Parallel) -> torch.optim.Optimizer:
-    """Return an optimizer of Keras or PyTorch as one of PyTorch that keeps Keras' constraints.
-
-    Raises TypeError when it is not an optimizer, and ValueError for one with its own loss scale.
-    """
-    variables = trainable_variables(parallel)
-    if isinstance(optimizer, keras.optimizers.Optimizer):
-        return KerasOptimizer(optimizer, variables)
-    if not isinstance(optimizer, torch.optim.Optimizer):
-        raise TypeError(
-            f"optimizer() gave a {type(optimizer).__name__}: it must be an optimizer of Keras."
-        )
-    constrained = [variable for variable in variables if variable.constraint is not None]
-
-    def constrain(*_: Any) -> None:
-        with torch.no_grad():
-            for variable in constrained:
-                variable.assign(variable.constraint(variable))
-
-    optimizer.register_step_post_hook(constrain)
-    return optimizer
-
-
-def trainable_variables(parallel: Parallel) -> list[Any]:
-    """Return the trainable variables of the Keras model that `parallel` trains."""
-    module = parallel.module
-    assert isinstance(module, KerasModule)
-    return list(module.model.trainable_variables)
-
-
 def _seed_for(rank: int, state: list[int]) -> list[int]:
     """Return the state of a seed generator for `rank`; rank 0 keeps the recipe's seed.
 
-    Keras adds seed and count of draws, so seed + 1 would repeat the draws of the next step.
+    Keras adds the seed and the number of draws, so seed + 1 would repeat rank 0's next draw.
     """
     seed, drawn = state
     if rank == 0:

@@ -1,4 +1,4 @@
-"""A Keras optimizer as an optimizer of PyTorch, which a loop can schedule and save."""
+"""A Keras optimizer with the interface of a PyTorch optimizer."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import torch
 
 
 class KerasOptimizer(torch.optim.Optimizer):
-    """Takes gradients and learning rate from PyTorch; the update itself is done by Keras.
+    """Takes gradients and learning rate from PyTorch; Keras does the update.
 
-    Keras has its slots in a list of variables, which does not say to which parameter a slot
-    belongs. Here all slots are state of the first parameter, by their place in that list. They
-    exist before the first step, so a checkpoint can be restored into them.
+    Keras keeps its state (moments and counters) in one list, without the parameter of each entry.
+    So here the first parameter owns all entries, by their index in that list. They exist before
+    the first step, so a checkpoint can be restored into them.
     """
 
     def __init__(self, optimizer: Any, variables: list[Any]) -> None:
-        """`variables` are the trainable ones of the model. Raises ValueError for a loss scale."""
+        """`variables` are the trainable ones. Raises ValueError if `optimizer` has a loss scale."""
         if optimizer.loss_scale_factor is not None or isinstance(
             optimizer, keras.optimizers.LossScaleOptimizer
         ):
             raise ValueError(
-                "optimizer() gave one that scales gradients back by itself, but the loss is not "
+                "optimizer() gave one that divides gradients by a loss scale, but the loss is not "
                 "scaled for it: leave loss scaling out, and choose precision fp16."
             )
         if not optimizer.built:
@@ -35,8 +35,8 @@ class KerasOptimizer(torch.optim.Optimizer):
         parameters = [variable.value for variable in variables]
         super().__init__(parameters, {"lr": self._rate})
         self.state[parameters[0]] = {
-            f"slot_{place}": variable.value
-            for place, variable in enumerate(optimizer.variables)
+            f"slot_{index}": variable.value
+            for index, variable in enumerate(optimizer.variables)
             if variable is not optimizer.learning_rate
         }
 

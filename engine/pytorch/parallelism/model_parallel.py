@@ -1,4 +1,4 @@
-"""A model whose stages are on the devices of one process, computed one after the other."""
+"""A model whose stages are on the devices of one process; one stage computes at a time."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import torch
 from torch import nn
 
 from engine.pytorch.data import to_device
-from engine.pytorch.parallel import Figures, Objective, Rank, WholeModel
+from engine.pytorch.parallel import LossAndMetrics, Objective, Rank, WholeModel
 
 
 class ModelParallelModel(WholeModel):
-    """The model of a pool of one process: activations are copied from each device to the next."""
+    """All stages in one process; activations are copied from each device to the next."""
 
     def __init__(self, module: nn.Module, stages: list[nn.Module], rank: Rank) -> None:
-        """`stages` are those of `module`; stage k is moved to device k of `rank`."""
+        """Move stage k of `module` to device k of `rank`."""
         super().__init__(module, rank)
         for stage, device in zip(stages, rank.devices, strict=True):
             stage.to(device)
         self._stages = stages
-        called = [torch.compile(stage) if rank.spec.compile else stage for stage in stages]
-        self._chain = list(zip(called, rank.devices, strict=True))
+        forward_stages = [torch.compile(stage) if rank.spec.compile else stage for stage in stages]
+        self._placed_stages = list(zip(forward_stages, rank.devices, strict=True))
 
     def train(self) -> None:
         super().train()
@@ -40,11 +40,11 @@ class ModelParallelModel(WholeModel):
             inputs, self._on_last_device(targets), weight, objective, sync=sync
         )
 
-    def validate_batch(self, inputs: Any, targets: Any, objective: Objective) -> Figures:
+    def validate_batch(self, inputs: Any, targets: Any, objective: Objective) -> LossAndMetrics:
         return super().validate_batch(inputs, self._on_last_device(targets), objective)
 
     def outputs(self, inputs: Any) -> Any:
-        for stage, device in self._chain:
+        for stage, device in self._placed_stages:
             inputs = stage(to_device(inputs, device))
         return inputs
 
@@ -52,5 +52,4 @@ class ModelParallelModel(WholeModel):
         return self.outputs(inputs)
 
     def _on_last_device(self, targets: Any) -> Any:
-        """Return `targets` on the device of the last stage."""
-        return to_device(targets, self._chain[-1][1])
+        return to_device(targets, self._placed_stages[-1][1])

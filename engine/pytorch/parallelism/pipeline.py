@@ -1,8 +1,8 @@
 """One rank's stage of a model; the micro-batches of a batch pass through the stages of all ranks.
 
-The schedules are those of torch.distributed.pipelining: 1F1B in training, GPipe in validation and
-for few micro-batches. They need micro-batches of one size and the shapes of the tensors between two
-stages, which are computed here once for every size of batch.
+The schedules come from torch.distributed.pipelining: 1F1B in training, GPipe in validation and for
+few micro-batches. They need micro-batches of one size, and the shapes of the tensors between the
+stages. This module computes those shapes once for each size of batch.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGP
 from torch.distributed.pipelining.schedules import PipelineScheduleSingle
 from torch.utils._pytree import tree_leaves, tree_map
 
-from engine.pytorch.parallel import Figures, Objective, Parallel, Rank
+from engine.pytorch.parallel import LossAndMetrics, Objective, Parallel, Rank
 from engine.pytorch.parallelism.stage_signature import StageModule, stage_signatures
 from engine.pytorch.precision import Precision
 from engine.pytorch.stopwatch import Stopwatch
 
 MAX_SCHEDULES = 8
-"""For so many kinds of batches the buffers are kept."""
+"""The number of schedules to keep, one per kind of batch, because each has its own buffers."""
 
 
 @dataclass(frozen=True)
 class MicroBatches:
-    """How a batch is divided: `count` micro-batches of `size` rows, the last one padded."""
+    """The division of a batch into `count` micro-batches of `size` rows; the last one is padded."""
 
     samples: int
     count: int
@@ -36,7 +36,7 @@ class MicroBatches:
 
     @staticmethod
     def of(samples: int, wanted: int) -> MicroBatches:
-        """Divide `samples` into at most `wanted` micro-batches, none of which is empty."""
+        """Divide `samples` into at most `wanted` micro-batches; each has at least one sample."""
         size = -(-samples // min(wanted, samples))
         return MicroBatches(samples, -(-samples // size), size)
 
@@ -45,38 +45,38 @@ class MicroBatches:
         return slice(number * self.size, min((number + 1) * self.size, self.samples))
 
     def pad(self, inputs: Any) -> Any:
-        """Return `inputs` with copies of the last row, so that all micro-batches have one size."""
+        """Return `inputs` with copies of the last row, so that each micro-batch has `size` rows."""
         missing = self.count * self.size - self.samples
         if not missing:
             return inputs
-        return _each(
+        return _map_rows(
             inputs, lambda rows: torch.cat([rows, rows[-1:].expand(missing, *rows.shape[1:])])
         )
 
 
 class CompiledSchedule(NamedTuple):
-    """The schedule for batches of one kind, with the stage that it calls."""
+    """The schedule for batches of one kind (mode, sizes, shapes), with the stage that it calls."""
 
     schedule: PipelineScheduleSingle
     stage_module: StageModule
 
 
 class TimedStage(PipelineStage):
-    """A stage that measures how long it computes."""
+    """A stage that measures its time of computation."""
 
-    watch: Stopwatch
+    stopwatch: Stopwatch
 
     def forward_one_chunk(self, *args: Any, **options: Any) -> Any:
-        with self.watch.running():
+        with self.stopwatch.measuring():
             return super().forward_one_chunk(*args, **options)
 
     def backward_one_chunk(self, *args: Any, **options: Any) -> None:
-        with self.watch.running():
+        with self.stopwatch.measuring():
             super().backward_one_chunk(*args, **options)
 
 
 class PipelineModel(Parallel):
-    """One rank's stage. All ranks get the same batches; the last one computes the loss."""
+    """One rank's stage. All ranks get the same batches; the last rank computes the loss."""
 
     def __init__(self, module: nn.Module, stage: nn.Module, rank: Rank) -> None:
         """`module` is the whole model without the parameters of the other stages."""
@@ -89,8 +89,9 @@ class PipelineModel(Parallel):
         self._is_last = rank.number == rank.world_size - 1
         self._microbatches = rank.spec.microbatches or 2 * rank.world_size
         self._schedules: dict[Any, CompiledSchedule] = {}
-        self._schedule_watch, self._stage_watch = Stopwatch(rank.device), Stopwatch(rank.device)
-        self._called: Any = torch.compile(stage) if rank.spec.compile else stage
+        self._schedule_stopwatch = Stopwatch(rank.device)
+        self._stage_stopwatch = Stopwatch(rank.device)
+        self._forward_stage: Any = torch.compile(stage) if rank.spec.compile else stage
 
     def train_batch(
         self, inputs: Any, targets: Any, weight: float, objective: Objective, *, sync: bool
@@ -98,37 +99,37 @@ class PipelineModel(Parallel):
         micro_batches = self._divide(inputs)
 
         def loss(outputs: Any, number: int) -> torch.Tensor:
-            """Return a micro-batch's part of the result; its padding does not count."""
+            """Return the weighted loss of a micro-batch, without its padding."""
             rows = micro_batches.rows(number)
             samples: int = rows.stop - rows.start
-            without_padding = _each(outputs, lambda output: output[:samples])
-            expected = _each(targets, lambda target: target[rows])
+            without_padding = _map_rows(outputs, lambda output: output[:samples])
+            expected = _map_rows(targets, lambda target: target[rows])
             return objective.mean_loss(without_padding, expected) * (
                 weight * samples / micro_batches.samples
             )
 
         losses: list[torch.Tensor] = []
-        with self._schedule_watch.running():
+        with self._schedule_stopwatch.measuring():
             compiled = self._schedule_for(inputs, micro_batches, objective.precision)
             self._run(compiled, inputs, micro_batches, loss, losses)
         return torch.stack(losses).sum() if losses else torch.zeros((), device=self.device)
 
-    def validate_batch(self, inputs: Any, targets: Any, objective: Objective) -> Figures:
+    def validate_batch(self, inputs: Any, targets: Any, objective: Objective) -> LossAndMetrics:
         micro_batches = self._divide(inputs)
         results: list[Any] = []
 
-        def keep(outputs: Any, number: int) -> torch.Tensor:
+        def keep_outputs(outputs: Any, number: int) -> torch.Tensor:
             results.append(outputs)
             return torch.empty(0)
 
         with torch.no_grad():
             compiled = self._schedule_for(inputs, micro_batches, objective.precision)
-            self._run(compiled, inputs, micro_batches, keep, None)
+            self._run(compiled, inputs, micro_batches, keep_outputs, None)
             if not results:
                 return {}
             outputs = tree_map(lambda *rows: torch.cat(rows)[: micro_batches.samples], *results)
             with objective.precision.autocast():
-                return objective.figures(outputs, targets)
+                return objective.loss_and_metrics(outputs, targets)
 
     def train(self) -> None:
         super().train()
@@ -147,8 +148,8 @@ class PipelineModel(Parallel):
         return self._rank.group.all_reduce_sum(of_stage.square()).sqrt().float().to(self.device)
 
     def communication_share(self, seconds: float) -> float:
-        """Return the fraction of `seconds` in which this rank waited, without computing."""
-        waited = self._schedule_watch.read_and_reset() - self._stage_watch.read_and_reset()
+        """Return the fraction of `seconds` in which this rank waited for other stages."""
+        waited = self._schedule_stopwatch.read_and_reset() - self._stage_stopwatch.read_and_reset()
         return min(1.0, max(0.0, waited / seconds)) if seconds else 0.0
 
     def free_devices(self) -> None:
@@ -161,7 +162,7 @@ class PipelineModel(Parallel):
     def _schedule_for(
         self, inputs: Any, micro_batches: MicroBatches, precision: Precision
     ) -> CompiledSchedule:
-        """Return the schedule for batches such as `inputs`; all ranks compile it together."""
+        """Return the schedule for batches like `inputs`; all ranks must call this together."""
         training = torch.is_grad_enabled()
         shapes = [
             (leaf.shape[1:], leaf.dtype)
@@ -173,7 +174,7 @@ class PipelineModel(Parallel):
         if compiled is None:
             if len(self._schedules) == MAX_SCHEDULES:
                 del self._schedules[next(iter(self._schedules))]  # the least recently used one
-            example = _each(micro_batches.pad(inputs), lambda rows: rows[: micro_batches.size])
+            example = _map_rows(micro_batches.pad(inputs), lambda rows: rows[: micro_batches.size])
             compiled = self._compile_schedule(example, micro_batches, precision, training)
         self._schedules[kind] = compiled
         return compiled
@@ -182,25 +183,25 @@ class PipelineModel(Parallel):
         self, example: Any, micro_batches: MicroBatches, precision: Precision, training: bool
     ) -> CompiledSchedule:
         rank = self._rank
-        before, after = stage_signatures(self._stage, example, rank, precision)
+        input_signature, output_signature = stage_signatures(self._stage, example, rank, precision)
         self._stage.train(training)
-        stage_module = StageModule(self._called, before, precision)
+        stage_module = StageModule(self._forward_stage, input_signature, precision)
         kind = TimedStage if training else PipelineStage
         stage = kind(
             stage_module,
             rank.number,
             rank.world_size,
             self.device,
-            input_args=before.examples() if before else (),
-            output_args=after.examples() if after else (torch.empty(0),),
+            input_args=input_signature.examples() if input_signature else (),
+            output_args=output_signature.examples() if output_signature else (torch.empty(0),),
         )
         if isinstance(stage, TimedStage):
-            stage.watch = self._stage_watch
+            stage.stopwatch = self._stage_stopwatch
         # With fewer micro-batches than stages, 1F1B is GPipe, and PyTorch refuses it.
         schedule = (
             Schedule1F1B if training and micro_batches.count >= rank.world_size else ScheduleGPipe
         )
-        loss = _first if training else None
+        loss = _precomputed_loss if training else None
         return CompiledSchedule(
             schedule(stage, micro_batches.count, loss_fn=loss, scale_grads=False), stage_module
         )
@@ -210,18 +211,18 @@ class PipelineModel(Parallel):
         compiled: CompiledSchedule,
         inputs: Any,
         micro_batches: MicroBatches,
-        finish: Callable[[Any, int], torch.Tensor],
+        process_outputs: Callable[[Any, int], torch.Tensor],
         losses: list[torch.Tensor] | None,
     ) -> None:
-        """Run a batch through all stages; all ranks call it together.
+        """Run a batch through all stages; all ranks must call this together.
 
-        The last rank appends `finish(outputs, number)` of each micro-batch to `losses`.
+        The last rank appends `process_outputs(outputs, number)` of each micro-batch to `losses`.
         """
         try:
             if self._is_first:
                 compiled.schedule.step(micro_batches.pad(inputs), return_outputs=False)
             elif self._is_last:
-                compiled.stage_module.finish = finish
+                compiled.stage_module.process_outputs = process_outputs
                 numbers = torch.arange(micro_batches.count)
                 target = None if losses is None else numbers
                 compiled.schedule.step(
@@ -230,20 +231,20 @@ class PipelineModel(Parallel):
             else:
                 compiled.schedule.step(return_outputs=False)
         except RuntimeError as error:
-            # The schedule wraps the error of a stage, which has the recipe's line.
+            # The schedule wraps the error of a stage; only that error names the line of the recipe.
             failure: BaseException = error.__cause__ or error
         else:
             return
         raise failure
 
 
-def _first(loss: torch.Tensor, number: torch.Tensor) -> torch.Tensor:
-    """Return the loss for the schedule: the last stage has computed it already."""
+def _precomputed_loss(loss: torch.Tensor, number: torch.Tensor) -> torch.Tensor:
+    """Return `loss`: a schedule needs a loss function, but the last stage has the loss already."""
     return loss
 
 
-def _each(tree: Any, function: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """Return `tree` with `function` applied to its tensors that have rows."""
+def _map_rows(tree: Any, function: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """Return `tree` with `function` applied to every tensor with at least one dimension."""
     return tree_map(
         lambda leaf: function(leaf) if isinstance(leaf, torch.Tensor) and leaf.dim() else leaf, tree
     )

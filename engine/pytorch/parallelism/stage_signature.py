@@ -14,15 +14,15 @@ from engine.pytorch.precision import Precision
 from engine.training.errors import TrainingFailed
 
 
-class TensorPlan(msgspec.Struct, frozen=True):
-    """Shape and type of a tensor."""
+class TensorSpec(msgspec.Struct, frozen=True):
+    """Shape, dtype and gradient flag of a tensor."""
 
     shape: tuple[int, ...]
     dtype: str
     requires_grad: bool
 
     def zeros(self, device: torch.device | str) -> torch.Tensor:
-        """Return such a tensor on `device`."""
+        """Return a tensor of zeros on `device`."""
         dtype = getattr(torch, self.dtype)
         return torch.zeros(self.shape, dtype=dtype, device=device, requires_grad=self.requires_grad)
 
@@ -30,42 +30,48 @@ class TensorPlan(msgspec.Struct, frozen=True):
 class StageSignature(msgspec.Struct, frozen=True):
     """The tensors that a stage sends to the next one for one micro-batch."""
 
-    tensors: tuple[TensorPlan, ...]
+    tensors: tuple[TensorSpec, ...]
     is_tuple: bool
     """Whether the outputs are a tuple of tensors, rather than one tensor."""
 
     def examples(self) -> tuple[torch.Tensor, ...]:
-        """Return such tensors on the device `meta`, without memory."""
-        return tuple(plan.zeros("meta") for plan in self.tensors)
+        """Return tensors on the device `meta`, which need no memory."""
+        return tuple(spec.zeros("meta") for spec in self.tensors)
 
     def pack(self, tensors: tuple[torch.Tensor, ...]) -> Any:
         """Return `tensors` as the inputs of the next stage."""
         return tensors if self.is_tuple else tensors[0]
 
+    def zeros(self, device: torch.device) -> Any:
+        """Return zeros on `device` as the inputs of the next stage."""
+        # Clones, because a stage may change its inputs in place, but no leaf of the graph.
+        return self.pack(tuple(spec.zeros(device).clone() for spec in self.tensors))
+
 
 class StageModule(nn.Module):
-    """A stage as a schedule calls it: with tensors, and with a tensor or a tuple as result."""
+    """The module that a schedule calls: takes tensors, and returns a tensor or a tuple of them."""
 
-    finish: Callable[[Any, int], torch.Tensor]
-    """In the last stage: returns one tensor from a micro-batch's outputs and its number."""
+    process_outputs: Callable[[Any, int], torch.Tensor]
+    """In the last stage: computes one tensor from the outputs and the number of a micro-batch."""
 
     def __init__(
-        self, stage: nn.Module, before: StageSignature | None, precision: Precision
+        self, stage: nn.Module, input_signature: StageSignature | None, precision: Precision
     ) -> None:
-        """`before` is the signature of the inputs; None: it is the first stage."""
+        """`input_signature` is None in the first stage."""
         super().__init__()
         self.stage = stage
-        self._before = before
+        self._input_signature = input_signature
         self._precision = precision
 
     def forward(self, *inputs: Any, number: torch.Tensor | None = None) -> Any:
-        if self._before:
+        stage_inputs = inputs[0]
+        if self._input_signature:
             # The received tensors are leaves of the graph, which no stage may change in place.
-            inputs = tuple(tensor.clone() for tensor in inputs)
+            stage_inputs = self._input_signature.pack(tuple(tensor.clone() for tensor in inputs))
         with self._precision.autocast():
-            outputs = self.stage(self._before.pack(inputs) if self._before else inputs[0])
+            outputs = self.stage(stage_inputs)
             if number is not None:
-                return self.finish(outputs, int(number))
+                return self.process_outputs(outputs, int(number))
         if isinstance(outputs, torch.Tensor):
             return outputs.contiguous()
         return tuple(output.contiguous() for output in outputs)
@@ -74,30 +80,25 @@ class StageModule(nn.Module):
 def stage_signatures(
     stage: nn.Module, example: Any, rank: Rank, precision: Precision
 ) -> tuple[StageSignature | None, StageSignature | None]:
-    """Return the signatures of this stage's inputs and outputs; None where there is no neighbour.
+    """Return the signatures of this stage's inputs and outputs; None at the ends of the pipeline.
 
-    Stage after stage computes in evaluation mode, the first one `example` (a micro-batch), the
-    others zeros. All ranks must call it together; it leaves `stage` in evaluation mode. Raises
-    TrainingFailed when a stage returns something that is not a tensor or a tuple of tensors.
+    One stage after the other computes in evaluation mode: the first one from `example` (a
+    micro-batch), the others from zeros. All ranks must call this together; `stage` stays in
+    evaluation mode. Raises TrainingFailed when the outputs of a stage are not tensors.
     """
     signatures: list[StageSignature] = []
     gpus = [rank.device] if rank.device.type == "cuda" else []
     for number in range(rank.world_size - 1):
         text = ""
         if rank.number == number:
-            before = signatures[-1] if signatures else None
+            input_signature = signatures[-1] if signatures else None
             stage.eval()  # zeros must not change the running statistics
             with torch.random.fork_rng(gpus), torch.enable_grad(), precision.autocast():
-                inputs = before.pack(_zeros(before, rank.device)) if before else example
+                inputs = input_signature.zeros(rank.device) if input_signature else example
                 text = msgspec.json.encode(_signature(stage(inputs), number)).decode()
         signatures.append(msgspec.json.decode(rank.group.broadcast_text(text), type=StageSignature))
-    ends = [None, *signatures, None]
-    return ends[rank.number], ends[rank.number + 1]
-
-
-def _zeros(signature: StageSignature, device: torch.device) -> tuple[torch.Tensor, ...]:
-    # Clones, as in StageModule: a leaf must not be changed in place.
-    return tuple(plan.zeros(device).clone() for plan in signature.tensors)
+    boundaries = [None, *signatures, None]
+    return boundaries[rank.number], boundaries[rank.number + 1]
 
 
 def _signature(outputs: Any, number: int) -> StageSignature:
@@ -111,7 +112,7 @@ def _signature(outputs: Any, number: int) -> StageSignature:
         )
     return StageSignature(
         tuple(
-            TensorPlan(
+            TensorSpec(
                 tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."), tensor.requires_grad
             )
             for tensor in tensors

@@ -1,4 +1,4 @@
-"""A model in stages, one after the other: cutting it, and keeping one stage of it."""
+"""Cuts a model into stages, and removes the other stages from a rank."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class _Layer(NamedTuple):
     """One layer of a chain."""
 
     path: tuple[str, ...]
-    """Its name, after the names of the Sequentials around it, outermost first."""
+    """The names of the Sequentials around it, outermost first, and then its own name."""
 
     module: nn.Module
 
@@ -24,7 +24,7 @@ class _Layer(NamedTuple):
 def cut_model(model: nn.Module, count: int, recipe_stages: RecipeStages | None) -> list[nn.Module]:
     """Cut `model` into `count` stages; the outputs of each are the inputs of the next.
 
-    The stages are made of the model's own modules, and every stage has a trainable parameter.
+    The stages consist of the model's own modules, and every stage has a trainable parameter.
     Without `recipe_stages`, a Sequential is cut so that the largest stage has as few parameters as
     possible. Raises CannotPartition.
     """
@@ -46,7 +46,7 @@ def cut_model(model: nn.Module, count: int, recipe_stages: RecipeStages | None) 
 def keep_only(model: nn.Module, stage: nn.Module) -> None:
     """Remove from `model`, in place, all parameters and buffers except those of `stage`.
 
-    The removed ones are None afterwards; the others keep their names in the whole model.
+    The removed ones become None; the others keep their names in the whole model.
     """
     kept = {id(tensor) for tensor in (*stage.parameters(), *stage.buffers())}
     for module in model.modules():
@@ -57,7 +57,7 @@ def keep_only(model: nn.Module, stage: nn.Module) -> None:
 
 
 def _checked(stages: object, model: nn.Module, count: int) -> list[nn.Module]:
-    """Return `stages` if they are as `cut_model` promises. Raises CannotPartition."""
+    """Return `stages` as a list. Raises CannotPartition if they break a rule of `cut_model`."""
     modules = list(stages) if isinstance(stages, Iterable) else []
     if len(modules) != count or not all(isinstance(stage, nn.Module) for stage in modules):
         raise CannotPartition(
@@ -84,12 +84,12 @@ def _state(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def _is_chain(module: nn.Module) -> bool:
-    """Return whether `module` does nothing but call its children one after the other."""
+    """Return whether `module` only calls its children one after the other."""
     return isinstance(module, nn.Sequential) and type(module).forward is nn.Sequential.forward
 
 
 def _layers(module: nn.Module, path: tuple[str, ...] = ()) -> Iterator[_Layer]:
-    """Yield the layers of a chain, also those of chains within it; one may occur twice."""
+    """Yield the layers of a chain and of the chains in it; a shared layer occurs several times."""
     for name, child in module._modules.items():
         if child is None:
             continue
@@ -108,7 +108,7 @@ def _size(layer: _Layer) -> int:
 
 
 def _sequential(layers: Sequence[_Layer]) -> nn.Sequential:
-    """Return a chain of `layers`, each at its path."""
+    """Return nested Sequentials in which each of `layers` has its path."""
     root = nn.Sequential()
     for path, module in layers:
         chain: nn.Module = root

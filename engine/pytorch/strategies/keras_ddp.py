@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from types import ModuleType
+from typing import TYPE_CHECKING, ClassVar
 
 from engine.pytorch.torch_strategy import ProcessPerDevice, RecipeStages
 from engine.worker.optional_imports import without_scikit_learn
 
 if TYPE_CHECKING:
-    import torch
     from torch import nn
 
     from engine.pytorch.parallel import Parallel, Rank
@@ -36,34 +35,10 @@ class KerasDdp(ProcessPerDevice):
 
         return KerasDDPModel(model, rank)
 
-    def prepare(self, recipe: Path) -> None:
+    def defaults(self, recipe: Path) -> ModuleType:
         with without_scikit_learn(recipe):
-            import engine.pytorch.parallelism.keras_model  # noqa: F401
-
-    def build(self, model: nn.Module, inputs: Any) -> None:
-        from engine.pytorch.parallelism.keras_model import build
-
-        build(model, inputs)
-
-    def default_loss(self) -> Callable[[Any, Any], Any]:
-        from engine.pytorch.parallelism.keras_model import default_loss
-
-        return default_loss
-
-    def default_optimizer(self) -> Callable[[Any, float], Any]:
-        from engine.pytorch.parallelism.keras_model import default_optimizer
-
-        return default_optimizer
-
-    def optimizer_inputs(self, parallel: Parallel) -> Any:
-        from engine.pytorch.parallelism.keras_model import trainable_variables
-
-        return trainable_variables(parallel)
-
-    def as_torch_optimizer(self, optimizer: Any, parallel: Parallel) -> torch.optim.Optimizer:
-        from engine.pytorch.parallelism.keras_model import as_torch_optimizer
-
-        return as_torch_optimizer(optimizer, parallel)
+            from engine.pytorch.parallelism import keras_model
+        return keras_model
 
 
 strategy = KerasDdp()

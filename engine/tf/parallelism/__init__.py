@@ -1,4 +1,4 @@
-"""How each TensorFlow strategy takes part in a step: kinds of `Parallel`, their loops and ranks.
+"""The kinds of `Parallel` of the TensorFlow strategies, with their loops and processes.
 
 Imports `engine.tf` (but not its trainer) and what is below it.
 """

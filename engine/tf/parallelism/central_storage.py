@@ -1,4 +1,4 @@
-"""Training with one copy of the variables, and the computation on several devices."""
+"""Training with one copy of the variables and with computation on several devices."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from engine.tf.replica import Replica
 class CentralStorageParallel(Parallel):
     """Each device computes its local batch; the sum of all gradients is applied once.
 
-    Not TensorFlow's CentralStorageStrategy: with two or more devices its variables fail in Keras 3
-    BatchNorm and dropout. Here every device is entered in the graph, one after the other;
-    TensorFlow runs them in parallel, for every model.
+    This is not TensorFlow's CentralStorageStrategy, whose variables fail in Keras 3 BatchNorm and
+    dropout with two or more devices. Here the graph has the operations of all devices, and
+    TensorFlow runs the devices in parallel.
     """
 
     def __init__(self, devices: Sequence[str]) -> None:
-        """`devices` are TensorFlow's names. The variables are on the only one, or on the CPU."""
-        self._home = devices[0] if len(devices) == 1 else "CPU:0"
-        super().__init__(tf.distribute.OneDeviceStrategy(self._home))
+        """`devices` are TensorFlow's names. With several devices, the variables are on the CPU."""
+        self._variable_device = devices[0] if len(devices) == 1 else "CPU:0"
+        super().__init__(tf.distribute.OneDeviceStrategy(self._variable_device))
         self._devices = devices
 
     def step_gradients(self, replica: Replica, global_batch: tf.Tensor) -> Gradients:
@@ -36,17 +36,17 @@ class CentralStorageParallel(Parallel):
             gradients.append(found)
             if number == 0:
                 first = [tf.identity(variable.value) for variable in moving]
-        # All replicas update the same moving statistics; those of replica 0 count.
+        # All replicas update the same moving variables; keep the values of replica 0.
         if len(self._devices) > 1:
             for variable, value in zip(moving, first, strict=True):
                 variable.assign(value)
-        with tf.device(self._home):
+        with tf.device(self._variable_device):
             return tf.add_n(losses), [tf.add_n(terms) for terms in zip(*gradients, strict=True)]
 
     def batch_sums(self, replica: Replica, global_batch: tf.Tensor) -> tf.Tensor:
         sums = []
         for number, device in enumerate(self._devices):
             with tf.device(device):
-                sums.append(replica.sums(global_batch, number))
-        with tf.device(self._home):
+                sums.append(replica.metric_sums(global_batch, number))
+        with tf.device(self._variable_device):
             return tf.add_n(sums)

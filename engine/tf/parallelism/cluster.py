@@ -1,4 +1,4 @@
-"""How the workers of one TensorFlow cluster find each other: on this machine, and nowhere else."""
+"""How the workers of a TensorFlow cluster find each other, on this machine only."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from engine.system.atomic_file import write_atomically
 from engine.training.errors import TrainingFailed
 from engine.worker import environment
 
-THIS_MACHINE = "127.0.0.1"
+LOOPBACK = "127.0.0.1"
 JOB = "worker"
 _POLL_SECONDS = 0.05
 _WARN_AFTER_SECONDS = 20.0
-"""After so long the log says which ranks are missing."""
+"""After this time the log names the missing ranks."""
 
 
 @contextlib.contextmanager
 def joined_cluster(rank: int, world_size: int) -> Iterator[None]:
-    """In this context `TF_CONFIG` is set, and a port is reserved for TensorFlow's server.
+    """Set `TF_CONFIG`, and reserve a port for TensorFlow's server during the context.
 
-    All ranks call it. Every rank reserves a free port and writes its number to a file beside the
-    rendezvous. The ranks wait for each other here, before TensorFlow starts, because TensorFlow
-    holds the interpreter's lock while it waits: no thread runs and no signal is handled. The
-    supervisor ends a wait that takes too long.
+    All ranks must call it. Each rank reserves a free port and writes its number to a file beside
+    the rendezvous. The ranks wait for each other here, before TensorFlow starts, because TensorFlow
+    holds the GIL while it waits: no thread runs and no signal is handled. The supervisor ends a
+    wait that takes too long.
 
-    Without a rendezvous another launcher has set `TF_CONFIG`, which then stays as it is. Raises
-    TrainingFailed when there is neither.
+    Without a rendezvous, `TF_CONFIG` of another launcher stays as it is. Raises TrainingFailed when
+    there is neither.
     """
     rendezvous = os.environ.get(environment.RENDEZVOUS)
     if not rendezvous:
@@ -48,20 +48,20 @@ def joined_cluster(rank: int, world_size: int) -> Iterator[None]:
     with _reserved_port() as port:
         port_file = _port_file(rendezvous, rank)
         write_atomically(port_file, str(port))
-        addresses = [f"{THIS_MACHINE}:{port}" for port in _ports(rendezvous, world_size)]
+        addresses = [f"{LOOPBACK}:{port}" for port in _ports(rendezvous, world_size)]
         os.environ["TF_CONFIG"] = json.dumps(
             {"cluster": {JOB: addresses}, "task": {"type": JOB, "index": rank}}
         )
         yield
         port_file.unlink()  # all ranks have joined, so all have read it
-    close_to_other_machines()
+    restrict_ports_to_loopback()
 
 
 def leave_cluster(rank: int, world_size: int) -> None:
-    """Return once every rank has called this.
+    """Wait until every rank has called this.
 
-    After its own last collective, a rank must still answer the others. If it ended earlier, it
-    would look like a failed rank to them. Without a rendezvous there is no place to wait.
+    A rank must answer the other ranks until their last collective is over; otherwise they see a
+    failed rank. Without a rendezvous, return at once.
     """
     rendezvous = os.environ.get(environment.RENDEZVOUS)
     if rendezvous:
@@ -70,7 +70,7 @@ def leave_cluster(rank: int, world_size: int) -> None:
             time.sleep(_POLL_SECONDS)
 
 
-def close_to_other_machines() -> None:
+def restrict_ports_to_loopback() -> None:
     """Make the ports that this process listens on reachable from this machine only.
 
     TensorFlow's servers listen on every interface, without authentication, and have no option to
@@ -78,7 +78,7 @@ def close_to_other_machines() -> None:
     """
     to_device = getattr(socket, "SO_BINDTODEVICE", None)
     if to_device is None:
-        return  # only Linux can change that for a socket that listens already
+        return  # only Linux can bind a listening socket to an interface
     for connection in psutil.Process().net_connections("tcp"):
         if connection.status == psutil.CONN_LISTEN:
             with socket.socket(fileno=os.dup(connection.fd)) as listener:
@@ -93,11 +93,11 @@ def close_to_other_machines() -> None:
 
 @contextlib.contextmanager
 def _reserved_port() -> Iterator[int]:
-    """A free port that no other program gets in this context; this user's servers may open it."""
+    """Reserve a free port in this context; only servers of this user can open it."""
     with socket.socket() as holder:
-        # Two sockets with this option may have one port as long as only one of them listens.
+        # Two sockets with this option may share a port if only one of them listens.
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        holder.bind((THIS_MACHINE, 0))
+        holder.bind((LOOPBACK, 0))
         port = int(holder.getsockname()[1])
         if sys.platform != "linux":
             holder.close()  # elsewhere the option has another meaning
@@ -105,7 +105,7 @@ def _reserved_port() -> Iterator[int]:
 
 
 def _ports(rendezvous: str, world_size: int) -> list[int]:
-    """Return the ports of all ranks, once all are known."""
+    """Wait for the port files of all ranks, and return the ports."""
     files = [_port_file(rendezvous, rank) for rank in range(world_size)]
     warn_at = time.monotonic() + _WARN_AFTER_SECONDS
     while missing := [rank for rank, file in enumerate(files) if not file.exists()]:

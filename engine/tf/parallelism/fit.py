@@ -1,4 +1,4 @@
-"""Training with Keras' own `fit` under MirroredStrategy, made to train like one device."""
+"""Training with Keras' own `fit` under MirroredStrategy, with the result of one device."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from engine.tf.replica import Replica, fraction
 from engine.training import sample_order
 from engine.training.errors import TrainingFailed
 
-_WRONG = {
+_REFUSED_SETTINGS = {
     "clipnorm": "clips every replica's gradients before they are summed",
     "global_clipnorm": "clips every replica's gradients before they are summed",
     "clipvalue": "clips every replica's gradients before they are summed",
     "gradient_accumulation_steps": "cannot accumulate gradients",
     "use_ema": "writes the averages over the weights whenever it ends",
 }
-"""Settings of a Keras optimizer, and what `fit` under MirroredStrategy does with them."""
+"""Settings of a Keras optimizer with which `fit` trains wrongly, and what `fit` does then."""
 
 
 class FitParallel(Parallel):
@@ -34,21 +34,21 @@ class FitParallel(Parallel):
 
 
 class FitModel(keras.Model):  # type: ignore[misc]
-    """The recipe's model as `fit` trains it: its inputs are the indices of a global batch.
+    """The recipe's model for `fit`: its inputs are the sample indices of a global batch.
 
-    Every replica gets all indices and takes its local batch, so that local batches are divided as
-    in every other strategy. `fit` itself would weight all of them alike, whatever their sizes.
+    Each replica gets all indices and selects its local batch, as in the other strategies. The loss
+    is weighted by the size of the local batch; `fit` alone would weight all local batches equally.
     """
 
     def __init__(self, replica: Replica) -> None:
         super().__init__()
         self._inner = replica.model
         self._replica = replica
-        self.built = True  # the recipe's model is
+        self.built = True  # the recipe's model is built
 
     def call(self, indices: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         """Return the outputs for this replica's local batch."""
-        self._replica.streams.enter_replica()
+        self._replica.streams.use_global_stream()
         inputs, _ = self._replica.train.batch(self._local_batch(indices)[0])
         return self._inner(inputs, training=training)
 
@@ -60,9 +60,9 @@ class FitModel(keras.Model):  # type: ignore[misc]
         sample_weight: None = None,
         training: bool = True,
     ) -> tf.Tensor:
-        """Return this replica's part of the loss; `fit` sums the gradients of all parts."""
+        """Return this replica's part of the loss; `fit` sums the gradients over the replicas."""
         loss = self._part_of_loss(x, y_pred)
-        if self.losses:  # regularisation has no samples: each replica adds its part
+        if self.losses:  # each replica adds an equal part of the regularisation
             penalties = [tf.cast(penalty, tf.float32) for penalty in self.losses]
             loss += tf.add_n(penalties) / self._replica.replicas
         return loss
@@ -70,7 +70,7 @@ class FitModel(keras.Model):  # type: ignore[misc]
     def compute_metrics(
         self, x: tf.Tensor, y: None, y_pred: tf.Tensor, sample_weight: None = None
     ) -> dict[str, tf.Tensor]:
-        """Return the log of a batch; `fit` averages it over the replicas, and we need the sum."""
+        """Return the log of a batch: `fit` averages over the replicas, so multiply for the sum."""
         return {LOSS: self._part_of_loss(x, y_pred) * self._replica.replicas}
 
     def _local_batch(self, indices: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -84,13 +84,13 @@ class FitModel(keras.Model):  # type: ignore[misc]
 
 
 class FitLoop(GraphLoop):
-    """Trains with one call of `fit` per epoch; validates as `GraphLoop` does."""
+    """Trains with one call of `fit` per epoch; validates like `GraphLoop`."""
 
     def __init__(self, parallel: Parallel, replica: Replica) -> None:
         """Raises TrainingFailed for an optimizer with which `fit` would train wrongly."""
         super().__init__(parallel, replica)
-        self._scope = parallel.scope
-        with self._scope.scope():
+        self._distribution = parallel.distribution
+        with self._distribution.scope():
             self._model = FitModel(replica)
             self._model.compile(replica.optimizer, jit_compile=False)
         _check_optimizer(self._model.optimizer)
@@ -113,19 +113,21 @@ class FitLoop(GraphLoop):
         """Train on the batches of `epoch` from `first` on."""
         spec, samples = self._replica.spec, len(self._replica.train)
         order = tf.constant(sample_order.epoch_order(samples, spec.seed, epoch))
-        # The data must not end with the epoch: a step without data would still do weight decay.
+        # Repeat the data: after its end, `fit` would do one more step, with weight decay only.
         batches = (
             tf.data.Dataset.range(first, self._replica.steps_per_epoch)
             .map(lambda number: global_batch(order, number, spec.batch_size))
             .repeat()
         )
-        # Every replica reads all indices by itself, on the host, where the samples are.
+        # Each replica reads all indices on the host, where the samples are.
         for_each_replica = tf.distribute.InputOptions(
             experimental_fetch_to_device=False,
             experimental_replication_mode=tf.distribute.InputReplicationMode.PER_REPLICA,
         )
         self._model.fit(
-            self._scope.distribute_datasets_from_function(lambda _: batches, for_each_replica),
+            self._distribution.distribute_datasets_from_function(
+                lambda _: batches, for_each_replica
+            ),
             initial_epoch=epoch,
             epochs=epoch + 1,
             steps_per_epoch=self._replica.steps_per_epoch - first,
@@ -141,7 +143,7 @@ def _check_optimizer(optimizer: keras.optimizers.Optimizer) -> None:
             "Under MirroredStrategy fit spoils the weights when float16 overflows on one replica "
             "only: choose tf/mirrored, or a recipe without float16."
         )
-    for setting, effect in _WRONG.items():
+    for setting, effect in _REFUSED_SETTINGS.items():
         if getattr(optimizer, setting, None):
             raise TrainingFailed(
                 f"The recipe's optimizer has {setting}, and under MirroredStrategy fit {effect}: "

@@ -1,4 +1,4 @@
-"""One epoch of a model's `fit`, in a thread that trains as many batches as it is asked for."""
+"""One epoch of Keras' `fit` in a thread that trains the requested number of batches at a time."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import keras
 from engine.training.errors import TrainingFailed
 
 LOSS = "batch_loss"
-"""The log of every batch that holds its own loss. `loss` itself is a mean since the epoch began."""
+"""The log key of the loss of one batch; Keras' `loss` is a mean since the begin of the epoch."""
 
 _LEAVE = 0
 
 
 class _Left(Exception):
-    """Raised in `fit` to leave it before its epoch is over."""
+    """Ends `fit` before the end of its epoch."""
 
 
 class FitEpoch(keras.callbacks.Callback):  # type: ignore[misc]
     """The callback that pauses `fit` between two batches, and the thread in which `fit` runs.
 
-    Both `fit` and the worker have a loop of their own; only one of the two runs at a time.
+    Both `fit` and the worker have a loop; only one of the two runs at a time.
     """
 
     def __init__(self, fit: Callable[[keras.callbacks.Callback], object]) -> None:
@@ -64,7 +64,7 @@ class FitEpoch(keras.callbacks.Callback):  # type: ignore[misc]
         self._thread.join()
 
     def on_train_batch_begin(self, batch: int, logs: object = None) -> None:
-        """Wait for the next request when the last one is done."""
+        """Wait for the next request after the last batch of a request."""
         if not self._remaining:
             self._remaining = self._requests.get()
             if self._remaining == _LEAVE:
@@ -84,7 +84,7 @@ class FitEpoch(keras.callbacks.Callback):  # type: ignore[misc]
             self._fit(self)
         except _Left:
             pass
-        except BaseException as error:  # for the main thread, which waits for an answer
+        except BaseException as error:  # the main thread raises it
             self._results.put(error)
         else:
             self._results.put(None)

@@ -1,4 +1,4 @@
-"""A model whose stages are on different devices: its variables, both passes and the update."""
+"""A model whose stages are on different devices: variables, forward and backward pass, update."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from engine.training.errors import TrainingFailed
 
 
 class StagedParallel(Parallel):
-    """One replica over all devices; only model and gradients differ from one device."""
+    """One replica on all devices; it differs from one device only in model and gradients."""
 
     def __init__(self, devices: Sequence[str]) -> None:
         """`devices` are TensorFlow's names, one for each stage."""
@@ -52,17 +52,17 @@ class _PlacementExtended(OneDeviceExtended):  # type: ignore[misc]
     def _create_variable(
         self, next_creator: Callable[..., tf.Variable], **options: Any
     ) -> tf.Variable:
-        """Create it on the device of `tf.device`, or on that of another variable."""
-        beside = options.pop("colocate_with", None)
-        if beside is None:
+        """Create it on the device of `tf.device`, or on the device of `colocate_with`."""
+        colocated = options.pop("colocate_with", None)
+        if colocated is None:
             return next_creator(**options)
-        with tf.device(beside.device):
+        with tf.device(colocated.device):
             return next_creator(**options)
 
     def _update(
         self, var: tf.Variable, fn: Callable[..., Any], args: Any, kwargs: Any, group: bool
     ) -> Any:
-        """Called by optimizers; OneDeviceStrategy would fetch every variable to its one device."""
+        """Update on the variable's device; OneDeviceStrategy would copy variables to its own."""
         with tf.device(var.device):
             result = fn(var, *args, **kwargs)
         return tf.group(result) if group else self._local_results(result)
@@ -74,12 +74,12 @@ class StagedModel(keras.Model):  # type: ignore[misc]
     def __init__(
         self, model: keras.Model, stages: Sequence[keras.Layer], devices: Sequence[str]
     ) -> None:
-        """`stages` are made of the layers of `model`, whose variables keep their order."""
+        """`stages` consist of the layers of `model`; its variables keep their order."""
         super().__init__()
         self._whole = model
         self._stages = list(stages)
         self._devices = tuple(devices)
-        self.built = True  # the whole model is
+        self.built = True  # the whole model is built
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
         """Return the outputs of the last stage, on its device."""
@@ -96,37 +96,37 @@ class StagedModel(keras.Model):  # type: ignore[misc]
         penalty_weight: float,
         scale: Callable[[tf.Tensor], tf.Tensor],
     ) -> Gradients:
-        """Return `loss(outputs)` in training, and the gradients of it and of all regularisation.
+        """Return `loss(outputs)` in training mode, and the gradients of the scaled loss.
 
         The gradients are those of `scale(loss)` plus `scale(regularisation * penalty_weight)`, in
-        the order of `trainable_variables`, each on its variable's device. They are computed stage
-        by stage, because operations of a gradient do not inherit the device of the operation that
-        they differentiate: a single tape would compute the whole backward pass on one device.
+        the order of `trainable_variables`, each on its variable's device. Each stage has its own
+        tape, because a gradient operation does not run on the device of its forward operation: a
+        single tape would compute the whole backward pass on one device.
         """
-        tapes, given, ends = [], [inputs], []
+        tapes, stage_inputs, tape_targets = [], [inputs], []
         for stage, device in zip(self._stages, self._devices, strict=True):
             with tf.device(device), tf.GradientTape() as tape:
-                tape.watch(_floating(given[-1]))
-                outputs = stage(given[-1], training=True)
-                given.append(outputs)
+                tape.watch(_floating(stage_inputs[-1]))
+                outputs = stage(stage_inputs[-1], training=True)
+                stage_inputs.append(outputs)
                 penalties = [
                     scale(tf.cast(penalty, tf.float32) * penalty_weight) for penalty in stage.losses
                 ]
                 if stage is self._stages[-1]:
                     loss_value = loss(outputs)
-                    ends.append([scale(loss_value), *penalties])
+                    tape_targets.append([scale(loss_value), *penalties])
                 else:
-                    ends.append([*_floating(outputs), *penalties])
+                    tape_targets.append([*_floating(outputs), *penalties])
             tapes.append(tape)
         gradients: dict[int, tf.Tensor] = {}
-        output_gradients: list[tf.Tensor] = []  # of the loss, by the inputs of the stage after
+        output_gradients: list[tf.Tensor] = []  # of the loss, for the inputs of the next stage
         for number in reversed(range(len(tapes))):
-            stage, sources = self._stages[number], _floating(given[number])
+            stage, sources = self._stages[number], _floating(stage_inputs[number])
             variables = stage.trainable_variables
             with tf.device(self._devices[number]):
-                ones = [tf.ones_like(end) for end in ends[number][len(output_gradients) :]]
+                ones = [tf.ones_like(end) for end in tape_targets[number][len(output_gradients) :]]
                 found = tapes[number].gradient(
-                    ends[number],
+                    tape_targets[number],
                     [*sources, *(variable.value for variable in variables)],
                     output_gradients=[*output_gradients, *ones],
                     unconnected_gradients="zero",
@@ -143,11 +143,11 @@ class StagedModel(keras.Model):  # type: ignore[misc]
 def place_model(
     make: Callable[[], keras.Model], recipe_stages: RecipeStages | None, devices: Sequence[str]
 ) -> StagedModel:
-    """Return the built model that `make` makes, with the variables of stage k on device k.
+    """Return the built model of `make()`, with the variables of stage k on device k.
 
-    `make` is called twice: first in the host's memory, to learn the sizes; then on the devices.
-    The second model's variables come in the same order and get the values of the first one's.
-    Raises TrainingFailed.
+    Call `make` twice: first in the host's memory, to learn the sizes; then on the devices. The
+    second model creates its variables in the same order, and gets the values of the first one.
+    Raises TrainingFailed if the two models differ.
     """
     created: list[tf.Variable] = []
 

@@ -1,4 +1,4 @@
-"""One worker of a MultiWorkerMirroredStrategy: a rank of the pool with a device of its own."""
+"""One worker of a MultiWorkerMirroredStrategy: a rank with one device."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from engine.training.errors import TrainingFailed
 from engine.worker.session import WorkerSession
 
 TIMEOUT_SECONDS = 1800.0
-"""Longest wait in a collective for a rank that is alive; a dead rank is noticed at once."""
+"""Longest wait in a collective for a rank that is alive; TensorFlow notices a dead one at once."""
 
 
 class MultiWorkerParallel(Parallel):
     """Every rank holds a copy of the variables; all copies are equal between two steps."""
 
     def __init__(self, session: WorkerSession) -> None:
-        """Join the cluster; all ranks call it, and it returns once all are there."""
+        """Join the cluster, and wait until all ranks have joined it; all ranks must call this."""
         name = session.devices[0]
         if not is_logical_cpu(name):
-            # The launcher made exactly the spec's GPUs visible, in its order; one is this rank's.
-            place = session.spec.devices.index(name)
+            # CUDA sees exactly the GPUs of the spec, in its order; select the one of this rank.
+            ordinal = session.spec.devices.index(name)
             gpus = tf.config.list_physical_devices("GPU")
-            tf.config.set_visible_devices(gpus[place : place + 1], "GPU")
+            tf.config.set_visible_devices(gpus[ordinal : ordinal + 1], "GPU")
         devices = configure(session.devices, session.spec.memory_limit_mib)
         with joined_cluster(session.rank, session.world_size):
-            super().__init__(build(devices))
+            super().__init__(start_strategy(devices))
         # TensorFlow has installed its own SIGTERM handler, which does not end the process.
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         self._session = session
@@ -48,11 +48,12 @@ class MultiWorkerParallel(Parallel):
         leave_cluster(self._session.rank, self._session.world_size)
 
     def _sum(self, word: tf.Tensor) -> tf.Tensor:
-        return self.scope.reduce("SUM", self.scope.run(tf.identity, args=(word,)), axis=None)
+        words = self.distribution.run(tf.identity, args=(word,))
+        return self.distribution.reduce("SUM", words, axis=None)
 
 
-def build(devices: Sequence[str]) -> tf.distribute.MultiWorkerMirroredStrategy:
-    """Return the strategy of the cluster in `TF_CONFIG`, once all of its workers have started it.
+def start_strategy(devices: Sequence[str]) -> tf.distribute.MultiWorkerMirroredStrategy:
+    """Start and return the strategy of the cluster in `TF_CONFIG`; wait for all its workers.
 
     Raises TrainingFailed when this worker's port is taken.
     """

@@ -1,5 +1,4 @@
-"""The channel from a coordinator to the other ranks of its pool: how they find each other, and how
-every decision of the coordinator reaches all of them."""
+"""The channel on which a coordinator sends its decisions to all other ranks of its pool."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ class CoordinatorChannel:
     """The coordinator's end: one connection to each of the other ranks."""
 
     def __init__(self, rendezvous: Path, count: int) -> None:
-        """Wait until `count` tasks have registered; `rendezvous` is a file that does not exist."""
+        """Create the file `rendezvous`, and wait until `count` tasks have registered."""
         self._connections: list[Connection] = []
         self.ports: dict[int, int] = {}
         """The ports of the tasks' TensorFlow servers, by rank."""
@@ -43,12 +42,12 @@ class CoordinatorChannel:
                     connection = listener.accept()
                     task = msgspec.msgpack.decode(connection.recv_bytes(), type=Registration)
                 except (AuthenticationError, EOFError, OSError):
-                    continue  # a stranger, or a task that ended: the supervisor notices the latter
+                    continue  # another program, or a task that ended: the supervisor notices that
                 self._connections.append(connection)
                 self.ports[task.rank] = task.port
 
     def broadcast(self, numbers: list[float]) -> None:
-        """Send `numbers` to every task, which must receive them. Raises OSError if one ended."""
+        """Send `numbers` to all tasks, which must receive them. Raises OSError if a task ended."""
         message = msgspec.msgpack.encode(numbers)
         for connection in self._connections:
             connection.send_bytes(message)
@@ -60,25 +59,25 @@ class CoordinatorChannel:
 
 
 class TaskChannel:
-    """The end of every other rank."""
+    """The end of a task, which is any rank except the coordinator."""
 
     def __init__(self, rendezvous: Path, registration: Registration) -> None:
         """Wait for the coordinator and register with it. Raises OSError."""
         while not rendezvous.exists():  # the supervisor ends this worker when it takes too long
             time.sleep(_POLL_SECONDS)
-        found = json.loads(rendezvous.read_text())
-        self._connection = Client(tuple(found["address"]), authkey=bytes.fromhex(found["key"]))
+        contact = json.loads(rendezvous.read_text())
+        self._connection = Client(tuple(contact["address"]), authkey=bytes.fromhex(contact["key"]))
         self._connection.send_bytes(msgspec.msgpack.encode(registration))
 
     def receive(self) -> list[float]:
-        """Return what the coordinator broadcasts next. Raises ConnectionError when it is gone."""
+        """Wait for the next broadcast and return it. Raises ConnectionError after the last one."""
         try:
             return msgspec.msgpack.decode(self._connection.recv_bytes(), type=list[float])
         except (EOFError, OSError):
             raise ConnectionError("Connection closed by peer: the coordinator is gone.") from None
 
     def wait_until_closed(self) -> None:
-        """Return once the coordinator has closed its end."""
+        """Wait until the coordinator closes its end."""
         try:
             while True:
                 self._connection.recv_bytes()

@@ -1,5 +1,5 @@
-"""The coordinator of a ParameterServerStrategy: it schedules one step per global batch on whichever
-worker is free, and waits for all of them between two chunks."""
+"""The coordinator of a ParameterServerStrategy: schedules each step on a free worker, and waits for
+all workers between two chunks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from engine.runs.checkpoint_files import Position
 from engine.tf.data import ArraySamples
 from engine.tf.graph import graph
 from engine.tf.parallel import Parallel
-from engine.tf.parallelism.cluster import THIS_MACHINE, close_to_other_machines
+from engine.tf.parallelism.cluster import LOOPBACK, restrict_ports_to_loopback
 from engine.tf.parallelism.ps_channel import CoordinatorChannel
 from engine.tf.parallelism.wait_limit import WaitLimit
 from engine.tf.replica import Replica
@@ -24,31 +24,33 @@ from engine.training import sample_order
 from engine.training.errors import TrainingFailed
 from engine.worker import environment
 
-MOST_IN_FLIGHT = 64
-"""Steps that are scheduled at once: this process holds their batches in its memory."""
+MAX_STEPS_IN_FLIGHT = 64
+"""The number of scheduled steps; limited because this process holds their batches in memory."""
 
-LONGEST_WAIT = 600.0
-"""Seconds for those steps, the first of which may compile. Longer means that a worker hangs."""
+JOIN_TIMEOUT = 600.0
+"""Longest time in seconds for these steps, with compilation; after that, a worker hangs."""
 
 
 class CoordinatorParallel(Parallel):
-    """Asynchronous data parallel: each step is a whole global batch on one worker, whose gradients
-    are applied at once, to variables that other workers may have changed since it read them."""
+    """Asynchronous data parallel: one worker computes a whole global batch and updates at once.
+
+    Other workers may have changed the variables since this worker read them.
+    """
 
     def __init__(self, tasks: Mapping[int, tuple[str, int]]) -> None:
-        """`tasks` are job and task of every other rank; waits until all of them have joined."""
+        """Wait until all `tasks` (job and task index by rank) have joined."""
         tf.config.set_visible_devices([], "GPU")  # the workers use them
         self._channel = CoordinatorChannel(Path(os.environ[environment.RENDEZVOUS]), len(tasks))
         jobs: dict[str, list[str]] = {}
         for rank, (job, _) in tasks.items():
-            jobs.setdefault(job, []).append(f"{THIS_MACHINE}:{self._channel.ports[rank]}")
+            jobs.setdefault(job, []).append(f"{LOOPBACK}:{self._channel.ports[rank]}")
         cluster = tf.distribute.cluster_resolver.SimpleClusterResolver(
             tf.train.ClusterSpec(jobs), rpc_layer="grpc"
         )
         super().__init__(tf.distribute.ParameterServerStrategy(cluster))
 
     def make_loop(self, replica: Replica) -> CoordinatorLoop:
-        return CoordinatorLoop(self.scope, replica, self._channel)
+        return CoordinatorLoop(self.distribution, replica, self._channel)
 
     def agree(self, control_word: tuple[int, int]) -> tuple[int, int]:
         self._channel.broadcast([*control_word])
@@ -63,14 +65,14 @@ class CoordinatorLoop:
 
     def __init__(
         self,
-        scope: tf.distribute.ParameterServerStrategy,
+        distribution: tf.distribute.ParameterServerStrategy,
         replica: Replica,
         channel: CoordinatorChannel,
     ) -> None:
-        self._scope = scope
+        self._distribution = distribution
         self._replica = replica
         self._channel = channel
-        with scope.scope():
+        with distribution.scope():
             # Keras' `optimizer.iterations` loses counts when workers update at the same time.
             self._updates = tf.Variable(
                 0,
@@ -81,14 +83,14 @@ class CoordinatorLoop:
         self._start: int | None = None
         """The step at which `_updates` began to count."""
 
-        self._figure_names: list[str] = []
-        self._coordinator = tf.distribute.coordinator.ClusterCoordinator(scope)
+        self._step_metric_names: list[str] = []
+        self._coordinator = tf.distribute.coordinator.ClusterCoordinator(distribution)
         self._wait_limit = WaitLimit()
         step, rate = tf.TensorSpec((), tf.int64), tf.TensorSpec((), tf.float32)
         train, validation = _batch_signature(replica.train), _batch_signature(replica.validation)
         self._train_step = self._traced(self._update, [*train, step, rate])
         self._validation_step = self._traced(self._validate, validation)
-        close_to_other_machines()
+        restrict_ports_to_loopback()
         channel.broadcast([replica.steps_per_epoch, replica.validation_batches, replica.parameters])
 
     def run_steps(self, position: Position, count: int) -> dict[str, list[float]]:
@@ -106,13 +108,13 @@ class CoordinatorLoop:
                 self._train_step, args=(inputs, targets, step, rates[number])
             )
 
-        # In the order in which the updates reached the servers.
+        # Sort by update number, the order in which the updates reached the servers.
         updates = sorted(map(np.ndarray.tolist, self._results(schedule, count)))
         self._check_count(position.step + count, self._start)
         _, *columns = zip(*updates, strict=True)
-        figures = {n: list(c) for n, c in zip(self._figure_names, columns, strict=True)}
-        self._channel.broadcast(figures["loss"])
-        return figures
+        metrics = {n: list(c) for n, c in zip(self._step_metric_names, columns, strict=True)}
+        self._channel.broadcast(metrics["loss"])
+        return metrics
 
     def validation_sums(self, batch: int, count: int) -> npt.NDArray[np.float64]:
         samples = self._replica.validation
@@ -133,18 +135,17 @@ class CoordinatorLoop:
     def _traced(self, function: Callable[..., tf.Tensor], signature: list[tf.TensorSpec]) -> Any:
         """Return `function` for the workers, traced and registered with them.
 
-        Registering holds the interpreter's lock until the workers answer. Done later, a worker
-        that hangs would stop this whole process, with its sign of life; now the supervisor still
-        waits for this worker to get ready.
+        The registration holds the GIL until all workers answer. Later, a worker that hangs would
+        also stop the sign of life of this process; now the supervisor does not expect it yet.
         """
 
         def in_replica(*args: tf.Tensor) -> tf.Tensor:
-            return self._scope.run(function, args=args)
+            return self._distribution.run(function, args=args)
 
         traced = graph(in_replica, input_signature=signature)
-        # Otherwise TensorFlow warns of steps on the coordinator, where only their graph is made.
-        self._scope.extended._allow_run_without_coordinator = True
-        with self._scope.scope():
+        # Without this, TensorFlow warns of steps on the coordinator, which only traces them.
+        self._distribution.extended._allow_run_without_coordinator = True
+        with self._distribution.scope():
             traced.get_concrete_function()
         return traced
 
@@ -152,21 +153,21 @@ class CoordinatorLoop:
         self, schedule: Callable[[int], Any], count: int
     ) -> Iterator[npt.NDArray[np.float64]]:
         """Schedule steps 0 ... `count - 1`, wait for all of them, and yield their results."""
-        for first in range(0, count, MOST_IN_FLIGHT):
-            results = [schedule(k) for k in range(first, min(count, first + MOST_IN_FLIGHT))]
+        for first in range(0, count, MAX_STEPS_IN_FLIGHT):
+            results = [schedule(k) for k in range(first, min(count, first + MAX_STEPS_IN_FLIGHT))]
             self._join()
             yield from (result.fetch() for result in results)
 
     def _join(self) -> None:
-        """Wait for all that is scheduled; `ClusterCoordinator.join` alone could wait for ever."""
-        if not self._wait_limit.returns_within(LONGEST_WAIT, self._coordinator.join):
+        """Wait for all scheduled steps; `ClusterCoordinator.join` alone could wait for ever."""
+        if not self._wait_limit.returns_within(JOIN_TIMEOUT, self._coordinator.join):
             raise TrainingFailed(
-                f"The workers did not finish their steps within {LONGEST_WAIT:.0f} s: one of them "
+                f"The workers did not finish their steps within {JOIN_TIMEOUT:.0f} s: one of them "
                 "hangs. Resume from the last checkpoint."
             )
 
     def _check_count(self, steps: int, start: int) -> None:
-        """Set Keras' count of steps. Raises TrainingFailed unless every step had one update."""
+        """Set Keras' step counter. Raises TrainingFailed if an update is missing or repeated."""
         updates = start + int(self._updates.numpy())
         if updates != steps:
             raise TrainingFailed(
@@ -178,25 +179,27 @@ class CoordinatorLoop:
     def _update(
         self, inputs: tf.Tensor, targets: tf.Tensor, step: tf.Tensor, rate: tf.Tensor
     ) -> tf.Tensor:
-        """Do the update after `step` steps; return its place among all updates, and its figures."""
+        """Do the update of step `step` (from 0); return its update number, and its metrics."""
         replica = self._replica
-        replica.streams.enter_replica()
+        replica.streams.use_global_stream()
         loss, gradients = replica.gradients(
             tf.range(tf.shape(targets)[0]),
             0,
             lambda indices: (tf.gather(inputs, indices), tf.gather(targets, indices)),
         )
         replica.optimizer.iterations.assign(step)
-        figures = {"loss": loss} | replica.optimizer_step.apply(gradients, rate)
-        self._figure_names = list(figures)
+        metrics = {"loss": loss} | replica.optimizer_step.apply(gradients, rate)
+        self._step_metric_names = list(metrics)
         with tf.control_dependencies([self._updates.assign_add(1)]):
-            place = self._updates.read_value()
-        return tf.stack([tf.cast(value, tf.float64) for value in (place, *figures.values())])
+            update_number = self._updates.read_value()
+        values = (update_number, *metrics.values())
+        return tf.stack([tf.cast(value, tf.float64) for value in values])
 
     def _validate(self, inputs: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
         """Return loss and metrics of a validation batch, each times the number of samples."""
-        self._replica.streams.enter_replica()
-        return self._replica.means(inputs, targets) * tf.cast(tf.shape(targets)[0], tf.float64)
+        self._replica.streams.use_global_stream()
+        samples = tf.cast(tf.shape(targets)[0], tf.float64)
+        return self._replica.metric_means(inputs, targets) * samples
 
 
 def _batch_signature(samples: ArraySamples) -> list[tf.TensorSpec]:

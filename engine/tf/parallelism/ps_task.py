@@ -1,5 +1,5 @@
-"""A worker or a parameter server of a ParameterServerStrategy: a TensorFlow server that computes
-for the coordinator, and a rank of the pool that follows the coordinator's loop."""
+"""A worker or a parameter server of a ParameterServerStrategy: a rank whose TensorFlow server
+computes for the coordinator, and whose loop follows the coordinator's."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import tensorflow as tf
 from engine.runs.checkpoint_files import Position
 from engine.spec.device_names import is_logical_cpu
 from engine.system.process import resident_bytes
-from engine.tf.devices import StaysOnDevices, empty_cache, set_numerics
-from engine.tf.parallelism.cluster import THIS_MACHINE, close_to_other_machines
+from engine.tf.devices import NoHostOffload, empty_cache, set_numerics
+from engine.tf.parallelism.cluster import LOOPBACK, restrict_ports_to_loopback
 from engine.tf.parallelism.ps_channel import Registration, TaskChannel
 from engine.worker import environment
 from engine.worker.session import WorkerSession
@@ -21,30 +21,30 @@ from engine.worker.session import WorkerSession
 if TYPE_CHECKING:
     from engine.tf.strategies.parameter_server import ParameterServer
 
-LEAST_THREADS = 4
-"""An operation that waits for another process holds a thread: with fewer, servers deadlock."""
+MIN_THREADS = 4
+"""With fewer threads servers deadlock, because an operation that waits occupies a thread."""
 
 
-class ParameterServerTask(StaysOnDevices):
-    """See `engine.training.protocols.Trainer`: follows the coordinator, and computes nothing here.
+class ParameterServerTask(NoHostOffload):
+    """See `engine.training.protocols.Trainer`: takes all results from the coordinator.
 
-    The server computes in its own threads, when the coordinator asks it to.
+    The TensorFlow server computes in its own threads for the coordinator.
     """
 
     def __init__(self, session: WorkerSession, strategy: ParameterServer) -> None:
-        """Start the server and register with the coordinator; returns once it has the model."""
+        """Start the server, register with the coordinator, and wait until that has the model."""
         self._devices = session.devices
         set_numerics(session.spec)
         job, task = strategy.tasks(session.spec.slots)[session.rank]
         # Port 0: the system chooses one, and the coordinator learns its number.
         self._server = tf.distribute.Server(
-            {job: {task: f"{THIS_MACHINE}:0"}},
+            {job: {task: f"{LOOPBACK}:0"}},
             job_name=job,
             task_index=task,
             protocol="grpc",
             config=_configuration(session),
         )
-        close_to_other_machines()
+        restrict_ports_to_loopback()
         port = int(self._server.target.rpartition(":")[2])
         rendezvous = Path(os.environ[environment.RENDEZVOUS])
         self._channel = TaskChannel(rendezvous, Registration(session.rank, port))
@@ -86,12 +86,12 @@ class ParameterServerTask(StaysOnDevices):
 
 
 def _configuration(session: WorkerSession) -> tf.compat.v1.ConfigProto:
-    """Return what this process' server may use: its own GPU, or none."""
+    """Return the configuration of the server: the threads, and its own GPU or none."""
     configuration = tf.compat.v1.ConfigProto()
-    configuration.inter_op_parallelism_threads = max(LEAST_THREADS, os.cpu_count() or 1)
+    configuration.inter_op_parallelism_threads = max(MIN_THREADS, os.cpu_count() or 1)
     gpus = [name for name in session.devices if not is_logical_cpu(name)]
     if gpus:
-        # The launcher made exactly the spec's GPUs visible, in its order.
+        # CUDA sees exactly the GPUs of the spec, in its order.
         ordinals = [str(session.spec.devices.index(name)) for name in gpus]
         configuration.gpu_options.visible_device_list = ",".join(ordinals)
         limit = session.spec.memory_limit_mib

@@ -1,4 +1,4 @@
-"""Cutting a Keras model into stages, one after the other, each of them for one device."""
+"""Cuts a Keras model into stages, one per device."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class SequentialStage(keras.Layer):  # type: ignore[misc]
     def __init__(self, layers: Sequence[keras.Layer]) -> None:
         super().__init__()
         self.chain = list(layers)
-        self.built = True  # its layers are
+        self.built = True  # its layers are built
 
     def call(self, values: Any, training: bool | None = None) -> Any:
         """Return the outputs of the last layer for the inputs of the first one."""
@@ -33,7 +33,7 @@ def cut_model(
 ) -> list[keras.Layer]:
     """Cut the built `model` into `count` stages; the outputs of each are the inputs of the next.
 
-    The stages are made of the model's own layers, and every stage has a trainable parameter.
+    The stages consist of the model's own layers, and every stage has a trainable parameter.
     Without `recipe_stages`, a Sequential is cut so that the largest stage has as few parameters
     as possible. Raises CannotPartition.
     """
@@ -53,7 +53,7 @@ def cut_model(
 
 
 def _checked(stages: object, model: keras.Model, count: int) -> list[keras.Layer]:
-    """Return `stages` if they are as `cut_model` promises. Raises CannotPartition."""
+    """Return `stages` as a list. Raises CannotPartition if they break a rule of `cut_model`."""
     layers = list(stages) if isinstance(stages, Iterable) else []
     if len(layers) != count or not all(isinstance(stage, keras.Layer) for stage in layers):
         raise CannotPartition(
@@ -70,12 +70,12 @@ def _checked(stages: object, model: keras.Model, count: int) -> list[keras.Layer
 
 
 def _is_chain(layer: keras.Layer) -> bool:
-    """Return whether `layer` does nothing but call its layers one after the other."""
+    """Return whether `layer` only calls its layers one after the other."""
     return isinstance(layer, keras.Sequential) and type(layer).call is keras.Sequential.call
 
 
 def _layers(model: keras.Sequential) -> Iterator[keras.Layer]:
-    """Yield the layers of a chain, also those of chains within it."""
+    """Yield the layers of a chain and of the chains in it."""
     for layer in model.layers:
         if _is_chain(layer):
             yield from _layers(layer)

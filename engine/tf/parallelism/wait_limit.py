@@ -1,4 +1,4 @@
-"""Waiting, for a limited time, for a call that may never return."""
+"""Limits the wait for a call that may never return."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 
 class WaitLimit:
-    """Makes one call at a time in its own thread, so that waiting for it can end early."""
+    """Makes one call at a time in its own thread, so that the wait for it can have a limit."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, "wait-limit")
 
     def returns_within(self, seconds: float, call: Callable[[], object]) -> bool:
-        """Return whether `call()` returned within `seconds`. Raises what it raises.
+        """Return whether `call()` returned within `seconds`. Raises the exception of `call`.
 
-        If it did not, the thread is lost: this object can make no other call.
+        After the result false, this object cannot make another call.
         """
         waiting = self._thread.submit(call)
         try:

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 class CentralStorage(TfStrategy):
-    """One copy of the variables; the devices send their gradients there."""
+    """One copy of the variables; all devices send their gradients to it."""
 
     name = "tf/central_storage"
     title = "Central storage"
     summary = (
-        "One process: the model and the optimizer's state in one place, the computation on every "
+        "One process keeps model and optimizer state in one place and computes on every "
         "device. For optimizers whose state would not fit on each GPU beside the model."
     )
     refusals = TfStrategy.refusals | {

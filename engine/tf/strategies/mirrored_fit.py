@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class MirroredFit(Mirrored):
-    """`fit` has the loop, one call per epoch; our callback pauses it between two chunks."""
+    """Keras' `fit` runs the loop, once per epoch; a callback pauses it between two chunks."""
 
     name = "tf/mirrored_fit"
     title = "Mirrored with Keras fit"
@@ -47,7 +47,7 @@ class MirroredFit(Mirrored):
     def parallel(self, session: WorkerSession) -> Parallel:
         from engine.tf.parallelism.fit import FitParallel
 
-        return FitParallel(super().parallel(session).scope)
+        return FitParallel(super().parallel(session).distribution)
 
 
 strategy = MirroredFit()

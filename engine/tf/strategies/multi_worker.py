@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from engine.spec.device_names import all_on_cpu
 from engine.spec.strategy import WorkerPlan, one_process_per_device
-from engine.tf.tf_strategy import SILENCE, TfStrategy
+from engine.tf.tf_strategy import HEARTBEAT_TIMEOUT, TfStrategy
 
 if TYPE_CHECKING:
     from engine.spec.run_spec import RunSpec
@@ -24,7 +24,7 @@ class MultiWorker(TfStrategy):
         "MultiWorkerMirroredStrategy: one process per device, a copy of the model in each, "
         "gradients summed over them. The same as tf/mirrored, in the way used across machines."
     )
-    heartbeat_timeout = SILENCE
+    heartbeat_timeout = HEARTBEAT_TIMEOUT
 
     def pool(self, devices: Sequence[str]) -> tuple[WorkerPlan, ...]:
         return one_process_per_device(devices)

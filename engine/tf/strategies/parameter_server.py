@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from engine.spec.strategy import WorkerPlan
-from engine.tf.tf_strategy import SILENCE, TfStrategy
+from engine.tf.tf_strategy import HEARTBEAT_TIMEOUT, TfStrategy
 
 if TYPE_CHECKING:
     from engine.spec.run_spec import RunSpec
@@ -24,10 +24,10 @@ class ParameterServer(TfStrategy):
     summary = (
         "ParameterServerStrategy, asynchronous: every worker computes whole batches of its own and "
         "sends its gradients to servers that hold the variables. No worker waits for another, so "
-        "two runs with several workers never give the same figures."
+        "two runs with several workers never give the same losses."
     )
     is_synchronous = False
-    heartbeat_timeout = SILENCE
+    heartbeat_timeout = HEARTBEAT_TIMEOUT
     refusals = TfStrategy.refusals | {
         "cross_device": "Workers exchange nothing: each sends its gradients to the servers.",
         "compile": "XLA cannot compile a step whose variables are in other processes.",

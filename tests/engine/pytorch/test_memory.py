@@ -77,6 +77,6 @@ def test_a_training_goes_on_alike_after_its_tensors_were_away() -> None:
 
 
 def test_a_cpu_worker_reports_its_own_memory() -> None:
-    figures = memory.figures([CPU])
-    assert list(figures) == ["memory_resident"]
-    assert figures["memory_resident"] > 1e6
+    metrics = memory.metrics([CPU])
+    assert list(metrics) == ["memory_resident"]
+    assert metrics["memory_resident"] > 1e6

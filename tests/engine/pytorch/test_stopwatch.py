@@ -13,9 +13,9 @@ from engine.pytorch.stopwatch import Stopwatch
 def test_times_are_summed_until_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     now = iter([10.0, 10.5, 20.0, 20.25])
     monkeypatch.setattr(time, "perf_counter", lambda: next(now))
-    watch = Stopwatch(torch.device("cpu"))
+    stopwatch = Stopwatch(torch.device("cpu"))
     for _ in range(2):
-        with watch.running():
+        with stopwatch.measuring():
             pass
-    assert watch.read_and_reset() == 0.75
-    assert watch.read_and_reset() == 0.0
+    assert stopwatch.read_and_reset() == 0.75
+    assert stopwatch.read_and_reset() == 0.0

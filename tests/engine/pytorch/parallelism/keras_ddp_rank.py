@@ -23,6 +23,7 @@ from torch.distributed.checkpoint.state_dict import (
 
 from engine.pytorch import training_state
 from engine.pytorch.parallel import Objective, Parallel, Rank
+from engine.pytorch.parallelism import keras_model
 from engine.pytorch.precision import Precision
 from engine.pytorch.process_group import ProcessGroup
 from engine.pytorch.strategies.keras_ddp import strategy
@@ -51,18 +52,18 @@ class Pool:
         random.seed(0)
         torch.manual_seed(0)
         model = make()
-        strategy.build(model, samples(1, 0)[0])
+        keras_model.build(model, samples(1, 0)[0])
         parallel = strategy.wrap_model(model, self.rank, None)
         parallel.train()
         return parallel
 
     def optimizer(self, parallel: Parallel, make: Callable[[Any], Any]) -> torch.optim.Optimizer:
-        return strategy.as_torch_optimizer(make(strategy.optimizer_inputs(parallel)), parallel)
+        return parallel.as_torch_optimizer(make(parallel.optimizer_inputs()))
 
     def backward(self, parallel: Parallel, parts: list[int], precision: str = "fp32") -> Any:
         """Gradients and loss of a batch in `parts`, each divided among the ranks."""
         objective = Objective(
-            strategy.default_loss(), lambda outputs, targets: {}, Precision(precision, "cpu")
+            keras_model.loss, lambda outputs, targets: {}, Precision(precision, "cpu")
         )
         inputs, targets = samples(sum(parts), 1)
         loss, begin = torch.zeros(()), 0
@@ -125,11 +126,11 @@ def dropout(pool: Pool) -> dict[str, Any]:
     parallel: Any = pool.wrap_model(noisy_model)
     inputs, _ = samples(6, 2)
     found = {"trained": parallel.outputs(inputs), "trained again": parallel.outputs(inputs)}
-    kept = parallel.local_state()
+    kept = parallel.rank_state()
     found["next"] = parallel.outputs(inputs)
     parallel.restore_devices()  # wraps the model again; the seeds stay
     found["after next"] = parallel.outputs(inputs)
-    parallel.load_local_state(kept)
+    parallel.load_rank_state(kept)
     found["next, restored"] = parallel.outputs(inputs)
     parallel.evaluate()
     found["validated"] = parallel.validation_outputs(inputs)

@@ -158,7 +158,7 @@ def figures(pool: Pool) -> Found:
         inputs, targets = samples(size)
         found[f"validation {size}"] = parallel.validate_batch(inputs, targets, objective())
         with torch.no_grad():
-            found[f"by hand {size}"] = objective().figures(model(inputs), targets)
+            found[f"by hand {size}"] = objective().loss_and_metrics(model(inputs), targets)
     found["waiting in validation"] = parallel.communication_share(1.0)
     return found
 

@@ -61,7 +61,7 @@ def test_it_equals_the_model(
         assert torch.equal(ours[name].grad, parameter.grad), name
     parallel.evaluate()
     figures = parallel.validate_batch(images, labels, objective)
-    assert figures == objective.figures(model(images), labels)
+    assert figures == objective.loss_and_metrics(model(images), labels)
     assert parallel.count_parameters() == sum(p.numel() for p in model.parameters())
 
 

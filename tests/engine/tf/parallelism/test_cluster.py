@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.tf.parallelism.cluster import close_to_other_machines, joined_cluster, leave_cluster
+from engine.tf.parallelism.cluster import joined_cluster, leave_cluster, restrict_ports_to_loopback
 from engine.training.errors import TrainingFailed
 from engine.worker import environment
 
@@ -89,7 +89,7 @@ def test_a_worker_without_a_cluster_says_so(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.skipif(not hasattr(socket, "SO_BINDTODEVICE"), reason="only Linux can do this")
 def test_a_server_that_listens_everywhere_is_closed_to_other_machines() -> None:
     with open_server(0) as server:
-        close_to_other_machines()
+        restrict_ports_to_loopback()
         device = server.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, 16)
         assert device.rstrip(b"\0") == b"lo"
         port = server.getsockname()[1]

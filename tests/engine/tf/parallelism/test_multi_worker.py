@@ -83,12 +83,10 @@ def test_a_port_that_is_taken_is_named_at_once() -> None:
             f'{{"cluster": {{"worker": ["127.0.0.1:{port}"]}},'
             f' "task": {{"type": "worker", "index": 0}}}}'
         )
+        module = "engine.tf.parallelism.multi_worker"
+        start = f"from {module} import start_strategy; start_strategy(['CPU:0'])"
         told = subprocess.run(
-            [
-                sys.executable,
-                "-c",
-                "from engine.tf.parallelism.multi_worker import build; build(['CPU:0'])",
-            ],
+            [sys.executable, "-c", start],
             env=os.environ | {"TF_CONFIG": config},
             capture_output=True,
             text=True,
