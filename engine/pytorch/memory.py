@@ -16,7 +16,7 @@ from engine.system.process import resident_bytes, trim_heap
 from engine.system.units import gib
 from engine.training.errors import TrainingFailed
 
-_ASKED = re.compile(r"[Tt]ried to allocate ([\d.]+) ?(bytes|KiB|MiB|GiB)?")
+_REQUESTED = re.compile(r"[Tt]ried to allocate ([\d.]+) ?(bytes|KiB|MiB|GiB)?")
 _UNITS = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
 
@@ -64,9 +64,9 @@ def out_of_memory_message(
     text: str, name: str, memory: DeviceMemory | None, batch: int, accumulation: int
 ) -> str:
     """Return an explanation of PyTorch's error `text`, with what the user can try."""
-    found = _ASKED.search(text)
-    asked = float(found[1]) * _UNITS[found[2] or "bytes"] if found else 0.0
-    details = [f"{gib(asked, 2)} were asked for"] if asked else []
+    found = _REQUESTED.search(text)
+    requested = float(found[1]) * _UNITS[found[2] or "bytes"] if found else 0.0
+    details = [f"{gib(requested, 2)} were asked for"] if requested else []
     if memory:
         others = max(0, memory.total - memory.free - memory.reserved)  # with the driver
         details.append(

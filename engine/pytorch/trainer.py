@@ -79,8 +79,8 @@ class TorchTrainer:
             )
             chosen: Any = chosen_optimizer(spec, self._parallel.parameters())
             if chosen is None:
-                make = recipe_function("optimizer", defaults.optimizer)
-                chosen = make(self._parallel.optimizer_inputs(), spec.learning_rate)
+                make_optimizer = recipe_function("optimizer", defaults.optimizer)
+                chosen = make_optimizer(self._parallel.optimizer_inputs(), spec.learning_rate)
             optimizer = self._parallel.as_torch_optimizer(chosen)
         # From here on every rank draws different random numbers: dropout must differ.
         _seed(spec.seed + session.rank)

@@ -28,21 +28,21 @@ class FSDPModel(WholeModel):
 
     def __init__(self, module: nn.Module, rank: Rank) -> None:
         super().__init__(module, rank)
-        self._parameters = sum(p.numel() for p in module.parameters() if p.requires_grad)
+        self._parameter_count = sum(p.numel() for p in module.parameters() if p.requires_grad)
         dtype = MIXED.get(rank.spec.precision)
-        policy = MixedPrecisionPolicy(
-            param_dtype=dtype, reduce_dtype=torch.float32, output_dtype=torch.float32
-        )
+        policy = MixedPrecisionPolicy()
+        if dtype:
+            policy = MixedPrecisionPolicy(dtype, torch.float32, output_dtype=torch.float32)
         mesh = init_device_mesh(rank.device.type, (rank.world_size,))
-        for part in _units(module):
-            fully_shard(part, mesh=mesh, mp_policy=policy if dtype else MixedPrecisionPolicy())
+        for unit in _units(module):
+            fully_shard(unit, mesh=mesh, mp_policy=policy)
         self._stopwatch = Stopwatch(rank.device)
         gather: Any = _TimedCollective(distributed.all_gather_into_tensor, self._stopwatch)
         scatter: Any = _TimedCollective(distributed.reduce_scatter_tensor, self._stopwatch)
-        for part in module.modules():
-            if isinstance(part, FSDPModule):
-                part.set_custom_all_gather(gather)
-                part.set_custom_reduce_scatter(scatter)
+        for unit in module.modules():
+            if isinstance(unit, FSDPModule):
+                unit.set_custom_all_gather(gather)
+                unit.set_custom_reduce_scatter(scatter)
 
     def gradient_exchange(self, sync: bool) -> AbstractContextManager[Any]:
         cast(FSDPModule, self.module).set_requires_gradient_sync(sync)
@@ -53,7 +53,7 @@ class FSDPModel(WholeModel):
         return min(1.0, self._stopwatch.read_and_reset() / seconds) if seconds else 0.0
 
     def count_parameters(self) -> int:
-        return self._parameters
+        return self._parameter_count
 
     def gradient_norm(self, gradients: list[torch.Tensor]) -> torch.Tensor:
         norm = nn.utils.get_total_norm(gradients)

@@ -30,7 +30,7 @@ class KerasOptimizer(torch.optim.Optimizer):
         self._optimizer = optimizer
         self._variables = variables
         # A learning rate that is not a variable is a schedule of the recipe.
-        self._own_schedule = not isinstance(optimizer.learning_rate, keras.Variable)
+        self._has_own_schedule = not isinstance(optimizer.learning_rate, keras.Variable)
         self._rate = float(keras.ops.convert_to_numpy(optimizer.learning_rate))
         parameters = [variable.value for variable in variables]
         super().__init__(parameters, {"lr": self._rate})
@@ -62,7 +62,7 @@ class KerasOptimizer(torch.optim.Optimizer):
                 slot.copy_(states[name])
 
     def _set_rate(self, rate: float) -> None:
-        if self._own_schedule:
+        if self._has_own_schedule:
             raise ValueError(
                 "The recipe's optimizer has a learning rate schedule of its own: "
                 "choose the schedule constant without warm-up steps."

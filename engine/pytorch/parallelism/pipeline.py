@@ -35,9 +35,9 @@ class MicroBatches:
     size: int
 
     @staticmethod
-    def of(samples: int, wanted: int) -> MicroBatches:
-        """Divide `samples` into at most `wanted` micro-batches; each has at least one sample."""
-        size = -(-samples // min(wanted, samples))
+    def of(samples: int, maximum: int) -> MicroBatches:
+        """Divide `samples` into at most `maximum` micro-batches; each has at least one sample."""
+        size = -(-samples // min(maximum, samples))
         return MicroBatches(samples, -(-samples // size), size)
 
     def rows(self, number: int) -> slice:
@@ -46,11 +46,11 @@ class MicroBatches:
 
     def pad(self, inputs: Any) -> Any:
         """Return `inputs` with copies of the last row, so that each micro-batch has `size` rows."""
-        missing = self.count * self.size - self.samples
-        if not missing:
+        padding = self.count * self.size - self.samples
+        if not padding:
             return inputs
         return _map_rows(
-            inputs, lambda rows: torch.cat([rows, rows[-1:].expand(missing, *rows.shape[1:])])
+            inputs, lambda rows: torch.cat([rows, rows[-1:].expand(padding, *rows.shape[1:])])
         )
 
 
@@ -87,7 +87,7 @@ class PipelineModel(Parallel):
         self._rank = rank
         self._is_first = rank.number == 0
         self._is_last = rank.number == rank.world_size - 1
-        self._microbatches = rank.spec.microbatches or 2 * rank.world_size
+        self._max_micro_batches = rank.spec.microbatches or 2 * rank.world_size
         self._schedules: dict[Any, CompiledSchedule] = {}
         self._schedule_stopwatch = Stopwatch(rank.device)
         self._stage_stopwatch = Stopwatch(rank.device)
@@ -96,15 +96,15 @@ class PipelineModel(Parallel):
     def train_batch(
         self, inputs: Any, targets: Any, weight: float, objective: Objective, *, sync: bool
     ) -> torch.Tensor:
-        micro_batches = self._divide(inputs)
+        micro_batches = self._micro_batches(inputs)
 
         def loss(outputs: Any, number: int) -> torch.Tensor:
             """Return the weighted loss of a micro-batch, without its padding."""
             rows = micro_batches.rows(number)
             samples: int = rows.stop - rows.start
             without_padding = _map_rows(outputs, lambda output: output[:samples])
-            expected = _map_rows(targets, lambda target: target[rows])
-            return objective.mean_loss(without_padding, expected) * (
+            micro_targets = _map_rows(targets, lambda target: target[rows])
+            return objective.mean_loss(without_padding, micro_targets) * (
                 weight * samples / micro_batches.samples
             )
 
@@ -115,7 +115,7 @@ class PipelineModel(Parallel):
         return torch.stack(losses).sum() if losses else torch.zeros((), device=self.device)
 
     def validate_batch(self, inputs: Any, targets: Any, objective: Objective) -> LossAndMetrics:
-        micro_batches = self._divide(inputs)
+        micro_batches = self._micro_batches(inputs)
         results: list[Any] = []
 
         def keep_outputs(outputs: Any, number: int) -> torch.Tensor:
@@ -155,9 +155,9 @@ class PipelineModel(Parallel):
     def free_devices(self) -> None:
         self._schedules.clear()  # their buffers hold activations and gradients
 
-    def _divide(self, inputs: Any) -> MicroBatches:
+    def _micro_batches(self, inputs: Any) -> MicroBatches:
         samples = next(len(leaf) for leaf in tree_leaves(inputs) if isinstance(leaf, torch.Tensor))
-        return MicroBatches.of(samples, self._microbatches)
+        return MicroBatches.of(samples, self._max_micro_batches)
 
     def _schedule_for(
         self, inputs: Any, micro_batches: MicroBatches, precision: Precision
@@ -169,14 +169,14 @@ class PipelineModel(Parallel):
             for leaf in tree_leaves(inputs)
             if isinstance(leaf, torch.Tensor)
         ]
-        kind = (training, micro_batches.count, micro_batches.size, *shapes)
-        compiled = self._schedules.pop(kind, None)
+        schedule_key = (training, micro_batches.count, micro_batches.size, *shapes)
+        compiled = self._schedules.pop(schedule_key, None)
         if compiled is None:
             if len(self._schedules) == MAX_SCHEDULES:
                 del self._schedules[next(iter(self._schedules))]  # the least recently used one
             example = _map_rows(micro_batches.pad(inputs), lambda rows: rows[: micro_batches.size])
             compiled = self._compile_schedule(example, micro_batches, precision, training)
-        self._schedules[kind] = compiled
+        self._schedules[schedule_key] = compiled
         return compiled
 
     def _compile_schedule(
@@ -186,8 +186,8 @@ class PipelineModel(Parallel):
         input_signature, output_signature = stage_signatures(self._stage, example, rank, precision)
         self._stage.train(training)
         stage_module = StageModule(self._forward_stage, input_signature, precision)
-        kind = TimedStage if training else PipelineStage
-        stage = kind(
+        stage_class = TimedStage if training else PipelineStage
+        stage = stage_class(
             stage_module,
             rank.number,
             rank.world_size,

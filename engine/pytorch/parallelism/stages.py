@@ -31,7 +31,7 @@ def cut_model(model: nn.Module, count: int, recipe_stages: RecipeStages | None) 
     if count == 1:
         return [model]
     if recipe_stages:
-        return _checked(recipe_stages(model, count), model, count)
+        return _checked_stages(recipe_stages(model, count), model, count)
     if not _is_chain(model):
         raise CannotPartition(
             f"The model is a {type(model).__name__}, not a Sequential, and cannot be cut into "
@@ -40,7 +40,7 @@ def cut_model(model: nn.Module, count: int, recipe_stages: RecipeStages | None) 
         )
     layers = list(_layers(model))
     stages = [_sequential(stage) for stage in partition_layers(layers, count, _trains, _size)]
-    return _checked(stages, model, count)
+    return _checked_stages(stages, model, count)
 
 
 def keep_only(model: nn.Module, stage: nn.Module) -> None:
@@ -56,7 +56,7 @@ def keep_only(model: nn.Module, stage: nn.Module) -> None:
                     tensors[name] = None
 
 
-def _checked(stages: object, model: nn.Module, count: int) -> list[nn.Module]:
+def _checked_stages(stages: object, model: nn.Module, count: int) -> list[nn.Module]:
     """Return `stages` as a list. Raises CannotPartition if they break a rule of `cut_model`."""
     modules = list(stages) if isinstance(stages, Iterable) else []
     if len(modules) != count or not all(isinstance(stage, nn.Module) for stage in modules):
@@ -64,19 +64,19 @@ def _checked(stages: object, model: nn.Module, count: int) -> list[nn.Module]:
             f"stages(model, {count}) in the recipe must return a list of {count} modules."
         )
     names: dict[int, str] = {}
-    for name, tensor in _state(model):
+    for name, tensor in _state_tensors(model):
         names.setdefault(id(tensor), name)
     check_stages(
         modules,
         names,
-        tensors_of=lambda stage: ((id(tensor), name) for name, tensor in _state(stage)),
+        tensors_of=lambda stage: ((id(tensor), name) for name, tensor in _state_tensors(stage)),
         is_trainable=lambda stage: any(parameter.requires_grad for parameter in stage.parameters()),
         alternative="torch/ddp",
     )
     return modules
 
 
-def _state(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+def _state_tensors(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield the tensors of `module` that a checkpoint holds, by name."""
     for name, value in module.state_dict(keep_vars=True).items():
         if isinstance(value, torch.Tensor):
