@@ -1,4 +1,4 @@
-"""The command line: what the window does, from a terminal.
+"""The command line: the actions of the window, from a terminal.
 
 Imports `client` and what is below it.
 """

@@ -71,12 +71,12 @@ def _console(stderr: bool) -> Console:
 def print_json(value: object) -> None:
     """Print one line of strict JSON on standard output; NaN and infinities become null."""
     strict = msgspec.json.decode(msgspec.json.encode(value))
-    sys.stdout.write(json.dumps(strict) + "\n")  # ASCII, whatever the terminal's encoding is
+    sys.stdout.write(json.dumps(strict) + "\n")  # ASCII, which every terminal can show
     sys.stdout.flush()
 
 
 def run_as_json(info: RunInfo) -> dict[str, Any]:
-    """Return what `--json` prints about a run."""
+    """Return the JSON object that `--json` prints for a run."""
     return {
         "id": info.id,
         "state": str(info.state),

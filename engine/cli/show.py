@@ -1,4 +1,4 @@
-"""`show ID`, and the summary of a run and of its failure that other commands print too."""
+"""`show ID`; the summary and the failure of a run, which other commands print too."""
 
 from __future__ import annotations
 

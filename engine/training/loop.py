@@ -71,7 +71,7 @@ class Loop:
         """Do the remaining steps of the epoch. Return False when stopped."""
         while (left := self._trainer.steps_per_epoch - self._position.batch) > 0:
             position = self._position
-            # After the last step of an epoch, the loop ends before this line: a checkpoint is saved
+            # After the last step of an epoch, this line is not reached: a due checkpoint is saved
             # after the validation, so that a resumed run does not validate again.
             due = self._is_rank_zero and self._saver.request_due(position)
             wanted = min(left, self._pace.chunk, self._saver.steps_until_due(position.step))

@@ -85,7 +85,7 @@ class Reporter:
     def _check_finite(self, step_metrics: Mapping[str, list[float]], step: int) -> None:
         spec, losses = self._session.spec, step_metrics["loss"]
         checked = [losses]
-        # Gradients count only if their step is skipped. With fp16 they overflow by design.
+        # Gradients count only if their step is skipped. With fp16, some overflow by design.
         if spec.on_nan == "skip" and spec.precision != "fp16":
             checked.append(step_metrics.get("gradient_norm", losses))
         for number, values in enumerate(zip(*checked, strict=True), step - len(losses) + 1):

@@ -22,10 +22,10 @@ _LOST_PEER = (
     "failed to connect to all addresses",
     "stopped sending heartbeats",
 )
-"""What gloo, NCCL and gRPC say when they lose the connection to another rank."""
+"""Error texts of gloo, NCCL and gRPC when the connection to another rank is lost."""
 
 _LOST_PEER_ERRORS = frozenset({"UnavailableError", "DeadlineExceededError"})
-"""TensorFlow raises these only when it loses another process."""
+"""TensorFlow raises these errors only when it loses another process."""
 
 _FRAME = re.compile(r'File "([^"\n]+)", line (\d+)')
 _GRAPH_LOCATION = ("Graph execution error", "Detected at node")

@@ -10,7 +10,7 @@ from engine.system.disk_errors import disk_problem
 
 
 class _LossyFile(io.FileIO):
-    """A file that drops what it cannot write because the disk is full."""
+    """A file that drops the data for which a full disk has no room."""
 
     def write(self, data: Any) -> int:
         try:
@@ -22,7 +22,7 @@ class _LossyFile(io.FileIO):
 
 
 def survive_full_disk() -> None:
-    """Let standard output and standard error drop lines, not raise, when the disk is full."""
+    """Make standard output and standard error drop lines, without an error, on a full disk."""
     sys.stdout = _stream(1)
     sys.stderr = _stream(2)
 

@@ -1,4 +1,4 @@
-"""One worker's place in its run, and its connection to the supervisor."""
+"""One worker's data about its run, and its connection to the supervisor."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from engine.worker.event_sender import EventSender
 _log = logging.getLogger(__name__)
 
 ORPHANED = 77
-"""Exit code of a worker whose supervisor is gone."""
+"""Exit code of a worker that lost the connection to its supervisor."""
 
 FLUSH_SECONDS = 2.0
 """Longest wait of a checkpoint until all earlier events are on disk."""

@@ -37,7 +37,7 @@ def terminate() -> None:
 
 
 def ignore_in_child() -> None:
-    """Ignore the signals in a process that works for a worker, and ends with it."""
+    """Ignore the signals in a helper process of a worker; it ends together with the worker."""
     for number in END_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 
