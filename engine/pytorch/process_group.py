@@ -65,7 +65,7 @@ class ProcessGroup:
         if backend == "auto":
             backend = "nccl" if device.type == "cuda" else "gloo"
         rendezvous = os.environ.get(environment.RENDEZVOUS)
-        store: Any = None  # with None, MASTER_ADDR and MASTER_PORT are set by another launcher
+        store: Any = None  # with None, PyTorch reads MASTER_ADDR and MASTER_PORT of a launcher
         if rendezvous:  # a file that only this user can read
             store = distributed.FileStore(rendezvous, world_size)  # type: ignore[attr-defined]
         distributed.init_process_group(

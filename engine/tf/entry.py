@@ -55,15 +55,15 @@ def _without_noise() -> Iterator[None]:
     """Hold the text that Python or C++ writes to stderr here; write it, filtered, at the end."""
     stderr = os.dup(STDERR)
     faulthandler.enable(stderr)  # the traceback of a crash must not be held
-    with tempfile.TemporaryFile() as held:
-        os.dup2(held.fileno(), STDERR)
+    with tempfile.TemporaryFile() as captured:
+        os.dup2(captured.fileno(), STDERR)
         try:
             yield
         finally:
             os.dup2(stderr, STDERR)
             faulthandler.enable(STDERR)
             os.close(stderr)
-            held.seek(0)
+            captured.seek(0)
             wants_gpu = os.environ.get("CUDA_VISIBLE_DEVICES") != ""
-            text = without_noise(held.read().decode(errors="replace"), wants_gpu)
+            text = without_noise(captured.read().decode(errors="replace"), wants_gpu)
             os.write(STDERR, text.encode())

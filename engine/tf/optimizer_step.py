@@ -27,20 +27,20 @@ def chosen_optimizer(spec: RunSpec) -> keras.optimizers.Optimizer | None:
         return None
     if spec.optimizer == "adamw":
         return keras.optimizers.AdamW(rate, weight_decay=decay, epsilon=1e-8)
-    kind, constants = _OPTIMIZERS[spec.optimizer]
+    optimizer_class, constants = _OPTIMIZERS[spec.optimizer]
     options: dict[str, Any] = dict(constants)
     if spec.optimizer != "adam":
         options["momentum"] = spec.momentum
-    return (_with_decay(kind, decay) if decay else kind)(rate, **options)
+    return (_with_decay(optimizer_class, decay) if decay else optimizer_class)(rate, **options)
 
 
-def _with_decay(kind: type[Any], decay: float) -> type[Any]:
-    """Return a subclass of `kind` that adds weight decay to the gradient, as PyTorch's Adam does.
+def _with_decay(optimizer_class: type[Any], decay: float) -> type[Any]:
+    """Return a subclass that adds weight decay to the gradient, as PyTorch's Adam does.
 
     Keras' own weight decay is decoupled for every optimizer, as in AdamW.
     """
 
-    class Decayed(kind):  # type: ignore[misc]
+    class Decayed(optimizer_class):  # type: ignore[misc]
         def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
             added = gradient + tf.cast(decay, gradient.dtype) * variable
             super().update_step(added, variable, learning_rate)

@@ -28,17 +28,17 @@ class CentralStorageParallel(Parallel):
 
     def step_gradients(self, replica: Replica, global_batch: tf.Tensor) -> Gradients:
         moving = moving_variables(replica.model)
-        losses, gradients, first = [], [], []
+        losses, gradients, first_values = [], [], []
         for number, device in enumerate(self._devices):
             with tf.device(device):
-                loss, found = replica.gradients(global_batch, number)
+                loss, device_gradients = replica.gradients(global_batch, number)
             losses.append(loss)
-            gradients.append(found)
+            gradients.append(device_gradients)
             if number == 0:
-                first = [tf.identity(variable.value) for variable in moving]
+                first_values = [tf.identity(variable.value) for variable in moving]
         # All replicas update the same moving variables; keep the values of replica 0.
         if len(self._devices) > 1:
-            for variable, value in zip(moving, first, strict=True):
+            for variable, value in zip(moving, first_values, strict=True):
                 variable.assign(value)
         with tf.device(self._variable_device):
             return tf.add_n(losses), [tf.add_n(terms) for terms in zip(*gradients, strict=True)]

@@ -65,8 +65,8 @@ def leave_cluster(rank: int, world_size: int) -> None:
     """
     rendezvous = os.environ.get(environment.RENDEZVOUS)
     if rendezvous:
-        write_atomically(_left_file(rendezvous, rank), "")
-        while not all(_left_file(rendezvous, other).exists() for other in range(world_size)):
+        write_atomically(_leave_file(rendezvous, rank), "")
+        while not all(_leave_file(rendezvous, other).exists() for other in range(world_size)):
             time.sleep(_POLL_SECONDS)
 
 
@@ -120,5 +120,5 @@ def _port_file(rendezvous: str, rank: int) -> Path:
     return Path(f"{rendezvous}.rank{rank}")
 
 
-def _left_file(rendezvous: str, rank: int) -> Path:
+def _leave_file(rendezvous: str, rank: int) -> Path:
     return Path(f"{rendezvous}.left{rank}")

@@ -124,14 +124,14 @@ class StagedModel(keras.Model):  # type: ignore[misc]
             stage, sources = self._stages[number], _floating(stage_inputs[number])
             variables = stage.trainable_variables
             with tf.device(self._devices[number]):
-                ones = [tf.ones_like(end) for end in tape_targets[number][len(output_gradients) :]]
-                found = tapes[number].gradient(
+                ones = [tf.ones_like(t) for t in tape_targets[number][len(output_gradients) :]]
+                all_gradients = tapes[number].gradient(
                     tape_targets[number],
                     [*sources, *(variable.value for variable in variables)],
                     output_gradients=[*output_gradients, *ones],
                     unconnected_gradients="zero",
                 )
-                dense = [tf.convert_to_tensor(gradient) for gradient in found]
+                dense = [tf.convert_to_tensor(gradient) for gradient in all_gradients]
             output_gradients = dense[: len(sources)]
             gradients |= {
                 id(variable): gradient
@@ -151,37 +151,37 @@ def place_model(
     """
     created: list[tf.Variable] = []
 
-    def on_host(make_variable: Callable[..., tf.Variable], **options: Any) -> tf.Variable:
+    def create_on_host(create: Callable[..., tf.Variable], **options: Any) -> tf.Variable:
         with tf.device("CPU:0"):
-            created.append(make_variable(**options))
+            created.append(create(**options))
         return created[-1]
 
-    with tf.variable_creator_scope(on_host):
-        first = make()
-    stages = cut_model(first, len(devices), recipe_stages)
+    with tf.variable_creator_scope(create_on_host):
+        host_model = make()
+    stages = cut_model(host_model, len(devices), recipe_stages)
     device_of = {
         id(variable.value): device
         for stage, device in zip(stages, devices, strict=True)
         for variable in stage.variables
     }
-    order = iter([device_of.get(id(variable), devices[0]) for variable in created])
+    device_order = iter([device_of.get(id(variable), devices[0]) for variable in created])
 
-    def on_device(make_variable: Callable[..., tf.Variable], **options: Any) -> tf.Variable:
-        with tf.device(next(order, devices[0])):
-            return make_variable(**options)
+    def create_on_device(create: Callable[..., tf.Variable], **options: Any) -> tf.Variable:
+        with tf.device(next(device_order, devices[0])):
+            return create(**options)
 
-    with tf.variable_creator_scope(on_device):
-        second = make()
-    if [(v.shape, v.dtype) for v in first.variables] != [
-        (v.shape, v.dtype) for v in second.variables
+    with tf.variable_creator_scope(create_on_device):
+        device_model = make()
+    if [(v.shape, v.dtype) for v in host_model.variables] != [
+        (v.shape, v.dtype) for v in device_model.variables
     ]:
         raise TrainingFailed(
             "model() in the recipe gave two different models when it was called twice: let it "
             "depend on its settings only, since tf/model_parallel calls it twice."
         )
-    for target, source in zip(second.variables, first.variables, strict=True):
+    for target, source in zip(device_model.variables, host_model.variables, strict=True):
         target.assign(source)
-    return StagedModel(second, cut_model(second, len(devices), recipe_stages), devices)
+    return StagedModel(device_model, cut_model(device_model, len(devices), recipe_stages), devices)
 
 
 def _floating(values: Any) -> list[tf.Tensor]:

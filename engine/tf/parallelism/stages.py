@@ -40,7 +40,7 @@ def cut_model(
     if count == 1:
         return [model]
     if recipe_stages:
-        return _checked(recipe_stages(model, count), model, count)
+        return _checked_stages(recipe_stages(model, count), model, count)
     if not _is_chain(model):
         raise CannotPartition(
             f"The model is a {type(model).__name__}, not a Sequential, and cannot be cut into "
@@ -49,10 +49,10 @@ def cut_model(
         )
     layers = list(_layers(model))
     stages = [SequentialStage(stage) for stage in partition_layers(layers, count, _trains, _size)]
-    return _checked(stages, model, count)
+    return _checked_stages(stages, model, count)
 
 
-def _checked(stages: object, model: keras.Model, count: int) -> list[keras.Layer]:
+def _checked_stages(stages: object, model: keras.Model, count: int) -> list[keras.Layer]:
     """Return `stages` as a list. Raises CannotPartition if they break a rule of `cut_model`."""
     layers = list(stages) if isinstance(stages, Iterable) else []
     if len(layers) != count or not all(isinstance(stage, keras.Layer) for stage in layers):
