@@ -33,7 +33,7 @@ from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import write_spec
 from engine.supervisor.inbox import Disconnected, Inbox, MessageReceived
 from engine.system import paths
-from engine.system.process import created
+from engine.system.process import start_time
 
 SERIES = [f"rank/{number}/step_time" for number in range(19)]
 POINTS_PER_SECOND = 100_000
@@ -52,7 +52,7 @@ def supervise(folder: Path) -> None:
     server = Server(folder, inbox.connected)
     store = RunStore(folder)
     pid = os.getpid()
-    store.append(AttemptStarted(store.status.attempt + 1, pid, created(pid)), time.time())
+    store.append(AttemptStarted(store.status.attempt + 1, pid, start_time(pid)), time.time())
     store.append(TrainingStarted(0, 10_000_000, 1, 1, parameters=1), time.time())
     left = False
     while not left:

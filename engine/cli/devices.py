@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 
 from engine.cli.output import Refused
-from engine.spec.device_names import is_logical_cpu, is_slice
+from engine.spec.device_names import is_logical_cpu, is_mig_slice
 from engine.spec.strategy import Strategy
 from engine.system.program import call
 from engine.telemetry.helper_client import snapshot_once
@@ -20,7 +20,7 @@ _GPU = re.compile(r"(?:gpu|cuda):(\d{1,3})", re.ASCII)
 
 def default_devices() -> tuple[str, ...]:
     """Return the first GPU, or one CPU device if no GPU answers."""
-    return (*snapshot_once().gpus_to_choose(), "cpu:0")[:1]
+    return (*snapshot_once().selectable_gpus(), "cpu:0")[:1]
 
 
 def resolve_devices(text: str) -> tuple[str, ...]:
@@ -43,10 +43,10 @@ def _resolve(name: str, snapshot: Callable[[], Snapshot]) -> Sequence[str]:
                 f"There is no device {name}: the logical CPU devices are cpu:0 to cpu:63."
             )
         return [device]
-    if name.startswith("GPU-") or is_slice(name):
+    if name.startswith("GPU-") or is_mig_slice(name):
         return [name]
     if name == ALL_GPUS:
-        gpus = snapshot().gpus_to_choose()
+        gpus = snapshot().selectable_gpus()
         if not gpus:
             raise Refused(f"{name} is not there: {snapshot().gpu_note or 'no GPU answers.'}")
         return gpus
@@ -78,7 +78,7 @@ def _numbered(name: str, number: int, snapshot: Snapshot) -> str:
 
 def why_not_here(strategy: Strategy, snapshot: Snapshot) -> str:
     """Return why a strategy cannot run on any devices of this machine; empty if it can."""
-    gpus = snapshot.gpus_to_choose()
+    gpus = snapshot.selectable_gpus()
     candidates = [("cpu:0",), ("cpu:0", "cpu:1"), tuple(gpus[:1]), tuple(gpus[:2]), tuple(gpus)]
     reasons: list[list[str]] = []
     for devices in dict.fromkeys(filter(None, candidates)):

@@ -23,7 +23,7 @@ def show(*, json: bool) -> Exit:
         out().print("No run is active, and none waits.")
         return Exit.DONE
     gpus = not all(all_on_cpu(ticket.devices) for ticket in tickets)
-    names = snapshot_once().spoken_names() if gpus else {}
+    names = snapshot_once().display_names() if gpus else {}
     table = Table("run", "devices", "place", box=None, pad_edge=False, header_style="bold")
     for ticket in tickets:
         ahead = device_queue.ahead_of(ticket, tickets)

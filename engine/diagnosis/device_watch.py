@@ -20,7 +20,7 @@ from engine.messages.events import (
 )
 from engine.runs.run_state import RunState, RunStatus
 from engine.spec.strategy import WorkerPlan
-from engine.telemetry.alarm_text import why_lost
+from engine.telemetry.alarm_text import lost_reason
 from engine.telemetry.alarms import Alarms
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
 
@@ -156,6 +156,6 @@ def lost_device_failure(
     )
     message = (
         f"GPU {device.label} ({device.id}) stopped answering, so the run was ended. "
-        f"{why_lost(device)} {advice}"
+        f"{lost_reason(device)} {advice}"
     )
     return Failure(rank, device.id, 0, "", message, "", tail(logs[rank]) if rank in logs else "")

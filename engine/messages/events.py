@@ -179,7 +179,7 @@ class AttemptStarted(msgspec.Struct, frozen=True, tag="attempt_started"):
     attempt: int
     supervisor_pid: int
     supervisor_created: float
-    """From `engine.system.process.created`; together with the pid it identifies the process."""
+    """From `engine.system.process.start_time`; together with the pid it identifies the process."""
 
 
 class Queued(msgspec.Struct, frozen=True, tag="queued"):

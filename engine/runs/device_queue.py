@@ -46,7 +46,7 @@ class Ticket(
     run: str
     pid: int
     created: float
-    """Start time of the supervisor's process, from `engine.system.process.created`."""
+    """Start time of the supervisor's process, from `engine.system.process.start_time`."""
 
     devices: tuple[str, ...]
     """All devices that the run uses, now or later."""

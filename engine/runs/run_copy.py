@@ -66,7 +66,7 @@ def _copy_store(folder: Path, new: Path, position: checkpoint_files.Position) ->
                 reason="",
                 started=0.0,  # it starts now; `seconds_before` keeps the earlier duration
                 supervisor_pid=pid,  # until the supervisor of the copy has started
-                supervisor_created=process.created(pid),
+                supervisor_created=process.start_time(pid),
             )
         )
         return status.attempt

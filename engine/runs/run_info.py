@@ -32,7 +32,7 @@ class NoSuchRun(Exception):
     """The run does not exist or cannot be read; the text is a sentence."""
 
 
-class RunUnreadable(NoSuchRun):
+class DamagedRun(NoSuchRun):
     """The run exists, but its files are damaged; the text is a sentence."""
 
 
@@ -88,7 +88,7 @@ def get_run(run_id: str) -> RunInfo:
             is_starting = status.attempt == 0 and _is_new(folder)
             state = RunState.STARTING if is_starting else state_of(status)
     except (UnreadableSpec, sqlite3.Error, msgspec.DecodeError) as error:
-        raise RunUnreadable(f"Run {run_id} cannot be read: {error}") from error
+        raise DamagedRun(f"Run {run_id} cannot be read: {error}") from error
     reason = status.reason
     if state is RunState.INTERRUPTED:
         reason = "Its supervisor is gone: the machine was restarted, or the supervisor was killed."
@@ -125,7 +125,7 @@ def try_get_run(run_id: str) -> RunInfo | UnreadableRun | None:
     folder = paths.run_folder(run_id)
     try:
         return get_run(run_id)
-    except RunUnreadable as error:
+    except DamagedRun as error:
         if not (folder / SPEC).exists() and _is_new(folder):
             return None
         return UnreadableRun(run_id, folder, str(error))

@@ -56,7 +56,7 @@ class _Known:
             if freed or not counts.get(series):
                 return None
             last = reader.points_after(series, counts[series] - 1)
-            if not len(last.value) or last.time[-1] < worker.noted:
+            if not len(last.value) or last.time[-1] < worker.start_event_time:
                 return None  # the last report is from an earlier attempt
             return float(last.value[-1])
 

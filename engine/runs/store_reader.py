@@ -30,7 +30,7 @@ _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
 
-def _reading(method: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+def _reports_damage(method: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
     """Make `method` raise sqlite3.DatabaseError for every effect of a damaged file.
 
     SQLite does not detect all damage: a column may contain text instead of a number, and the
@@ -83,7 +83,7 @@ class StoredPoints:
 class RunReader:
     """Read-only view of one run's store. Every method raises sqlite3.Error on a damaged file."""
 
-    @_reading
+    @_reports_damage
     def __init__(self, folder: Path) -> None:
         """Open the store. Raises sqlite3.OperationalError if there is none yet."""
         uri = f"{(folder / FILE_NAME).absolute().as_uri()}?mode=ro"
@@ -104,7 +104,7 @@ class RunReader:
         """Close the file."""
         self._connection.close()
 
-    @_reading
+    @_reports_damage
     def status(self) -> RunStatus:
         """Return the newest status that the supervisor wrote.
 
@@ -113,13 +113,13 @@ class RunReader:
         row = self._connection.execute("SELECT body FROM status").fetchone()
         return _decode_status(row[0]) if row else RunStatus()
 
-    @_reading
+    @_reports_damage
     def generation(self) -> int:
         """Return a number that increases when points are deleted: then read every curve again."""
         row = self._connection.execute("SELECT generation FROM status").fetchone()
         return int(row[0]) if row else 0
 
-    @_reading
+    @_reports_damage
     def events_after(self, seq: int) -> list[StoredEvent]:
         """Return the events after number `seq` (0 for all), oldest first."""
         rows = self._connection.execute(
@@ -127,19 +127,19 @@ class RunReader:
         )
         return [StoredEvent(int(n), float(time), _decode_event(body)) for n, time, body in rows]
 
-    @_reading
+    @_reports_damage
     def last_seq(self) -> int:
         """Return the number of the newest event; 0 before the first."""
         row = self._connection.execute("SELECT coalesce(max(seq), 0) FROM event").fetchone()
         return int(row[0])
 
-    @_reading
+    @_reports_damage
     def counts(self) -> dict[str, int]:
         """Return the number of points of every series."""
         rows = self._connection.execute("SELECT name, count FROM series")
         return {str(name): int(count) for name, count in rows}
 
-    @_reading
+    @_reports_damage
     def best(self, series: str, *, lowest: bool) -> tuple[float, int] | None:
         """Return the lowest or highest finite value and its first step; None if there is none.
 
@@ -154,7 +154,7 @@ class RunReader:
         ).fetchone()
         return (float(row[0]), int(row[1])) if row else None
 
-    @_reading
+    @_reports_damage
     def history(self, series: str, most: int = 20_000) -> StoredPoints:
         """Return a whole series in about `most` points; no points if the series is unknown.
 
@@ -175,7 +175,7 @@ class RunReader:
             covered += len(rest.step) * size
         return self._with_gaps(id, _zigzag(parts, covered))
 
-    @_reading
+    @_reports_damage
     def window(
         self, series: str, first_step: float, last_step: float, most: int = 20_000
     ) -> StoredPoints:
@@ -212,13 +212,13 @@ class RunReader:
             blocks = read_blocks(self._connection, id, 0, first, first + size)
             yield _curve(blocks, first + len(blocks.step))
 
-    @_reading
+    @_reports_damage
     def points_after(self, series: str, count: int) -> StoredPoints:
         """Return the points of a series after its first `count`."""
         id, _ = self._find(series)
         return self._exact(id, count)
 
-    @_reading
+    @_reports_damage
     def overview_after(self, series: str, count: int) -> StoredPoints:
         """Return the points after the first `count` as lows and highs of blocks of 16 points.
 

@@ -20,6 +20,6 @@ def all_on_cpu(devices: Iterable[str]) -> bool:
     return all(map(is_logical_cpu, devices))
 
 
-def is_slice(device: str) -> bool:
+def is_mig_slice(device: str) -> bool:
     """Whether `device` names a MIG slice: a partition of a GPU that acts as a device."""
     return device.startswith("MIG-")

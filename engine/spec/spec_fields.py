@@ -124,7 +124,7 @@ ClipNorm = Annotated[
     float,
     Meta(
         title="Clip norm",
-        description="Gradient clipping: the norm of all gradients together is held to this. "
+        description="Gradient clipping: the largest norm of all gradients together. "
         "0: no clipping.",
         ge=0,
         extra=_OPTIMIZER,
@@ -220,7 +220,7 @@ CheckpointMinutes = Annotated[
     float,
     Meta(
         title="Every minutes",
-        description="Minutes between two automatic checkpoints. 0: none by the clock.",
+        description="Minutes between two automatic checkpoints. 0: none by time.",
         ge=0,
         extra=_CHECKPOINTS,
     ),
@@ -252,9 +252,9 @@ CheckpointBest = Annotated[
     str,
     Meta(
         title="Best by",
-        description="A validation metric, such as loss or accuracy: a checkpoint is saved "
-        "whenever it is better than ever. The name tells which way is better (loss, mae, wer: "
-        "lower; accuracy, f1: higher); mae:min or score:max says it. Empty: none.",
+        description="A validation metric, such as loss or accuracy: a checkpoint is saved at each "
+        "new best value. The name decides whether lower (loss, mae, wer) or higher (accuracy, f1) "
+        "is better; mae:min or score:max overrides this. Empty: none.",
         extra=_CHECKPOINTS,
     ),
 ]
@@ -263,8 +263,8 @@ KeepCheckpoints = Annotated[
     int,
     Meta(
         title="Keep",
-        description="How many automatic checkpoints are kept; older ones are deleted. Those "
-        "that were asked for, the last and the best one are always kept.",
+        description="Number of automatic checkpoints to keep; older ones are deleted. Requested "
+        "checkpoints, the last one and the best one are always kept.",
         ge=1,
         le=LARGEST,
         extra=_CHECKPOINTS,
@@ -275,9 +275,9 @@ OnNan = Annotated[
     Literal["continue", "skip", "stop"],
     Meta(
         title="On NaN",
-        description="When the loss is NaN or infinite. continue: go on all the same. skip: leave "
-        "out the update of such a step, and of one whose gradient norm is not finite; this checks "
-        "every step and records the norm. stop: end the run; the last checkpoint stays.",
+        description="When the loss is NaN or infinite. continue: train on. skip: skip the "
+        "update of this step, also if the gradient norm is not finite; this checks every step "
+        "and records the norm. stop: end the run; the last checkpoint stays.",
         extra=_SAFETY,
     ),
 ]
@@ -304,8 +304,8 @@ MaxRestarts = Annotated[
     int,
     Meta(
         title="Restarts",
-        description="How often a run that has failed goes on by itself from its last checkpoint. "
-        "A run that fails twice at the same step, or before its first one, does not. 0: never.",
+        description="How often a failed run restarts automatically from its last checkpoint. A "
+        "run that fails twice at the same step, or before its first step, does not. 0: never.",
         ge=0,
         le=1000,
         extra=_SAFETY,
@@ -316,9 +316,9 @@ HangMinutes = Annotated[
     float,
     Meta(
         title="Hang after minutes",
-        description="Minutes (and at least ten steps) without a step after which the run counts "
-        "as hanging and says where every rank is; ten times that for a first step, a validation "
-        "or a checkpoint. With restarts allowed, it fails after twice the time. 0: never.",
+        description="Minutes without a step (at least the time of ten steps) after which the run "
+        "hangs and shows the stack of every rank; ten times that for a first step, a validation or "
+        "a checkpoint. With restarts allowed, it fails after twice the time. 0: never.",
         ge=0,
         extra=_SAFETY,
     ),
@@ -328,7 +328,7 @@ OnDiskFull = Annotated[
     Literal["pause", "stop"],
     Meta(
         title="On full disk",
-        description="When the run folder cannot be written. pause: hold until you have made room "
+        description="When the run folder cannot be written. pause: wait until you free space "
         "and resume. stop: end the run, with a last checkpoint if there is room for one.",
         extra=_SAFETY,
     ),
@@ -338,7 +338,7 @@ Queue = Annotated[
     Literal["gpus", "always", "never"],
     Meta(
         title="Queue",
-        description="Which of its devices the run waits for, in line, until no other run uses "
+        description="The devices for which the run waits in the queue until no other run uses "
         "them. gpus: its GPUs. always: logical CPU devices too. never: it starts now and shares "
         "them.",
         extra=_MACHINE,
@@ -349,7 +349,7 @@ KeepAwake = Annotated[
     bool,
     Meta(
         title="Keep awake",
-        description="The machine does not go to sleep by itself while the run is active; it may "
+        description="The machine does not go to sleep while the run is active; it may sleep "
         "while the run is paused or waits in the queue.",
         extra=_MACHINE,
     ),

@@ -17,7 +17,7 @@ import tomli_w
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
 from engine.system.atomic_file import write_atomically
-from engine.system.process import run_and_read
+from engine.system.process import command_output
 
 FILE_NAME = "spec.toml"
 _PACKAGES = ("torch", "tensorflow", "keras", "numpy", "scikit-learn")
@@ -48,11 +48,11 @@ def replaced_spec(folder: Path, spec: RunSpec, attempt: int) -> Iterator[None]:
         write_atomically(path, tomli_w.dumps(document))
         yield
     except BaseException:
-        take_back(folder, attempt)
+        restore_spec(folder, attempt)
         raise
 
 
-def take_back(folder: Path, attempt: int) -> bool:
+def restore_spec(folder: Path, attempt: int) -> bool:
     """Restore the spec from before attempt number `attempt`; return False if none was kept.
 
     Raises OSError.
@@ -126,9 +126,9 @@ def _environment(recipe: RecipeInfo) -> dict[str, Any]:
         "packages": versions,
         "recipe_path": recipe.path,
     }
-    commit = run_and_read(["git", "rev-parse", "HEAD"], where)
+    commit = command_output(["git", "rev-parse", "HEAD"], where)
     if commit:
         environment["recipe_commit"] = commit
-        changed = run_and_read(["git", "status", "--porcelain", "--", recipe.path], where)
+        changed = command_output(["git", "status", "--porcelain", "--", recipe.path], where)
         environment["recipe_changed_since_commit"] = bool(changed)
     return environment

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from engine.spec.device_names import is_logical_cpu, is_slice
+from engine.spec.device_names import is_logical_cpu, is_mig_slice
 from engine.spec.field_info import Setting
 from engine.spec.run_spec import FIELDS, RunSpec
 from engine.system.program import call
@@ -69,7 +69,7 @@ def _device_problems(devices: Sequence[str], known: Collection[str]) -> list[str
                 f"{device} is not on this machine (any more): choose one that "
                 f"`{call('devices')}` lists."
             )
-    if len(devices) > 1 and any(map(is_slice, devices)):
+    if len(devices) > 1 and any(map(is_mig_slice, devices)):
         found.append(
             "A program can use only one slice of a divided GPU (MIG): choose one slice alone, or "
             "GPUs that are not divided."

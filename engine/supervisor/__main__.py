@@ -59,7 +59,7 @@ def main(arguments: list[str]) -> int:
     pid = os.getpid()
     try:
         run_store = RunStore(folder)
-        started = AttemptStarted(run_store.status.attempt + 1, pid, process.created(pid))
+        started = AttemptStarted(run_store.status.attempt + 1, pid, process.start_time(pid))
         run_store.append(started, time.time())
         run_store.commit()
         server = Server(folder, inbox.connected)

@@ -39,7 +39,7 @@ class QueueAdmission:
 
     def __init__(self, folder: Path, spec: RunSpec) -> None:
         pid, exclusive = os.getpid(), device_queue.exclusive_devices(spec)
-        self._ticket = Ticket(folder.name, pid, process.created(pid), spec.devices, exclusive)
+        self._ticket = Ticket(folder.name, pid, process.start_time(pid), spec.devices, exclusive)
         self._ahead: list[Ticket] = []
         self._is_released = False
         self._devices_were_freed = False
@@ -149,7 +149,7 @@ def _device_names(ticket: Ticket) -> Mapping[str, str]:
     """Return short names of the GPUs; asks the driver, which may take seconds."""
     if all_on_cpu(ticket.exclusive_devices):
         return {}
-    return snapshot_once().spoken_names()
+    return snapshot_once().display_names()
 
 
 def _record(store: BufferedStore, event: Event) -> None:

@@ -50,7 +50,7 @@ from engine.supervisor.queue_admission import QueueAdmission
 from engine.supervisor.restart_policy import CheckpointSearch, RestartPolicy
 from engine.supervisor.worker_pool import RunPlan
 from engine.system import process
-from engine.system.keep_awake import Wakefulness
+from engine.system.keep_awake import SleepInhibitor
 from engine.telemetry.helper_client import TelemetryStream
 
 _log = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ class Supervisor:
         self._store = store
         self._inbox = inbox
         self._admission = admission
-        self._wakefulness = Wakefulness(f"run {folder.name} trains")
+        self._wakefulness = SleepInhibitor(f"run {folder.name} trains")
         recipe = catalog.recipe(spec.recipe)
         strategy = catalog.strategy(spec.strategy, recipe)
         self._plan = RunPlan(folder, spec, recipe, strategy, strategy.pool(spec.slots))
@@ -120,7 +120,7 @@ class Supervisor:
         if ended.failure is None or self._attempt.has_stepped or self._restart_policy.count:
             return ""
         with contextlib.suppress(OSError):  # the user can still change the settings back
-            if spec_file.take_back(self._folder, self._store.status.attempt):
+            if spec_file.restore_spec(self._folder, self._store.status.attempt):
                 return "Its previous settings were restored."
         return ""
 
@@ -160,7 +160,7 @@ class Supervisor:
         """Start the next attempt from the newest intact checkpoint, unless the run is stopped."""
         pid = os.getpid()
         number = self._store.status.attempt + 1
-        self._store.append(AttemptStarted(number, pid, process.created(pid)))
+        self._store.append(AttemptStarted(number, pid, process.start_time(pid)))
         self._attempt = self._new_attempt()  # a Stop during the search is noted here
         search = CheckpointSearch(self._folder)
         while search.is_alive() and not self._attempt.is_stopping:

@@ -14,7 +14,7 @@ END_SECONDS = 1.0
 """Seconds that the helper process has to end before it is killed."""
 
 
-class Wakefulness:
+class SleepInhibitor:
     """Keeps the machine awake from `keep(True)` to `keep(False)`, both called by one thread.
 
     The machine may sleep again when this process ends, even if it is killed. On a system that has

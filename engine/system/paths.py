@@ -8,7 +8,7 @@ from pathlib import Path
 
 import platformdirs
 
-from engine.system.ownership import is_mine, is_mine_alone, keep_others_out
+from engine.system.ownership import is_own, is_private, make_private
 
 HOME_VARIABLE = "TRAINDECK_HOME"
 _NUMBER = re.compile(r"[1-9]\d*", re.ASCII)
@@ -44,7 +44,7 @@ def create_run_folder() -> Path:
     """
     runs = runs_folder()
     runs.mkdir(parents=True, exist_ok=True, mode=0o700)
-    keep_others_out(runs)
+    make_private(runs)
     taken = _numbered(runs) + _numbered(trash_folder())  # a run in the trash may be restored
     number = max(map(int, taken), default=0)
     while True:
@@ -88,6 +88,6 @@ def _numbered(folder: Path) -> list[str]:
     if not folder.is_dir():
         return []
     found = [entry for entry in folder.iterdir() if _NUMBER.fullmatch(entry.name)]
-    if not is_mine_alone(folder):
-        found = [entry for entry in found if entry.exists() and is_mine(entry)]
+    if not is_private(folder):
+        found = [entry for entry in found if entry.exists() and is_own(entry)]
     return [entry.name for entry in found]

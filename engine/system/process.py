@@ -25,7 +25,7 @@ ON_LINUX = sys.platform == "linux"
 PROJECT = Path(__file__).parents[2]
 
 
-def created(pid: int) -> float:
+def start_time(pid: int) -> float:
     """Return the start time of process `pid`; 0 if there is no such process.
 
     Pid and start time together identify a process. The unit is seconds since a fixed moment of this
@@ -45,7 +45,7 @@ def is_alive(pid: int, created_at: float) -> bool:
 
     A pid alone is not enough, because the system gives it to another process later.
     """
-    started = created(pid)
+    started = start_time(pid)
     # Linux counts ticks; other systems compute the start from the time of day, which may vary.
     is_same = started == created_at if ON_LINUX else abs(started - created_at) < 0.5
     return bool(started) and is_same and not _is_zombie(pid)
@@ -196,7 +196,7 @@ def trim_heap() -> None:
         trim(0)
 
 
-def run_and_read(arguments: Sequence[str], cwd: Path, timeout: float = 5.0) -> str:
+def command_output(arguments: Sequence[str], cwd: Path, timeout: float = 5.0) -> str:
     """Return the stripped output of a short command; empty if it fails or is not installed."""
     try:
         result = subprocess.run(

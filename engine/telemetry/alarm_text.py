@@ -20,7 +20,7 @@ def memory_of(device: DeviceSnapshot) -> str:
     return f"The memory of {owner}"
 
 
-def memory_part(device: DeviceSnapshot) -> float | None:
+def memory_fraction(device: DeviceSnapshot) -> float | None:
     """Return the used part of the memory, 0 to 1, with the driver's part; None: unknown."""
     if device.memory_used is None or not device.memory_total:
         return None
@@ -33,7 +33,7 @@ def hardware_reasons(device: DeviceSnapshot) -> list[str]:
     return [reason for reason in reasons if reason.lower().startswith(_HARDWARE)]
 
 
-def why_lost(device: DeviceSnapshot) -> str:
+def lost_reason(device: DeviceSnapshot) -> str:
     """Return why the device is lost, as a sentence."""
     return f"{(device.lost or '').rstrip('.')}."
 
@@ -41,7 +41,7 @@ def why_lost(device: DeviceSnapshot) -> str:
 def lost(device: DeviceSnapshot) -> str:
     """Return the text of an alarm about a device that does not answer."""
     return (
-        f"{name_of(device)} is lost. {why_lost(device)} If nothing runs on it any more, see the "
+        f"{name_of(device)} is lost. {lost_reason(device)} If nothing runs on it any more, see the "
         "system's log, reset the GPU or restart the machine."
     )
 
@@ -64,7 +64,7 @@ def throttled(device: DeviceSnapshot) -> str:
 
 def memory_full(device: DeviceSnapshot) -> str:
     """Return the text of an alarm about a device whose memory is nearly full."""
-    part, total = memory_part(device) or 0.0, device.memory_total or 0
+    part, total = memory_fraction(device) or 0.0, device.memory_total or 0
     return (
         f"{memory_of(device)} is {100 * part:.0f} % full, of {gib(total)}: the next "
         "request may fail. Use a smaller batch, or end other programs there."

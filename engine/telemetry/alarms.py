@@ -146,7 +146,7 @@ def _hot(device: DeviceSnapshot, time: float, should_work: bool) -> bool | None:
 
 
 def _memory_full(device: DeviceSnapshot, time: float, should_work: bool) -> bool | None:
-    part = alarm_text.memory_part(device)
+    part = alarm_text.memory_fraction(device)
     if part is None:
         return None
     return True if part >= FULL else False if part < ROOMY else None

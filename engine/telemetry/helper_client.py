@@ -70,7 +70,7 @@ def snapshot_once(timeout: float = 10.0) -> Snapshot:
 
 def gpu_uuids(timeout: float = 10.0) -> tuple[str, ...]:
     """Return the UUIDs of the GPUs, or of their MIG slices, that a run can use, in PCI order."""
-    return snapshot_once(timeout).gpus_to_choose()
+    return snapshot_once(timeout).selectable_gpus()
 
 
 def abandon(helper: subprocess.Popen[bytes]) -> None:

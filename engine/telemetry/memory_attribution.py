@@ -21,7 +21,7 @@ CLOCK_SLACK = 5.0
 BUSY_PROCESS = 256 * 2**20
 """Bytes: a process with at least this much memory counts as work, not as a desktop program."""
 
-BUSY_UNNAMED = 2**30
+BUSY_UNASSIGNED = 2**30
 """Bytes: at least this much unassigned memory counts as the work of another user."""
 
 
@@ -33,7 +33,7 @@ class Worker(NamedTuple):
 
     rank: int
     pid: int
-    noted: float
+    start_event_time: float
     """The time of its WorkerStarted event (seconds since the epoch)."""
 
     devices: tuple[str, ...]
@@ -46,7 +46,7 @@ class Worker(NamedTuple):
     """Bytes of its tensors and of its framework's cache."""
 
 
-class RunUse(NamedTuple):
+class WorkerMemory(NamedTuple):
     """The memory of one worker on one GPU, in bytes; None: unknown."""
 
     worker: Worker
@@ -59,7 +59,7 @@ class RunUse(NamedTuple):
     """Memory of CUDA, its kernels and libraries: the rest outside the framework's pool."""
 
     listed: bool = False
-    """Whether the driver lists the process; if not, its context is part of `unnamed`."""
+    """Whether the driver lists the process; if not, its context is part of `unassigned`."""
 
     @property
     def rest(self) -> int:
@@ -72,7 +72,7 @@ class MemoryUse(NamedTuple):
     """The use of the memory of one GPU, in bytes."""
 
     total: int | None
-    ours: tuple[RunUse, ...]
+    ours: tuple[WorkerMemory, ...]
     others: tuple[GpuProcess, ...]
     """Processes that are not workers of our active runs."""
 
@@ -81,11 +81,11 @@ class MemoryUse(NamedTuple):
 
     reserved: int | None
     free: int | None
-    unnamed: int | None
+    unassigned: int | None
     """Used memory outside the processes above; None: unknown."""
 
     @property
-    def of_others(self) -> int:
+    def others_total(self) -> int:
         """The known bytes of the other processes."""
         return sum(process.memory or 0 for process in self.others)
 
@@ -94,13 +94,14 @@ class MemoryUse(NamedTuple):
         """Whether another user or program works on this GPU."""
         if any((process.memory or 0) >= BUSY_PROCESS for process in self.others):
             return True
-        explained = all(use.listed for use in self.ours)  # if not, `unnamed` has our own contexts
-        return explained and (self.unnamed or 0) >= BUSY_UNNAMED
+        # Without a listed worker, `unassigned` includes our own contexts.
+        all_listed = all(use.listed for use in self.ours)
+        return all_listed and (self.unassigned or 0) >= BUSY_UNASSIGNED
 
     @property
     def is_empty(self) -> bool:
         """Whether certainly no program works on this GPU."""
-        is_known = self.others_known or self.unnamed is not None
+        is_known = self.others_known or self.unassigned is not None
         return is_known and not self.ours and not self.is_busy
 
 
@@ -118,7 +119,7 @@ def memory_uses(
 def memory_use(device: DeviceSnapshot, workers: Sequence[Worker]) -> MemoryUse:
     """Return the use of the memory of the GPU `device`; `workers` are those of all active runs."""
     listed = {process.pid: process for process in device.processes or ()}
-    ours: list[RunUse] = []
+    ours: list[WorkerMemory] = []
     claimed: set[int] = set()
     for worker in workers:
         if _is_on(worker, device):
@@ -140,7 +141,7 @@ def memory_use(device: DeviceSnapshot, workers: Sequence[Worker]) -> MemoryUse:
         others_known=device.processes is not None or device.asleep,
         reserved=device.memory_reserved,
         free=device.memory_free,
-        unnamed=_unnamed(device.memory_used, ours, others),
+        unassigned=_unassigned(device.memory_used, ours, others),
     )
 
 
@@ -151,7 +152,7 @@ def is_same(process: GpuProcess, worker: Worker) -> bool:
     """
     if process.started is None:
         return False
-    return -LONGEST_POOL_START <= process.started - worker.noted <= CLOCK_SLACK
+    return -LONGEST_POOL_START <= process.started - worker.start_event_time <= CLOCK_SLACK
 
 
 def process_text(process: GpuProcess) -> str:
@@ -165,7 +166,7 @@ def _is_on(worker: Worker, device: DeviceSnapshot) -> bool:
     return any(each == device.id or each in parts for each in worker.devices)
 
 
-def _use_of(worker: Worker, process: GpuProcess | None) -> RunUse:
+def _use_of(worker: Worker, process: GpuProcess | None) -> WorkerMemory:
     """Return the memory of `worker` on one of its GPUs, which the driver lists as `process`."""
     listed = process is not None
     total = process.memory if process is not None else None
@@ -174,15 +175,17 @@ def _use_of(worker: Worker, process: GpuProcess | None) -> RunUse:
     tensors = _bytes(worker.allocated) if alone else None
     pool = _bytes(worker.reserved) if alone else None
     if tensors is None or (total is not None and max(tensors, pool or 0) > total):
-        return RunUse(worker, total, listed=listed)  # no report, or an old one
+        return WorkerMemory(worker, total, listed=listed)  # no report, or an old one
     if pool is None:  # TensorFlow does not report the size of its pool
-        return RunUse(worker, total or tensors, tensors, listed=listed)
+        return WorkerMemory(worker, total or tensors, tensors, listed=listed)
     cache = max(0, pool - tensors)
     context = None if total is None else max(0, total - tensors - cache)
-    return RunUse(worker, total or tensors + cache, tensors, cache, context, listed)
+    return WorkerMemory(worker, total or tensors + cache, tensors, cache, context, listed)
 
 
-def _unnamed(used: int | None, ours: Sequence[RunUse], others: Sequence[GpuProcess]) -> int | None:
+def _unassigned(
+    used: int | None, ours: Sequence[WorkerMemory], others: Sequence[GpuProcess]
+) -> int | None:
     if used is None or any(use.total is None for use in ours):
         return None
     named = sum(use.total or 0 for use in ours) + sum(each.memory or 0 for each in others)

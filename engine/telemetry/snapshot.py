@@ -154,7 +154,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     links: tuple[Link, ...] = ()
     """One entry per pair of GPUs."""
 
-    def gpus_to_choose(self) -> tuple[str, ...]:
+    def selectable_gpus(self) -> tuple[str, ...]:
         """Return the UUIDs of the GPUs that a run can use, in PCI order.
 
         Lost GPUs are left out. A divided GPU is replaced by its slices, because a run cannot use it
@@ -166,7 +166,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
                 found += [part.uuid for part in device.slices] or [device.id]
         return tuple(found)
 
-    def spoken_names(self) -> dict[str, str]:
+    def display_names(self) -> dict[str, str]:
         """Return the display name of each GPU and each slice, such as `GPU 0`, by UUID."""
         names: dict[str, str] = {}
         for device in self.devices:

@@ -63,13 +63,13 @@ def user_rows(use: MemoryUse) -> tuple[list[Row], list[str]]:
         user, memory = process.user or device_text.UNKNOWN, device_text.gib(process.memory)
         rows.append((name, str(process.pid), user, memory, "", "", ""))
         tips.append(_shared() if process.memory is None else "")
-    if use.unnamed:
+    if use.unassigned:
         rows.append(
             (
                 translate("Devices", "unknown process"),
                 "",
                 "",
-                device_text.gib(use.unnamed),
+                device_text.gib(use.unassigned),
                 "",
                 "",
                 "",

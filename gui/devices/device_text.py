@@ -7,7 +7,7 @@ import math
 from engine.system import units
 from engine.system.units import GIB
 from engine.telemetry.alarm_text import hardware_reasons
-from engine.telemetry.memory_attribution import MemoryUse, RunUse, process_text
+from engine.telemetry.memory_attribution import MemoryUse, WorkerMemory, process_text
 from engine.telemetry.snapshot import DeviceSnapshot, GpuProcess, MigSlice
 from gui.style.device_labels import device_name
 from gui.style.translation import translate
@@ -124,12 +124,12 @@ def busy_text(use: MemoryUse | None) -> str:
     if use is None or not use.is_busy:
         return ""
     if not use.others:
-        return translate("Devices", "unknown process, {amount}").format(amount=gib(use.unnamed))
+        return translate("Devices", "unknown process, {amount}").format(amount=gib(use.unassigned))
     first = max(use.others, key=lambda process: process.memory or 0)
     text = translate("Devices", "{process}, {amount}")
     if len(use.others) > 1:
         text = translate("Devices", "{process} and {count} more, {amount}")
-    amount = gib(use.of_others or use.unnamed or 0)
+    amount = gib(use.others_total or use.unassigned or 0)
     return text.format(process=process_text(first), count=len(use.others) - 1, amount=amount)
 
 
@@ -208,9 +208,9 @@ def memory_lines(use: MemoryUse) -> list[str]:
     lines = [f"– {run_line(each)}" for each in use.ours]
     by_size = sorted(use.others, key=lambda process: -(process.memory or 0))
     lines += [f"– {process_line(process)}" for process in by_size]
-    if use.unnamed and use.unnamed >= 0.05 * GIB:
+    if use.unassigned and use.unassigned >= 0.05 * GIB:
         text = translate("Devices", "– unknown process: {amount}")
-        lines.append(text.format(amount=gib(use.unnamed)))
+        lines.append(text.format(amount=gib(use.unassigned)))
     if use.reserved:
         text = translate("Devices", "– kept by the driver: {amount}")
         lines.append(text.format(amount=gib(use.reserved)))
@@ -219,7 +219,7 @@ def memory_lines(use: MemoryUse) -> list[str]:
     return lines
 
 
-def run_line(use: RunUse) -> str:
+def run_line(use: WorkerMemory) -> str:
     """Return `digits · ddp × 2 · #7, rank 0 (pid 12): 40.0 GiB (tensors 30.1, cache 8.0, context
     1.9)`."""
     worker = use.worker

@@ -38,7 +38,7 @@ def segments(device: DeviceSnapshot, use: MemoryUse | None) -> list[Segment]:
             ("cache", sum(each.cache or 0 for each in use.ours)),
             ("context", sum(each.context or 0 for each in use.ours)),
             ("ours", sum(each.rest for each in use.ours)),
-            ("others", use.of_others),
+            ("others", use.others_total),
             ("unnamed", _unnamed_bytes(device, use)),
             ("reserved", use.reserved or 0),
         ]
@@ -60,7 +60,7 @@ def filled(device: DeviceSnapshot) -> float | None:
 def _unnamed_bytes(device: DeviceSnapshot, use: MemoryUse) -> float:
     """Return the bytes that belong to no known process. If the driver does not say, estimate
     them."""
-    if use.unnamed is not None:
-        return use.unnamed
-    named = sum(each.total or 0 for each in use.ours) + use.of_others
+    if use.unassigned is not None:
+        return use.unassigned
+    named = sum(each.total or 0 for each in use.ours) + use.others_total
     return max(0.0, (finite(device.memory_used) or 0.0) - named)

@@ -187,7 +187,7 @@ def test_the_state_of_a_status_needs_a_living_supervisor() -> None:
     alive = RunStatus(
         state=RunState.PAUSED,
         supervisor_pid=os.getpid(),
-        supervisor_created=process.created(os.getpid()),
+        supervisor_created=process.start_time(os.getpid()),
     )
     assert run_info.state_of(alive) is RunState.PAUSED
     assert run_info.state_of(RunStatus(state=RunState.PAUSED)) is RunState.INTERRUPTED

@@ -161,7 +161,7 @@ def test_a_run_that_another_window_resumes_meanwhile_is_left_to_it(
 
     def slow(chosen: Path) -> checkpoint_files.Manifest:
         with closing(RunStore(folder)) as store:
-            store.append(AttemptStarted(2, os.getpid(), process.created(os.getpid())), 1.0)
+            store.append(AttemptStarted(2, os.getpid(), process.start_time(os.getpid())), 1.0)
             if how != "goes on":
                 store.append(RunEnded("stopped", "x"), 1.0)
         return verify(chosen)

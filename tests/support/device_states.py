@@ -62,10 +62,10 @@ def eight_gpus(time: float = TIME) -> Snapshot:
 
 def workers() -> list[Worker]:
     """Return the workers of a run on the first two GPUs."""
-    noted = TIME - 3599
+    start_event_time = TIME - 3599
     return [
-        Worker(RUN, 0, 7001, noted, (BUSY,), 41.0 * GIB, 58.5 * GIB),
-        Worker(RUN, 1, 7002, noted, (HOT,), 66.0 * GIB, 74.7 * GIB),
+        Worker(RUN, 0, 7001, start_event_time, (BUSY,), 41.0 * GIB, 58.5 * GIB),
+        Worker(RUN, 1, 7002, start_event_time, (HOT,), 66.0 * GIB, 74.7 * GIB),
     ]
 
 

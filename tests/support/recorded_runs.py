@@ -23,7 +23,7 @@ from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import write_spec
 from engine.system import paths
-from engine.system.process import created
+from engine.system.process import start_time
 
 SPEC = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",), epochs=3)
 BEGIN = 1_760_000_000.0
@@ -32,7 +32,7 @@ BEGIN = 1_760_000_000.0
 
 def this_process_supervises(attempt: int = 1) -> AttemptStarted:
     """The event with which this test process becomes the supervisor of a run."""
-    return AttemptStarted(attempt, os.getpid(), created(os.getpid()))
+    return AttemptStarted(attempt, os.getpid(), start_time(os.getpid()))
 
 
 RUNNING: tuple[Event, ...] = (

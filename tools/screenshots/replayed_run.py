@@ -28,7 +28,7 @@ from engine.runs.store import RunStore
 from engine.spec import catalog
 from engine.spec.spec_file import write_spec
 from engine.system import paths
-from engine.system.process import created
+from engine.system.process import start_time
 from engine.telemetry.snapshot import Snapshot
 from tools.screenshots import fake_machine
 from tools.screenshots.recording import RECIPE, Moment, Recording
@@ -134,7 +134,7 @@ def _localised(event: Event, begin: float, gpus: Sequence[str]) -> Event:
     match event:
         case AttemptStarted():
             pid = os.getpid()
-            return change(event, supervisor_pid=pid, supervisor_created=created(pid))
+            return change(event, supervisor_pid=pid, supervisor_created=start_time(pid))
         case WorkerStarted(rank):
             return change(event, pid=FIRST_PID + rank, devices=(gpus[rank],))
         case RunEnded(failure=Failure(rank=rank, device=old) as failure) if rank >= 0:

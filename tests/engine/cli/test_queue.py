@@ -19,7 +19,7 @@ from tests.support.recorded_runs import RUNNING, record_run
 def enter() -> str:
     run = record_run(*RUNNING)
     run.store.close()
-    born = process.created(os.getpid())
+    born = process.start_time(os.getpid())
     device_queue.enter(Ticket(run.id, os.getpid(), born, ("cpu:0",), ("cpu:0",)))
     return run.id
 

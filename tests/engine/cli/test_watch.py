@@ -18,7 +18,7 @@ from engine.messages.events import (
     RunEnded,
 )
 from engine.runs.run_state import RunState
-from engine.system.process import created
+from engine.system.process import start_time
 from tests.support.recorded_runs import RUNNING, record_run
 
 SAVED = CheckpointSaved(path="checkpoints/step-00000012", step=12, epoch=1, bytes=5, seconds=0.1)
@@ -66,7 +66,7 @@ def test_an_attempt_that_never_begins_is_given_up() -> None:
 @pytest.mark.usefixtures("processes")
 def test_a_run_whose_supervisor_is_gone_is_over() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        supervisor = AttemptStarted(1, process.pid, created(process.pid))
+        supervisor = AttemptStarted(1, process.pid, start_time(process.pid))
         process.communicate(b"\n")
     run = record_run(supervisor, *RUNNING[1:])
     assert [update.state for update in updates(run.id, after=0, attempt=1)] == [

@@ -21,7 +21,7 @@ from engine.system import paths, process
 from tests.support.recorded_runs import new_run_folder
 
 NAMES = {"g0": "GPU 0", "g1": "GPU 1"}
-BORN = process.created(os.getpid())
+BORN = process.start_time(os.getpid())
 
 
 def ticket(

@@ -18,7 +18,7 @@ from engine.runs.run_index import FILE_NAME, RunIndex, newest_active
 from engine.runs.run_notes import RunNotes, write_notes
 from engine.runs.store import RunStore
 from engine.system import paths
-from engine.system.process import created
+from engine.system.process import start_time
 from tests.support.recorded_runs import record_epochs
 
 
@@ -102,14 +102,14 @@ def settle(index: RunIndex) -> list[RunInfo]:
 
 
 def ticket(run_id: str) -> Ticket:
-    return Ticket(run_id, os.getpid(), created(os.getpid()), (), ())
+    return Ticket(run_id, os.getpid(), start_time(os.getpid()), (), ())
 
 
 def resume(folder: Path) -> None:
     """What a supervisor does first."""
     device_queue.enter(ticket(folder.name))
     store = RunStore(folder)
-    store.append(AttemptStarted(2, os.getpid(), created(os.getpid())), 1_760_000_500.0)
+    store.append(AttemptStarted(2, os.getpid(), start_time(os.getpid())), 1_760_000_500.0)
     store.close()
 
 

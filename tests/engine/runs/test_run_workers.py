@@ -21,7 +21,7 @@ from engine.messages.events import (
 from engine.runs.run_workers import RunWorkers
 from engine.runs.store import RunStore
 from engine.spec.run_spec import RunSpec
-from engine.system.process import created
+from engine.system.process import start_time
 from engine.telemetry.memory_attribution import Worker
 from tests.support.recorded_runs import new_run_folder
 
@@ -43,7 +43,7 @@ def add(store: RunStore, *events: Event) -> None:
 def begin(store: RunStore, first_pid: int = 100, attempt: int = 1) -> None:
     pid = os.getpid()
     workers = [WorkerStarted(rank, first_pid + rank, (f"GPU-{'ab'[rank]}",)) for rank in (0, 1)]
-    add(store, AttemptStarted(attempt, pid, created(pid)), *workers)
+    add(store, AttemptStarted(attempt, pid, start_time(pid)), *workers)
 
 
 def report(store: RunStore, rank: int, allocated: float, reserved: float) -> None:
@@ -69,7 +69,7 @@ def test_each_worker_has_its_devices_and_its_newest_report(store: RunStore) -> N
     found = workers.read(client.runs())
     assert said(found) == [(100, ("GPU-a",), 6.0, 8.0), nothing[1]]
     assert found[0].run == client.runs()[0].title
-    assert abs(found[0].noted - time.time()) < 60
+    assert abs(found[0].start_event_time - time.time()) < 60
 
 
 def test_a_new_attempt_has_new_workers_and_no_old_reports(store: RunStore) -> None:

@@ -32,7 +32,7 @@ from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
 
 GPU = "GPU-11111111-2222-3333-4444-555555555555"
 SPEC = RunSpec(recipe="digits", strategy="torch/single", devices=(GPU,))
-OTHER = Ticket("99", os.getpid(), process.created(os.getpid()), (GPU,), (GPU,))
+OTHER = Ticket("99", os.getpid(), process.start_time(os.getpid()), (GPU,), (GPU,))
 FREED = RunStatus(freed_devices=True)
 
 
@@ -51,7 +51,7 @@ def folder() -> Path:
 @pytest.fixture
 def store(folder: Path) -> Iterator[RunStore]:
     with closing(RunStore(folder)) as store:
-        store.append(AttemptStarted(1, os.getpid(), process.created(os.getpid())), 1.0)
+        store.append(AttemptStarted(1, os.getpid(), process.start_time(os.getpid())), 1.0)
         store.commit()
         yield store
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from engine.system.keep_awake import Wakefulness
+from engine.system.keep_awake import SleepInhibitor
 from engine.system.process import PROJECT
 from tests.support.inhibitor import Inhibitor, only_linux
 
@@ -23,7 +23,7 @@ def inhibitor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Inhibitor:
 
 
 def test_it_is_held_until_it_is_released(inhibitor: Inhibitor) -> None:
-    wakefulness = Wakefulness("run 7 trains")
+    wakefulness = SleepInhibitor("run 7 trains")
     wakefulness.keep(False)
     assert inhibitor.calls() == []
     wakefulness.keep(True)
@@ -38,8 +38,8 @@ def test_it_is_held_until_it_is_released(inhibitor: Inhibitor) -> None:
 
 def test_it_ends_with_a_process_that_is_killed(inhibitor: Inhibitor) -> None:
     source = (
-        "import sys; from engine.system.keep_awake import Wakefulness; "
-        "w = Wakefulness('x'); w.keep(True); "
+        "import sys; from engine.system.keep_awake import SleepInhibitor; "
+        "w = SleepInhibitor('x'); w.keep(True); "
         "sys.stdin.read()"
     )
     with subprocess.Popen(
@@ -54,7 +54,7 @@ def test_a_system_without_it_or_that_refuses_is_no_error(
     inhibitor: Inhibitor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inhibitor.refuse()
-    refused = Wakefulness("x")
+    refused = SleepInhibitor("x")
     refused.keep(True)
     pid = inhibitor.wait_for_call()
     deadline = time.monotonic() + 60.0
@@ -63,6 +63,6 @@ def test_a_system_without_it_or_that_refuses_is_no_error(
         time.sleep(0.01)
     refused.keep(False)
     monkeypatch.setenv("PATH", "")
-    missing = Wakefulness("x")
+    missing = SleepInhibitor("x")
     missing.keep(True)
     missing.keep(False)

@@ -39,13 +39,13 @@ def start(
 
 def dead_process() -> tuple[int, float]:
     with subprocess.Popen([sys.executable, "-c", SLEEPER]) as started:
-        born = process.created(started.pid)
+        born = process.start_time(started.pid)
         started.kill()
     return started.pid, born
 
 
 def test_this_process_is_alive() -> None:
-    assert process.is_alive(os.getpid(), process.created(os.getpid()))
+    assert process.is_alive(os.getpid(), process.start_time(os.getpid()))
 
 
 @pytest.mark.usefixtures("processes")
@@ -53,11 +53,11 @@ def test_a_process_that_ended_is_not_alive() -> None:
     pid, born = dead_process()
     assert born > 0
     assert not process.is_alive(pid, born)
-    assert process.created(pid) == 0.0
+    assert process.start_time(pid) == 0.0
 
 
 def test_a_pid_that_another_process_got_is_not_alive() -> None:
-    assert not process.is_alive(os.getpid(), process.created(os.getpid()) - 10.0)
+    assert not process.is_alive(os.getpid(), process.start_time(os.getpid()) - 10.0)
 
 
 @pytest.mark.skipif(not process.ON_LINUX, reason="elsewhere no start is known that well")
@@ -67,7 +67,7 @@ def test_a_pid_that_another_process_got_at_once_is_not_alive(
 ) -> None:
     """One tick of the system's clock is enough to tell them apart, on any boot of the machine."""
     monkeypatch.setattr(process, "_linux_boot", lambda: boot)
-    born = process.created(os.getpid())
+    born = process.start_time(os.getpid())
     assert process.is_alive(os.getpid(), born)
     tick = 1 / os.sysconf("SC_CLK_TCK")
     assert not process.is_alive(os.getpid(), born - tick)
@@ -78,7 +78,7 @@ def test_a_pid_that_another_process_got_at_once_is_not_alive(
 @only_posix
 def test_a_zombie_is_not_alive() -> None:
     child = subprocess.Popen([sys.executable, "-c", "pass"], stdout=subprocess.PIPE)
-    born = process.created(child.pid)
+    born = process.start_time(child.pid)
     with child:
         assert child.stdout is not None
         child.stdout.read()  # until it closes: it is ending
@@ -194,18 +194,18 @@ def test_resident_memory_is_that_of_this_process() -> None:
 def test_what_a_short_command_prints(source: str, output: str, tmp_path: Path) -> None:
     timeout = 0.05 if source is SLEEPER else SECONDS
     command = [sys.executable, "-c", source]
-    assert process.run_and_read(command, tmp_path, timeout) == output
+    assert process.command_output(command, tmp_path, timeout) == output
 
 
 @pytest.mark.usefixtures("processes")
 def test_a_command_that_is_not_installed_prints_nothing(tmp_path: Path) -> None:
-    assert process.run_and_read(["no-such-command"], tmp_path) == ""
+    assert process.command_output(["no-such-command"], tmp_path) == ""
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere psutil sees to that")
 def test_setting_the_clock_does_not_make_a_process_dead(monkeypatch: pytest.MonkeyPatch) -> None:
     """As after a wake-up. What the system tells as the time of its start jumps along."""
-    born = process.created(os.getpid())
+    born = process.start_time(os.getpid())
     monkeypatch.setattr(psutil, "boot_time", lambda: 0.0)
     monkeypatch.setattr(psutil._psplatform, "boot_time", lambda: 0.0)
     assert process.is_alive(os.getpid(), born)

@@ -36,7 +36,7 @@ def test_report_and_driver_together_tell_tensors_cache_and_context() -> None:
     assert (ours.total, ours.tensors) == (28 * GIB, 20 * GIB)
     assert (ours.cache, ours.context, ours.rest) == (6 * GIB, 2 * GIB, 0)
     assert [each.pid for each in found.others] == [11]
-    assert found.unnamed == GIB // 2
+    assert found.unassigned == GIB // 2
     assert found.is_busy
     assert not found.is_empty
 
@@ -60,7 +60,7 @@ def test_a_pid_that_was_given_away_again_is_not_ours() -> None:
     ],
 )
 def test_the_start_time_decides_whose_the_pid_is(late: float | None, same: bool) -> None:
-    started = None if late is None else worker().noted + late
+    started = None if late is None else worker().start_event_time + late
     assert is_same(process(10, 1, started=started), worker()) is same
 
 
@@ -73,7 +73,7 @@ def test_the_report_of_a_worker_is_used_where_the_driver_does_not_count_by_proce
 def test_in_a_container_an_unknown_process_is_not_taken_for_another_users() -> None:
     found = use(process(91_234, None, name="", user="", started=None), process(12, 3), used=31)
     assert [each.pid for each in found.others] == [12]
-    assert found.unnamed == 2 * GIB
+    assert found.unassigned == 2 * GIB
     alone = use(process(91_234, None, name="", user="", started=None), used=28)
     assert not alone.is_busy
 
@@ -96,7 +96,7 @@ def test_what_is_not_known_of_ours_leaves_the_rest_unknown() -> None:
     both = worker(devices=(uuid(0), uuid(1)))
     found = memory_use(gpu(0, 30, processes=(process(10, None),)), [both])
     assert found.ours[0].total is None
-    assert found.unnamed is None
+    assert found.unassigned is None
     assert not found.is_busy
     assert not found.is_empty
 
@@ -120,8 +120,8 @@ def test_a_worker_on_a_slice_is_on_the_gpu() -> None:
 def test_a_desktop_is_not_work_but_unnamed_memory_may_be() -> None:
     desktop = memory_use(gpu(0, 0.6, processes=(process(5, 0.1, name="Xorg"),)), [])
     assert (desktop.is_busy, desktop.is_empty) == (False, True)
-    unnamed = memory_use(gpu(0, 12, processes=None), [])
-    assert (unnamed.is_busy, unnamed.others_known, unnamed.unnamed) == (True, False, 12 * GIB)
+    unlisted = memory_use(gpu(0, 12, processes=None), [])
+    assert (unlisted.is_busy, unlisted.others_known, unlisted.unassigned) == (True, False, 12 * GIB)
 
 
 def test_a_card_of_which_nothing_is_known_is_not_called_empty() -> None:
@@ -133,7 +133,7 @@ def test_nonsense_of_a_worker_or_a_driver_raises_nothing() -> None:
     for value in (float("nan"), float("inf"), -1.0):
         [ours] = use(process(10, 28), allocated=value, reserved=value).ours
         assert (ours.total, ours.tensors) == (28 * GIB, None)
-    assert use(process(10, 90), used=40).unnamed == 0
+    assert use(process(10, 90), used=40).unassigned == 0
 
 
 def test_cpus_and_lost_gpus_have_no_entry() -> None:

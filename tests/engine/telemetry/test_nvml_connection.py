@@ -213,7 +213,7 @@ def test_a_card_that_is_lost_at_the_start_leaves_the_numbers_of_the_others_alone
         (IN_PCI_ORDER[number], number, str(number)) for number in there
     ]
     snapshot = snapshot_once()
-    assert snapshot.spoken_names()[IN_PCI_ORDER[6]] == "GPU 6"
+    assert snapshot.display_names()[IN_PCI_ORDER[6]] == "GPU 6"
     assert resolve_devices("gpu:6,cuda:7") == (IN_PCI_ORDER[6], IN_PCI_ORDER[7])
     with pytest.raises(Refused, match=r"gpu:5 is not there: 1 of 8 GPUs cannot be reached"):
         resolve_devices("gpu:5")
