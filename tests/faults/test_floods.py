@@ -30,7 +30,7 @@ from engine.runs.store import RunStore
 from engine.runs.store_follower import MOST_SHOWN
 from engine.runs.store_reader import RunReader, StoredEvent
 from engine.supervisor.inbox import MOST_UNREAD, Inbox, MessageReceived
-from engine.system.process import created
+from engine.system.process import start_time
 from engine.worker import event_sender
 from engine.worker.event_sender import EventSender
 from gui.bridge.log_tail import MAX_BYTES, MAX_LINE, LogTail
@@ -121,7 +121,7 @@ def test_half_a_million_points_are_all_kept_and_the_window_holds_a_part(
     most = 0
     with closing(RunStore(folder)) as store:
         me = os.getpid()
-        store.append(AttemptStarted(1, me, created(me)), 1.0)
+        store.append(AttemptStarted(1, me, start_time(me)), 1.0)
         store.append(TrainingStarted(0, 200_000, 9, 1, parameters=1), 1.0)
         reader.watch(folder.name)
         for second in range(100):

@@ -18,7 +18,7 @@ from pytestqt.qtbot import QtBot
 from engine.messages.events import EpochEnded, Failure, RunEnded
 from engine.runs import device_queue
 from engine.runs.device_queue import Ticket
-from engine.system.process import created
+from engine.system.process import start_time
 from gui.app import NO_DISPLAY, AppController, run
 from gui.bridge.liveness import Silence
 from gui.bridge.log_tail import MAX_BYTES
@@ -112,7 +112,7 @@ def test_it_opens_with_the_newest_active_run_else_the_newest(
     active.begin()
     over.begin()
     over.add(RunEnded("finished", ""))
-    device_queue.enter(Ticket("1", os.getpid(), created(os.getpid()), (), ()))
+    device_queue.enter(Ticket("1", os.getpid(), start_time(os.getpid()), (), ()))
     assert open_app().controls.headline.title.endswith("#1")
     active.add(RunEnded("stopped", ""))
     assert open_app().controls.headline.title.endswith("#2")

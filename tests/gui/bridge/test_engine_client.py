@@ -19,7 +19,7 @@ from engine.runs.device_queue import Ticket
 from engine.runs.run_state import RunState, RunStatus
 from engine.spec.run_spec import RunSpec
 from engine.spec.validation import Problem
-from engine.system.process import created
+from engine.system.process import start_time
 from gui.bridge.background import Background
 from gui.bridge.engine_client import EngineClient, ResumeRequest
 
@@ -287,7 +287,7 @@ def test_the_window_begins_with_the_newest_active_run(
         controller.find_first()
     assert said.args == ["3"]
     pid = os.getpid()
-    device_queue.enter(Ticket("2", pid, created(pid), (), ()))
+    device_queue.enter(Ticket("2", pid, start_time(pid), (), ()))
     with qtbot.waitSignal(controller.first_found) as said:
         controller.find_first()
     assert said.args == ["2"]
