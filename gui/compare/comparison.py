@@ -87,7 +87,7 @@ class Comparison(QWidget):
             self._show_chosen()
 
     def poll(self) -> None:
-        """Read what is new; a timer calls this."""
+        """Read new points and events; a timer calls this."""
         for run_id, reader in self._readers.items():
             for update in reader.poll():
                 self.plots.add_points(run_id, update, reader.metric_directions)
@@ -120,7 +120,7 @@ class Comparison(QWidget):
         self._update_runs()
 
     def hideEvent(self, event: QHideEvent) -> None:
-        """Close the stores; what is displayed stays for the next time."""
+        """Close the stores; the displayed curves stay until the comparison is shown again."""
         super().hideEvent(event)
         self._timer.stop()
         self._frames.stop()
@@ -215,9 +215,8 @@ class Comparison(QWidget):
         title = QLabel(self.tr("COMPARISON"))
         title.setObjectName("h")
         above = QHBoxLayout()
-        title.setFixedHeight(
-            self.chips.close_button.sizeHint().height()
-        )  # aligned with the first row of chips
+        # The title is aligned with the first row of chips.
+        title.setFixedHeight(self.chips.close_button.sizeHint().height())
         above.addWidget(title, 0, Qt.AlignmentFlag.AlignTop)
         above.addWidget(self.chips, 1)
         layout = QVBoxLayout(self)

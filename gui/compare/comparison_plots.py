@@ -65,13 +65,10 @@ class ComparisonPlots(PlotPanel):
                 self._apply_style(plot, run_id)
 
     def add_points(
-        self,
-        run_id: str,
-        update: CurveUpdate,
-        metric_directions: Mapping[str, str] = NO_OVERRIDES,
+        self, run_id: str, update: CurveUpdate, metric_directions: Mapping[str, str] = NO_OVERRIDES
     ) -> None:
-        """Add points to the curve of a run, or replace its points. The best marker goes by the
-        `metric_directions` of the run."""
+        """Add points to the curve of a run, or replace them. `metric_directions` (`min` or `max` by
+        metric) decide which value is the best."""
         style = comparison_style(update.series, metric_directions)
         if style is None or run_id not in self._colours:
             return
@@ -141,7 +138,7 @@ def comparison_style(
     series: str, metric_directions: Mapping[str, str] = NO_OVERRIDES
 ) -> SeriesStyle | None:
     """Return the plot and the style of `series` in the comparison; None if it is not drawn. Every
-    series has its own plot there, because the colour tells the run."""
+    series has its own plot there, because the colours identify the runs."""
     style = style_of(series, metric_directions)
     if style is None:
         return None

@@ -6,14 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtWidgets import (
-    QFrame,
-    QHBoxLayout,
-    QLabel,
-    QPushButton,
-    QToolButton,
-    QWidget,
-)
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QToolButton, QWidget
 
 from engine.runs.run_info import RunInfo
 from gui.style.state_style import dot_icon
@@ -64,7 +57,7 @@ class RunChips(QWidget):
         if shown == self._shown:
             return
         self._shown = shown
-        pinned_by_key = [run_id for run_id, pin in self._pins.items() if pin.hasFocus()]
+        focused = [run_id for run_id, pin in self._pins.items() if pin.hasFocus()]
         while item := self._row.takeAt(0):
             if widget := item.widget():
                 widget.hide()
@@ -72,7 +65,7 @@ class RunChips(QWidget):
         self._pins, self._crosses = {}, {}
         for info in infos:
             self._add(info, self._theme.curve(colours[info.id]), pinned=info.id == baseline)
-        for run_id in pinned_by_key:
+        for run_id in focused:
             if run_id in self._pins:
                 self._pins[run_id].setFocus()
         if baseline is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import QSize, Qt
-from PySide6.QtGui import QAction, QColor, QGuiApplication, QIcon, QKeySequence, QResizeEvent
+from PySide6.QtGui import QAction, QColor, QGuiApplication, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QTableWidget, QTableWidgetItem, QWidget
 
 from engine.runs.run_info import RunInfo
@@ -143,12 +143,9 @@ class ComparisonTable(QTableWidget):
         self.setHorizontalHeaderItem(0, QTableWidgetItem(""))
         self._columns = list(titles)
         for column, (info, title, colour) in enumerate(zip(infos, titles, colours, strict=True), 1):
-            item = QTableWidgetItem(_run_icon(colour, pinned=info.id == baseline), title)
-            tip = self.tr("{run}: the baseline") if info.id == baseline else "{run}"
+            pinned = info.id == baseline
+            picture = icon("push-pin", colour) if pinned else dot_icon(colour)
+            item = QTableWidgetItem(picture, title)
+            tip = self.tr("{run}: the baseline") if pinned else "{run}"
             item.setToolTip(tip.format(run=info.title))
             self.setHorizontalHeaderItem(column, item)
-
-
-def _run_icon(colour: str, *, pinned: bool) -> QIcon:
-    """The icon of a run, as in its chip: a dot, or the pin of the baseline."""
-    return icon("push-pin", colour) if pinned else dot_icon(colour)

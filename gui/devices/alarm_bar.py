@@ -81,8 +81,7 @@ class AlarmBar(QFrame):
         self._show()
 
     def add_events(self, events: list[StoredEvent]) -> None:
-        """Raise and clear the alarm that snapshots cannot tell: a device of the watched run is
-        idle."""
+        """Raise and clear the idle alarms of the watched run: a snapshot does not show them."""
         for stored in events:
             match stored.event:
                 case Alarm(device, AlarmKind.IDLE, text, raised):
@@ -97,7 +96,7 @@ class AlarmBar(QFrame):
         self._show()
 
     def show_info(self, info: RunInfo) -> None:
-        """A run that has ended or was interrupted raises no alarms."""
+        """Hide the alarms of the watched run once it is over."""
         self._run_is_over = info.state.is_over
         self._show()
 

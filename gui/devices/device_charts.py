@@ -161,12 +161,12 @@ class Chart(QWidget):
         painter.setPen(QPen(QColor(theme.line), 1))
         painter.drawLine(area.bottomLeft(), area.bottomRight())
         painter.setPen(QPen(QColor(theme.curve(self._colour_index)), 1.5))
-        for run in self._pieces(area):
-            painter.drawPolyline(run)
+        for piece in self._pieces(area):
+            painter.drawPolyline(piece)
         painter.end()
 
     def _pieces(self, area: QRectF) -> list[QPolygonF]:
-        """The parts of the curve between its gaps."""
+        """Return the parts of the curve between its gaps."""
         known = np.isfinite(self._values)
         if not known.any():
             return []

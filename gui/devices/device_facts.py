@@ -96,11 +96,10 @@ def _memory(device: DeviceSnapshot) -> Fact:
 
 def _temperature(device: DeviceSnapshot) -> Fact:
     text = device_text.temperature(device)
+    caption = translate("Devices", "Temperature / slowdown")
     if device_text.is_hot(device):
-        text, tone = f"⚠ {text}", "warning"
-    else:
-        tone = ""
-    return _fact(device, translate("Devices", "Temperature / slowdown"), "temperature", text, tone)
+        return _fact(device, caption, "temperature", f"⚠ {text}", "warning")
+    return _fact(device, caption, "temperature", text)
 
 
 def _state(device: DeviceSnapshot) -> str:
@@ -110,24 +109,21 @@ def _state(device: DeviceSnapshot) -> str:
 
 
 def _throttle(device: DeviceSnapshot) -> Fact:
-    reasons = device.throttle_reasons
+    caption, reasons = translate("Devices", "Slowed down"), device.throttle_reasons
     if reasons is None:
-        return _fact(
-            device, translate("Devices", "Slowed down"), "throttle_reasons", device_text.UNKNOWN
-        )
+        return _fact(device, caption, "throttle_reasons", device_text.UNKNOWN)
     text = ", ".join(reasons) or translate("Devices", "no")
     if hardware_reasons(device):
-        return Fact(translate("Devices", "Slowed down"), f"⚠ {text}", tone="warning")
-    return Fact(translate("Devices", "Slowed down"), text)
+        return Fact(caption, f"⚠ {text}", tone="warning")
+    return Fact(caption, text)
 
 
 def _uncorrected(device: DeviceSnapshot) -> Fact:
+    caption = translate("Devices", "Memory errors, not repaired")
     text = _count(device.ecc_uncorrected)
     if device.ecc_uncorrected:
-        return Fact(translate("Devices", "Memory errors, not repaired"), f"⚠ {text}", tone="bad")
-    return _fact(
-        device, translate("Devices", "Memory errors, not repaired"), "ecc_uncorrected", text
-    )
+        return Fact(caption, f"⚠ {text}", tone="bad")
+    return _fact(device, caption, "ecc_uncorrected", text)
 
 
 def _count(value: int | None) -> str:

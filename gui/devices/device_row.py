@@ -38,8 +38,8 @@ class DeviceRow(QWidget):
         self._colour_index: int | None = None
         self._compact = False
         self._stale_since: float | None = None
-        self._device: DeviceSnapshot | None = None
-        self._use: MemoryUse | None = None
+        self.device: DeviceSnapshot | None = None
+        self.use: MemoryUse | None = None
         self._history: deque[Sample] = deque()
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -47,26 +47,16 @@ class DeviceRow(QWidget):
         self.set_compact(False)
 
     @property
-    def device(self) -> DeviceSnapshot | None:
-        """The device as displayed."""
-        return self._device
-
-    @property
-    def use(self) -> MemoryUse | None:
-        """Who uses its memory, as displayed."""
-        return self._use
-
-    @property
     def greyed(self) -> bool:
         """Whether the figures are stale, or the device is lost or asleep."""
         return self._stale_since is not None or (
-            self._device is not None and (self._device.lost is not None or self._device.asleep)
+            self.device is not None and (self.device.lost is not None or self.device.asleep)
         )
 
-    def set_compact(self, flat: bool) -> None:
+    def set_compact(self, compact: bool) -> None:
         """Choose the compact layout of one line, or the detailed one of three."""
-        self._compact = flat
-        self.setFixedHeight(COMPACT_HEIGHT if flat else detailed_height(self._device))
+        self._compact = compact
+        self.setFixedHeight(COMPACT_HEIGHT if compact else detailed_height(self.device))
         self.update()
 
     def set_colour_index(self, index: int | None) -> None:
@@ -82,7 +72,7 @@ class DeviceRow(QWidget):
 
     def show_device(self, device: DeviceSnapshot, time: float) -> None:
         """Show the state of the device at `time` (seconds since the epoch)."""
-        self._device = device
+        self.device = device
         utilisation = device_text.finite(device.utilisation)
         if self._history and self._history[-1][0] > time:
             self._history.clear()  # the clock was set back
@@ -94,18 +84,18 @@ class DeviceRow(QWidget):
 
     def show_use(self, use: MemoryUse | None) -> None:
         """Show who uses the memory."""
-        self._use = use
+        self.use = use
         self._update_texts()
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Paint the row in the colours of the palette's theme."""
-        if self._device is None:
+        if self.device is None:
             return
         qt_painter = QPainter(self)
         qt_painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter = RowPainter(qt_painter, theme_of(self.palette()), self.greyed, self._colour_index)
         paint = paint_compact if self._compact else paint_detailed
-        paint(painter, self.width(), RowContent(self._device, self._use, self._history))
+        paint(painter, self.width(), RowContent(self.device, self.use, self._history))
         if self.hasFocus():
             painter.focus_ring(QRectF(self.rect()))
         qt_painter.end()
@@ -142,17 +132,13 @@ class DeviceRow(QWidget):
         self.update()
 
     def _open(self) -> None:
-        if self._device is not None:
-            self.opened.emit(self._device.id)
+        if self.device is not None:
+            self.opened.emit(self.device.id)
 
     def _update_texts(self) -> None:
-        if self._device is not None:
-            accessible_text = device_text.accessible_text(
-                self._device, self._use, self._stale_since
-            )
+        if self.device is not None:
+            accessible_text = device_text.accessible_text(self.device, self.use, self._stale_since)
             if accessible_text != self.accessibleName():
                 self.setAccessibleName(accessible_text)
-            self.setToolTip(
-                wrapped(device_text.tooltip(self._device, self._use, self._stale_since))
-            )
+            self.setToolTip(wrapped(device_text.tooltip(self.device, self.use, self._stale_since)))
         self.update()

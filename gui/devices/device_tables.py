@@ -57,31 +57,26 @@ def user_rows(use: MemoryUse) -> tuple[list[Row], list[str]]:
         name = translate("Devices", "{run}, rank {rank}").format(run=worker.run, rank=worker.rank)
         amounts = [device_text.gib(amount) for amount in (each.total, *parts)]
         rows.append((name, str(worker.pid), translate("Devices", "own run"), *amounts))
-        tips.append(_not_split() if each.tensors is None else "")
+        not_split = translate(
+            "Devices",
+            "Not available: the worker has not reported yet, or reports the sum of several GPUs.",
+        )
+        tips.append(not_split if each.tensors is None else "")
     for process in sorted(use.others, key=lambda process: -(process.memory or 0)):
         name = process.name or device_text.UNKNOWN
         user, memory = process.user or device_text.UNKNOWN, device_text.gib(process.memory)
         rows.append((name, str(process.pid), user, memory, "", "", ""))
-        tips.append(_shared() if process.memory is None else "")
+        shared = translate("Devices", "The driver does not count its memory by process.")
+        tips.append(shared if process.memory is None else "")
     if use.unassigned:
-        rows.append(
-            (
-                translate("Devices", "unknown process"),
-                "",
-                "",
-                device_text.gib(use.unassigned),
-                "",
-                "",
-                "",
-            )
-        )
+        name, memory = translate("Devices", "unknown process"), device_text.gib(use.unassigned)
+        rows.append((name, "", "", memory, "", "", ""))
         tips.append(
             translate("Devices", "In use, but not by a listed process or by one of our runs.")
         )
     if use.reserved:
-        rows.append(
-            (translate("Devices", "the driver"), "", "", device_text.gib(use.reserved), "", "", "")
-        )
+        name, memory = translate("Devices", "the driver"), device_text.gib(use.reserved)
+        rows.append((name, "", "", memory, "", "", ""))
         tips.append(translate("Devices", "What the driver keeps for itself."))
     return rows, tips
 
@@ -113,15 +108,4 @@ def slices_captions() -> Row:
         translate("Devices", "Slice"),
         translate("Devices", "In use"),
         translate("Devices", "UUID"),
-    )
-
-
-def _shared() -> str:
-    return translate("Devices", "The driver does not count its memory by process.")
-
-
-def _not_split() -> str:
-    return translate(
-        "Devices",
-        "Not available: the worker has not reported yet, or reports the sum of several GPUs.",
     )

@@ -62,7 +62,10 @@ def paint_detailed(painter: RowPainter, width: int, content: RowContent) -> None
     )
     text_width = right - start - taken - 8
     painter.text(
-        QRect(start, 1, text_width, 18), device_text.short_name(device), painter.plain, bold=True
+        QRect(start, 1, text_width, 18),
+        device_text.short_name(device),
+        painter.plain_colour,
+        bold=True,
     )
     if device.lost is not None or device.asleep:
         why = device.lost or translate("Devices", "Powered down and left alone.")
@@ -77,18 +80,18 @@ def paint_detailed(painter: RowPainter, width: int, content: RowContent) -> None
     )
     if device.slices and device_text.finite(device.utilisation) is None:
         text = device_text.mig_text(device)
-        painter.text(QRect(left, _SECOND_LINE, bar + figures - 4, 16), text, painter.plain)
+        painter.text(QRect(left, _SECOND_LINE, bar + figures - 4, 16), text, painter.plain_colour)
     else:
         painter.bar(QRectF(left, _SECOND_LINE + 5, bar, 7), _part(device.utilisation))
         text = device_text.quantity(device.utilisation, "%")
         painter.text(
-            QRect(left + bar, _SECOND_LINE, figures - 4, 16), text, painter.plain, right=True
+            QRect(left + bar, _SECOND_LINE, figures - 4, 16), text, painter.plain_colour, right=True
         )
     text_colour = painter.memory_colour(memory)
     painter.text(
         QRect(_MARGIN, _THIRD_LINE, captions, 16), translate("Devices", "mem"), painter.muted
     )
-    painter.stack(QRectF(left, _THIRD_LINE + 5, bar, 7), segments(device, use), text_colour)
+    painter.segmented_bar(QRectF(left, _THIRD_LINE + 5, bar, 7), segments(device, use), text_colour)
     painter.text(
         QRect(left + bar, _THIRD_LINE, figures - 4, 16),
         _short_gib(device.memory_used),
@@ -125,14 +128,14 @@ def paint_compact(painter: RowPainter, width: int, content: RowContent) -> None:
     bar = (right - left - percent - amount - state - 4) // 2
     if device.slices and device_text.finite(device.utilisation) is None:
         text = device_text.mig_text(device)
-        painter.text(QRect(left, 3, bar + percent, 16), text, painter.plain)
+        painter.text(QRect(left, 3, bar + percent, 16), text, painter.plain_colour)
     else:
         painter.bar(QRectF(left, 8, bar, 6), _part(device.utilisation))
         text = device_text.quantity(device.utilisation, "%")
-        painter.text(QRect(left + bar, 3, percent - 2, 16), text, painter.plain, right=True)
+        painter.text(QRect(left + bar, 3, percent - 2, 16), text, painter.plain_colour, right=True)
     left += bar + percent + 4
     text_colour = painter.memory_colour(filled(device))
-    painter.stack(QRectF(left, 8, bar, 6), segments(device, use), text_colour)
+    painter.segmented_bar(QRectF(left, 8, bar, 6), segments(device, use), text_colour)
     painter.text(
         QRect(left + bar, 3, amount, 16), _short_gib(device.memory_used), text_colour, right=True
     )
@@ -157,8 +160,10 @@ def _paint_slice(painter: RowPainter, width: int, top: int, slice: MigSlice) -> 
     used, total = device_text.finite(slice.memory_used), device_text.finite(slice.memory_total)
     part = used / total if used is not None and total and total > 0 else 0.0
     pieces = [Segment("ours", min(part, 1.0))] if part > 0 else []
-    painter.stack(QRectF(start, top + 6, right - figures - start, 5), pieces, painter.plain)
-    painter.text(QRect(right - figures, top, figures, 16), amount, painter.plain, right=True)
+    painter.segmented_bar(
+        QRectF(start, top + 6, right - figures - start, 5), pieces, painter.plain_colour
+    )
+    painter.text(QRect(right - figures, top, figures, 16), amount, painter.plain_colour, right=True)
 
 
 def _state(painter: RowPainter, device: DeviceSnapshot) -> tuple[str, QColor]:

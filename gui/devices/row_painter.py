@@ -45,12 +45,12 @@ class RowPainter:
         self._painter = painter
         self._theme = theme
         self._greyed = greyed
-        self._big = QFont(painter.font())
-        self._big.setWeight(QFont.Weight.DemiBold)
-        self._small = QFont(painter.font())
-        self._small.setPixelSize(11)
+        self._bold_font = QFont(painter.font())
+        self._bold_font.setWeight(QFont.Weight.DemiBold)
+        self._small_font = QFont(painter.font())
+        self._small_font.setPixelSize(11)
         self.muted = QColor(theme.muted)
-        self.plain = QColor(theme.muted if greyed else theme.text)
+        self.plain_colour = QColor(theme.muted if greyed else theme.text)
         self.warn = QColor(theme.muted if greyed else theme.warn)
         colour = theme.muted if colour_index is None else theme.curve(colour_index)
         self.colour = QColor(theme.other if greyed else colour)
@@ -66,26 +66,28 @@ class RowPainter:
         right: bool = False,
     ) -> int:
         """Paint one line of text, elided to `area`; return its width."""
-        font = self._big if bold else self._small
+        font = self._bold_font if bold else self._small_font
         metrics = QFontMetrics(font)
-        cut = metrics.elidedText(text, Qt.TextElideMode.ElideRight, area.width())
+        elided = metrics.elidedText(text, Qt.TextElideMode.ElideRight, area.width())
         side = Qt.AlignmentFlag.AlignRight if right else Qt.AlignmentFlag.AlignLeft
         self._painter.setFont(font)
         self._painter.setPen(text_colour)
-        self._painter.drawText(area, side | Qt.AlignmentFlag.AlignVCenter, cut)
-        return metrics.horizontalAdvance(cut)
+        self._painter.drawText(area, side | Qt.AlignmentFlag.AlignVCenter, elided)
+        return metrics.horizontalAdvance(elided)
 
     def memory_colour(self, part: float | None) -> QColor:
         """Return the colour of the memory figure, by the part of the memory in use."""
         if self._greyed or part is None or part <= _AMBER:
-            return self.plain
+            return self.plain_colour
         return QColor(self._theme.bad if part > _RED else self._theme.warn)
 
     def bar(self, area: QRectF, part: float | None) -> None:
         """Paint a bar that is filled by `part`, 0 to 1; None: an empty bar."""
-        self.stack(area, [Segment("ours", min(max(part, 0.0), 1.0))] if part else [], self.plain)
+        self.segmented_bar(
+            area, [Segment("ours", min(max(part, 0.0), 1.0))] if part else [], self.plain_colour
+        )
 
-    def stack(self, area: QRectF, segments: Iterable[Segment], end: QColor) -> None:
+    def segmented_bar(self, area: QRectF, segments: Iterable[Segment], end: QColor) -> None:
         """Paint a bar with `segments` side by side. `end` is the colour of a cap at the end of the
         used part; the plain colour: no cap."""
         painter = self._painter
@@ -105,7 +107,7 @@ class RowPainter:
             left += width
             if kind != "reserved":
                 in_use = left
-        if end != self.plain:
+        if end != self.plain_colour:
             cap = min(in_use, area.right()) - 3
             painter.fillRect(QRectF(cap, area.top(), 3, area.height()), end)
         painter.restore()

@@ -62,7 +62,7 @@ def sorted_runs(infos: list[RunInfo], order: SortOrder) -> list[RunInfo]:
         case SortOrder.METRIC:
             return sorted(infos, key=_by_metric(infos))
         case SortOrder.LOSS:
-            return sorted(infos, key=lambda info: _last_if_nan(best_loss(info)))
+            return sorted(infos, key=_best_loss)
         case SortOrder.DURATION:
             return sorted(infos, key=lambda info: -duration(info))
         case SortOrder.NAME:
@@ -80,13 +80,6 @@ def run_to_open(infos: Iterable[RunInfo]) -> str | None:
     return newest
 
 
-def best_loss(info: RunInfo) -> float:
-    """Return the lowest validation loss, otherwise the newest training loss; NaN without any."""
-    if _LOSS in info.best:
-        return info.best[_LOSS].value
-    return info.status.metrics.get(_TRAIN_LOSS, math.nan)
-
-
 def duration(info: RunInfo) -> float:
     """Return the seconds from the beginning of the run to its newest event; 0 before the first
     event."""
@@ -96,8 +89,8 @@ def duration(info: RunInfo) -> float:
 def _holds(info: RunInfo, words: list[str]) -> bool:
     spec, notes = info.spec, info.notes
     texts = (f"#{info.id}", info.name, spec.name, spec.recipe, spec.strategy, info.state)
-    haystack = "\n".join((*texts, *notes.tags, notes.note)).casefold()
-    return all(word in haystack for word in words)
+    searched = "\n".join((*texts, *notes.tags, notes.note)).casefold()
+    return all(word in searched for word in words)
 
 
 def _by_metric(infos: list[RunInfo]) -> Callable[[RunInfo], float]:
@@ -116,5 +109,9 @@ def _by_metric(infos: list[RunInfo]) -> Callable[[RunInfo], float]:
     return key
 
 
-def _last_if_nan(value: float) -> float:
-    return math.inf if math.isnan(value) else value
+def _best_loss(info: RunInfo) -> float:
+    """Return the lowest validation loss, otherwise the newest training loss; infinity if there is
+    none."""
+    best = info.best.get(_LOSS)
+    loss = best.value if best else info.status.metrics.get(_TRAIN_LOSS, math.inf)
+    return math.inf if math.isnan(loss) else loss

@@ -53,7 +53,7 @@ class RunDelegate(QStyledItemDelegate):
             painter.setPen(Qt.PenStyle.NoPen)
             painter.setBrush(QColor(self.theme.card2))
             painter.drawRoundedRect(rect.adjusted(0, 1, -2, -1), 5, 5)
-        if state & QStyle.StateFlag.State_Selected:  # visible without telling greys apart
+        if state & QStyle.StateFlag.State_Selected:  # the bar is visible where the greys look alike
             painter.setBrush(QColor(self.theme.accent))
             bar = QRectF(rect.left(), rect.top() + 9, 3, rect.height() - 18)
             painter.drawRoundedRect(bar, 1, 1)
@@ -129,5 +129,5 @@ def _draw_title(painter: QPainter, rect: QRect, title: str, title_end: str) -> N
 
 def _draw_elided(painter: QPainter, rect: QRect, place: Qt.AlignmentFlag, text: str) -> None:
     metrics = QFontMetrics(painter.font())
-    cut = metrics.elidedText(text, Qt.TextElideMode.ElideRight, rect.width())
-    painter.drawText(rect, Qt.AlignmentFlag.AlignLeft | place, cut)
+    elided = metrics.elidedText(text, Qt.TextElideMode.ElideRight, rect.width())
+    painter.drawText(rect, Qt.AlignmentFlag.AlignLeft | place, elided)

@@ -106,11 +106,8 @@ class RunListActions(QObject):
             text = self.tr("All {count}").format(count=count)
             menu.addAction(text).triggered.connect(partial(self._restore, found))
         self._panel.empty_trash.setEnabled(bool(count))
-        self._panel.empty_trash.setText(
-            self.tr("Empty trash ({count})…").format(count=count)
-            if count
-            else self.tr("Empty trash")
-        )
+        text = self.tr("Empty trash ({count})…") if count else self.tr("Empty trash")
+        self._panel.empty_trash.setText(text.format(count=count))
 
     def _run_again(self) -> None:
         for info in self._list.selected():
@@ -170,9 +167,9 @@ class RunListActions(QObject):
         box.setStandardButtons(QMessageBox.StandardButton.Cancel)
         empty = box.addButton(self.tr("Empty trash"), QMessageBox.ButtonRole.DestructiveRole)
         box.setDefaultButton(QMessageBox.StandardButton.Cancel)
-        empty.clicked.connect(self._empty)
+        empty.clicked.connect(self._empty_trash)
         box.open()
 
-    def _empty(self) -> None:
+    def _empty_trash(self) -> None:
         self._show_undo([])
         self._files.empty_trash()

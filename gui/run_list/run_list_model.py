@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import (
-    QAbstractListModel,
-    QModelIndex,
-    QObject,
-    QPersistentModelIndex,
-    Qt,
-)
+from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 
 from engine.runs.run_info import RunInfo, UnreadableRun
 from engine.spec.metric_direction import primary_metric
@@ -64,7 +58,7 @@ class RunListModel(QAbstractListModel):
         )
 
     def update(self, runs: Sequence[ListedRun]) -> None:
-        """Replace the listed runs by their newest state; same runs, same order."""
+        """Replace the listed runs by their newest state. Needs the same runs in the same order."""
         before, self._runs = self._runs, runs
         for row, (new, old) in enumerate(zip(runs, before, strict=True)):
             if new is not old and new != old:
@@ -78,7 +72,7 @@ class RunListModel(QAbstractListModel):
         self.endResetModel()
 
     def show_silence(self, run_id: str | None, silence: Silence) -> None:
-        """Show that `run_id` has been silent; what is shown of the other runs is up to date."""
+        """Show how long the run `run_id` has been silent; the other runs count as up to date."""
         rows = {self.row_of(self._silent), self.row_of(run_id)}
         self._silent, self._silence = run_id, silence
         for row in rows - {-1}:
@@ -150,11 +144,8 @@ def tooltip(run: ListedRun) -> str:
         return run.reason
     lines = [run.title, run.reason or state_sentence(run.state)]
     if run.state.is_over and run.status.updated:
-        lines.append(
-            translate("RunListModel", "Ended {when}.").format(
-                when=units.date_or_time(run.status.updated)
-            )
-        )
+        text = translate("RunListModel", "Ended {when}.")
+        lines.append(text.format(when=units.date_or_time(run.status.updated)))
     if run.notes.tags:
         text = translate("RunListModel", "Tags: {tags}")
         lines.append(text.format(tags=", ".join(run.notes.tags)))

@@ -32,7 +32,7 @@ from gui.widgets.icon_button import IconButton
 from gui.widgets.steady_button import SteadyButton
 
 _MIN_ROWS = 3
-"""The list never shows fewer rows than these."""
+"""Minimum number of visible rows."""
 
 _FRAME_WIDTH = 1
 """Width of the focus frame, in pixels."""
@@ -156,20 +156,14 @@ class RunListPanel(QWidget):
 
     def _update_list(self) -> None:
         search_text = self.search.text()
-        found, unreadable = (
-            matching(self._infos, search_text),
-            unreadable_matching(self._unreadable, search_text),
-        )
+        found = matching(self._infos, search_text)
+        unreadable = unreadable_matching(self._unreadable, search_text)
         self._list.show_runs(sorted_runs(found, SortOrder(self.order.currentData())))
         self._list.show_unreadable(unreadable)
         total, count = len(self._infos) + len(self._unreadable), len(found) + len(unreadable)
         self.empty.setVisible(bool(total) and not count)
-        text = (
-            f"{total:,}"
-            if count == total
-            else self.tr("{count} of {total}").format(count=count, total=total)
-        )
-        self.count.setText(text)
+        some = self.tr("{count} of {total}").format(count=count, total=total)
+        self.count.setText(f"{total:,}" if count == total else some)
 
     def _show_choice(self) -> None:
         colours = self._chosen.colours()

@@ -296,8 +296,5 @@ def resume_text(info: RunInfo | None) -> str:
         return text
     if not info.state.can_resume:
         return translate("RunListView", "Resume: all epochs are done")
-    return (
-        text
-        if info.status.checkpoint
-        else translate("RunListView", "Resume: there is no checkpoint")
-    )
+    no_checkpoint = translate("RunListView", "Resume: there is no checkpoint")
+    return text if info.status.checkpoint else no_checkpoint

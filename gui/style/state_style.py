@@ -7,6 +7,7 @@ from PySide6.QtGui import QColor, QIcon, QPainter, QPixmap
 
 from engine.runs.run_info import RunInfo
 from engine.runs.run_state import RunState
+from gui.style.formatting import capitalized
 from gui.style.theme import Theme
 from gui.style.translation import translate
 
@@ -57,8 +58,7 @@ def state_name(state: RunState) -> str:
 
 def state_sentence(state: RunState) -> str:
     """Return the name of the state as a sentence: `Finished.`"""
-    name = state_name(state)
-    return f"{name[:1].upper()}{name[1:]}."
+    return f"{capitalized(state_name(state))}."
 
 
 def dot(colour: str, size: int = 10) -> QPixmap:
@@ -94,7 +94,7 @@ def dot_icon(colour: str) -> QIcon:
 
 def switch_icon(colour: str) -> QIcon:
     """Return the icon of a checkable button: a filled circle if checked, otherwise an empty one."""
-    found = QIcon()
-    found.addPixmap(dot(colour), QIcon.Mode.Normal, QIcon.State.On)
-    found.addPixmap(ring(colour), QIcon.Mode.Normal, QIcon.State.Off)
-    return found
+    icon = QIcon()
+    icon.addPixmap(dot(colour), QIcon.Mode.Normal, QIcon.State.On)
+    icon.addPixmap(ring(colour), QIcon.Mode.Normal, QIcon.State.Off)
+    return icon

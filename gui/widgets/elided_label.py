@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QRect, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QLabel, QSizePolicy, QStyle
 
@@ -19,12 +19,8 @@ class ElidedLabel(QLabel):
         """Paint as much of the text as fits."""
         area = self.contentsRect()
         text = self.fontMetrics().elidedText(self.text(), Qt.TextElideMode.ElideRight, area.width())
-        self._draw_text(area, text)
-
-    def _draw_text(self, area: QRect, text: str) -> None:
-        painter = QPainter(self)
         self.style().drawItemText(
-            painter,
+            QPainter(self),
             area,
             int(QStyle.visualAlignment(self.layoutDirection(), self.alignment())),
             self.palette(),

@@ -115,44 +115,34 @@ class Field(QWidget):
     def __init__(self, field: FieldInfo, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.info = field
-        self._refusal = ""
+        self.refusal = ""
+        """Why the value cannot be changed now, or empty."""
+
         self._unlocked_value = field.default
         self._editor = _EDITORS[field.type](field)
-        self._editor.widget.setAccessibleName(field.title)
-        self.label = QLabel(field.title)
-        """The label for the field."""
+        self.widget = self._editor.widget
+        """The widget that gets the keyboard focus."""
 
-        self.label.setBuddy(self._editor.widget)
+        self.widget.setAccessibleName(field.title)
+        self.label = QLabel(field.title)
+        self.label.setBuddy(self.widget)
         self._set_tip(field.doc)
         self._editor.changed.connect(lambda *_: self.changed.emit())
-        self._note_label = FieldNote()
-        self.setFocusProxy(self._editor.widget)
+        self.note_label = FieldNote()
+        """The label below the field; a form may place it elsewhere."""
+
+        self.setFocusProxy(self.widget)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(2)
-        layout.addWidget(self._editor.widget)
-        layout.addWidget(self._note_label)
+        layout.addWidget(self.widget)
+        layout.addWidget(self.note_label)
         self.set_value(field.default)
-
-    @property
-    def widget(self) -> QWidget:
-        """The widget that gets the keyboard focus."""
-        return self._editor.widget
-
-    @property
-    def note_label(self) -> FieldNote:
-        """The label below the field, for a form that places it elsewhere."""
-        return self._note_label
 
     @property
     def problem(self) -> str:
         """The displayed problem, or empty."""
-        return self._note_label.problem
-
-    @property
-    def refusal(self) -> str:
-        """Why the value cannot be changed now, or empty."""
-        return self._refusal
+        return self.note_label.problem
 
     @property
     def is_changed(self) -> bool:
@@ -165,7 +155,7 @@ class Field(QWidget):
     @property
     def note(self) -> str:
         """The text below the field: its problem or its note."""
-        return self._note_label.text()
+        return self.note_label.text()
 
     def value(self) -> Setting:
         """Return the value. Raises ValueError with a sentence if the text is not a value."""
@@ -181,7 +171,7 @@ class Field(QWidget):
     def set_value(self, value: Setting) -> None:
         """Set the value; while the field is locked, the value is shown as soon as it is
         unlocked."""
-        if self._refusal:
+        if self.refusal:
             self._unlocked_value = value
         else:
             self._editor.set(value)
@@ -189,35 +179,35 @@ class Field(QWidget):
     def set_refusal(self, reason: str, held: Setting | None = None) -> None:
         """Lock the field at the value `held` (None: the default), with `reason` as the tooltip; an
         empty reason unlocks it and restores its value. Does not emit `changed`."""
-        self._editor.widget.blockSignals(True)
+        self.widget.blockSignals(True)
         if reason:
-            if not self._refusal:
+            if not self.refusal:
                 self._unlocked_value = self.value_or_default()
             self._editor.set(self.info.default if held is None else held)
-        elif self._refusal:
+        elif self.refusal:
             self._editor.set(self._unlocked_value)
-        self._editor.widget.blockSignals(False)
-        self._refusal = reason
-        for widget in (self._editor.widget, self.label):
+        self.widget.blockSignals(False)
+        self.refusal = reason
+        for widget in (self.widget, self.label):
             widget.setEnabled(not reason)
         self._set_tip(reason or self.info.doc)
 
     def set_choice_refusals(self, reasons: Mapping[Setting, str]) -> None:
         """Disable each choice that has a reason; only for a field of type `choice`."""
-        assert isinstance(self._editor.widget, Combo)
+        assert isinstance(self.widget, Combo)
         for row, choice in enumerate(self.info.choices):
-            self._editor.widget.set_entry(row, reason=reasons.get(choice, ""))
+            self.widget.set_entry(row, reason=reasons.get(choice, ""))
 
     def set_note(self, text: str) -> None:
         """Show a note below the field while there is no problem."""
-        self._note_label.set_note(text)
+        self.note_label.set_note(text)
 
     def set_problem(self, text: str) -> None:
         """Show a problem below the field; empty: there is none."""
-        self._note_label.set_problem(text)
+        self.note_label.set_problem(text)
 
     def _set_tip(self, text: str) -> None:
-        for widget in (self._editor.widget, self.label):
+        for widget in (self.widget, self.label):
             widget.setToolTip(wrapped(text))
 
 

@@ -33,12 +33,12 @@ class BestMarker(NamedTuple):
 
 
 def find_best(known: BestPoint | None, sign: int, points: StoredPoints) -> BestPoint | None:
-    """Return the best point of `known` and the new `points`: the one with the lowest finite value
-    if `sign` is -1, with the highest if it is 1; `known` if `sign` is 0."""
+    """Return the best of `known` and the new `points`. `sign` is -1 for the lowest finite value, 1
+    for the highest; with 0, return `known`."""
     if not sign or not len(points.value):
         return known
-    merits = np.where(np.isfinite(points.value), sign * points.value, -math.inf)
-    top = int(np.argmax(merits))
-    if merits[top] <= (-math.inf if known is None else sign * known.value):
+    scores = np.where(np.isfinite(points.value), sign * points.value, -math.inf)
+    best = int(np.argmax(scores))
+    if scores[best] <= (-math.inf if known is None else sign * known.value):
         return known
-    return BestPoint(float(points.step[top]), float(points.time[top]), float(points.value[top]))
+    return BestPoint(float(points.step[best]), float(points.time[best]), float(points.value[best]))

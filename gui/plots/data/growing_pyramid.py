@@ -59,7 +59,7 @@ class Columns(NamedTuple):
 
 
 class Pyramid:
-    """Values with their summaries over blocks of 4, 16, 64, ... points: one pyramid per reducer."""
+    """Values, and for each reducer their summaries over blocks of 4, 16, 64, ... points."""
 
     def __init__(self, *reducers: Reducer) -> None:
         self._reducers = reducers
@@ -94,7 +94,8 @@ class Pyramid:
         `last` (exclusive); each summary is float64 of shape (columns,).
 
         Columns begin at multiples of their size, so that they do not move while points arrive.
-        Points after the last complete column are left out. Needs last - first >= FACTOR * most.
+        Points after the last complete column are left out. Needs last - first >= FACTOR *
+        min_columns.
         """
         number, size = 0, FACTOR
         while (last - first) // (size * FACTOR) >= min_columns:

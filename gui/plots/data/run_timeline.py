@@ -1,4 +1,4 @@
-"""What the events of a run mean for its plots: when it trained, its epochs, and its markers."""
+"""Derives the time axis, the epochs and the markers of a run from its events."""
 
 from __future__ import annotations
 
@@ -30,12 +30,11 @@ from gui.plots.data.x_axis import Polyline, XKind, XScale
 from gui.style.translation import translate
 
 MAX_MARKERS = 2000
-"""With more markers than this, every other checkpoint is dropped: they are too close to each
-other."""
+"""With more markers, every other checkpoint marker is dropped: they are too close to each other."""
 
 
 class MarkerKind(StrEnum):
-    """What a marker stands for; each kind has its own shape."""
+    """The kinds of markers; each has its own shape."""
 
     CHECKPOINT = "checkpoint"
     RESTART = "restart"
@@ -72,7 +71,7 @@ class RunTimeline:
         self.markers: list[Marker] = []
         self._epochs: Polyline | None = None
         self._training: Polyline | None = None
-        self._returns: tuple[float, ...] = ()
+        self._restart_times: tuple[float, ...] = ()
         self._edits: Mapping[int, str] = {}
         self._last_training_time = math.nan
         """The last time that is known to belong to training, in seconds since the epoch."""
@@ -81,23 +80,23 @@ class RunTimeline:
         self._attempt = self._trained_attempt = 0
         self._checkpoint = ""
         self._restarting: Restarting | None = None
-        self._paused = math.nan
+        self._paused_since = math.nan
 
     def scale(self, kind: XKind) -> XScale:
         """Return the horizontal axis of `kind` for this run."""
-        return XScale(kind, self._epochs, self._training, self._returns)
+        return XScale(kind, self._epochs, self._training, self._restart_times)
 
     def set_edits(self, edits: Mapping[int, str]) -> None:
-        """Set what was changed before each attempt, by the attempt's number. Call this before
-        `add_events`."""
+        """Set the changes of settings or devices before each attempt, by the attempt's number. Call
+        this before `add_events`."""
         self._edits = edits
 
     def add_events(self, events: Iterable[StoredEvent]) -> None:
         """Add events, oldest first."""
         for stored in events:
-            self._fold(stored)
+            self._add_event(stored)
 
-    def _fold(self, stored: StoredEvent) -> None:
+    def _add_event(self, stored: StoredEvent) -> None:
         now, event = stored.time, stored.event
         match event:
             case AttemptStarted(attempt):
@@ -118,7 +117,7 @@ class RunTimeline:
             case CheckpointFailed(step, text):
                 self._add_marker(MarkerKind.ALARM, step, now, text)
             case Paused():
-                self._paused = now
+                self._paused_since = now
             case Resumed(step):
                 self._add_marker(MarkerKind.PAUSE, step, now, self._pause_text(step, now))
             case Alarm(text=text, raised=True) | Trouble(text=text, raised=True):
@@ -133,7 +132,7 @@ class RunTimeline:
         if self._training is None:
             self._training = Polyline((now,), (0.0,), 1.0)
         else:
-            self._returns += (now,)
+            self._restart_times += (now,)
 
     def _start_training(self, event: TrainingStarted, now: float) -> None:
         step = event.step
@@ -153,8 +152,8 @@ class RunTimeline:
         self._trained_attempt = self._attempt
 
     def _changes(self) -> list[str]:
-        """Texts of what was changed since training last started. Attempts in between may have
-        failed before they started to train."""
+        """Return the changes since training last started, one text per attempt. Attempts in between
+        may have failed before they started to train."""
         attempts = range(self._trained_attempt + 1, self._attempt + 1)
         return [
             translate("RunTimeline", "Changed: {changes}.").format(changes=self._edits[attempt])
@@ -184,12 +183,12 @@ class RunTimeline:
         return text.format(**texts)
 
     def _pause_text(self, step: int, now: float) -> str:
-        if math.isnan(self._paused):
+        if math.isnan(self._paused_since):
             return translate("RunTimeline", "Resumed after a pause at step {step}").format(
                 step=f"{step:,}"
             )
         text = translate("RunTimeline", "Resumed after a pause of {length} at step {step}")
-        return text.format(length=duration(now - self._paused), step=f"{step:,}")
+        return text.format(length=duration(now - self._paused_since), step=f"{step:,}")
 
     def _add_marker(self, kind: MarkerKind, step: float, now: float, text: str) -> None:
         self.markers.append(Marker(kind, step, now, text))

@@ -21,8 +21,7 @@ moving the slider never blocks the window."""
 
 
 MAX_DRAWABLE = 1e300
-"""The distance between larger values would overflow float64: they are drawn as a gap, as infinity
-is."""
+"""Larger values are drawn as a gap, like infinity: the distance between them overflows float64."""
 
 
 class Series:
@@ -133,14 +132,14 @@ class Series:
         )
 
     def count_between(self, x0: float, x1: float) -> int:
-        """Return how many points a view of `x0` to `x1` draws from."""
-        first, last = self._range(x0, x1)
+        """Return the number of points in a view of `x0` to `x1`, with one more to each side."""
+        first, last = self._index_range(x0, x1)
         return max(last - first, 0)
 
     def steps_between(self, x0: float, x1: float) -> tuple[float, float]:
         """Return the steps of the first and the last point of a view of `x0` to `x1`. Needs
         points."""
-        first, last = self._range(x0, x1)
+        first, last = self._index_range(x0, x1)
         steps = self._steps.values
         return float(steps[min(first, len(steps) - 1)]), float(steps[max(last - 1, 0)])
 
@@ -174,7 +173,7 @@ class Series:
         """Return what to draw between the positions `x0` and `x1` on `pixels` pixels, as x and y,
         float64 of shape (n,): the points and one more to each side, or the lowest and the highest
         value of each of about `pixels` columns."""
-        first, last = self._range(x0, x1)
+        first, last = self._index_range(x0, x1)
         positions, values = self._x.values, self._raw.values
         if last - first < 4 * pixels:
             return self._with_breaks(positions[first:last], values[first:last], first)
@@ -190,7 +189,7 @@ class Series:
     def smoothed_view(self, x0: float, x1: float, pixels: int) -> tuple[Array, Array]:
         """Return the same for the smoothed curve: the mean of each column, and the newest point."""
         self._smooth_more()
-        first, last = self._range(x0, x1)
+        first, last = self._index_range(x0, x1)
         positions, values = self._x.values, self._smoothed.values
         last = min(last, len(values))
         if last <= first:
@@ -248,7 +247,7 @@ class Series:
         before = max(after - 1, 0)
         return before if x - xs[before] < xs[after] - x else after
 
-    def _range(self, x0: float, x1: float) -> tuple[int, int]:
+    def _index_range(self, x0: float, x1: float) -> tuple[int, int]:
         xs = self._x.values
         first = int(np.searchsorted(xs, x0, "left")) - 1
         last = int(np.searchsorted(xs, x1, "right")) + 1

@@ -44,15 +44,15 @@ class SeriesStyle(NamedTuple):
     """None: the next free colour."""
 
     factor: float = 1.0
-    """Multiplying the values by this gives the plot's unit."""
+    """Value in the plot's unit = value of the series times this factor."""
 
     smooth: bool = True
     best_sign: int = 0
     """See `Curve`."""
 
     marks_gaps: bool = False
-    """Whether a value that is NaN or infinite is marked: only where it means an error, and not that
-    there was nothing to measure."""
+    """Whether NaN and infinity are marked as errors. In other series they mean that there was
+    nothing to measure."""
 
     rank: int | None = None
     """The rank that reports the series, if every rank reports one."""
@@ -115,8 +115,7 @@ _TITLES = {
     kind.title
     for kind in (
         *(LOSS, THROUGHPUT_PLOT, LEARNING_RATE, GRADIENT_NORM, STEP_TIME, WORKER_MEMORY),
-        *DEVICE_PLOTS,
-        *(TRAIN_LOSS, VALIDATION_LOSS),
+        *(TRAIN_LOSS, VALIDATION_LOSS, *DEVICE_PLOTS),
     )
 }
 """Titles that the plot of a metric must not have: titles identify plots."""

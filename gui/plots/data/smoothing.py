@@ -8,9 +8,9 @@ import numpy as np
 
 from gui.plots.data.growing_pyramid import Array
 
-_MAX_LOG_FADE = 200.0
-"""Natural logarithm of the ratio between the first and the last weight of a block: values up to
-1e200 then stay in the range of float64."""
+_MAX_LOG_RATIO = 200.0
+"""Natural logarithm of the first weight of a block divided by the last: values up to 1e200 then
+stay in the range of float64."""
 
 _MAX_BLOCK = 4096
 _NEGLIGIBLE = 1e-15
@@ -51,7 +51,7 @@ class MovingAverage:
 
     def _averages(self, values: Array, keep: float) -> Array:
         """Compute complete blocks at once, then the rest as a shorter block."""
-        block = min(max(1, int(_MAX_LOG_FADE / -math.log(keep))), _MAX_BLOCK)
+        block = min(max(1, int(_MAX_LOG_RATIO / -math.log(keep))), _MAX_BLOCK)
         whole = len(values) // block * block
         result = np.empty(len(values))
         if whole:

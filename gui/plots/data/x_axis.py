@@ -68,15 +68,15 @@ class XScale:
     training: Polyline | None = None
     """From seconds since the Unix epoch to seconds of training; None until the run has begun."""
 
-    returns: tuple[float, ...] = ()
-    """When the run came back after it had been down, in seconds since the Unix epoch."""
+    restart_times: tuple[float, ...] = ()
+    """The start of each attempt after the first, in seconds since the Unix epoch."""
 
     def breaks(self, times: Array) -> Indices:
-        """Return the indices of those of the ascending `times`, float64 of shape (n,), that are the
-        first after the run was down: on a time axis no line leads to them."""
+        """Return the index of the first point of each later attempt. On a time axis, no line leads
+        to that point. `times` are ascending, float64 of shape (n,)."""
         if not self.kind.is_time:
             return np.empty(0, np.intp)
-        result: Indices = np.unique(np.searchsorted(times, np.array(self.returns)))
+        result: Indices = np.unique(np.searchsorted(times, np.array(self.restart_times)))
         return result[(result > 0) & (result < len(times))]
 
     def x(self, steps: Array, times: Array) -> Array:

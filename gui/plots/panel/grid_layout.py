@@ -25,7 +25,7 @@ _DETAIL_HEIGHT = 170
 _MAIN_ROW_HEIGHT = 250
 """Row height of the main plots (logical pixels) that has priority over showing the detail plots."""
 
-_DETAIL_PEEK = 36
+_DETAIL_TOP = 36
 """Logical pixels of the detail plots that are always visible: their titles and newest values."""
 
 _UNLIMITED_HEIGHT = 16_777_215
@@ -125,8 +125,10 @@ class GridLayout(QScrollArea):
         """Give the main plots their height and the detail plots the rest; the user can scroll to
         what does not fit."""
         has_details = self._grid.count() > 0 and any(kind.is_detail for kind in self._plots)
-        peek = _DETAIL_PEEK if has_details or len(self._plots) > 1 else 0
-        height = (self.viewport().height() - peek) // max(self._main_rows, 1) - self._grid.spacing()
+        below = _DETAIL_TOP if has_details or len(self._plots) > 1 else 0
+        height = (self.viewport().height() - below) // max(
+            self._main_rows, 1
+        ) - self._grid.spacing()
         min_height = min(height, _MAIN_ROW_HEIGHT) if has_details else 0
         for row in range(self._grid.rowCount()):
             is_main = row < self._main_rows

@@ -125,7 +125,7 @@ class PlotKeys(QObject):
         plot.canvas.reveal(x)
         plot.refresh()  # draws the markers of the newly visible part
         panel.set_crosshair_x(x, plot)
-        marked = plot.canvas.marked_at(x)
+        marked = plot.canvas.mark_text_at(x)
         new = marked if marked != self._announced_marks else ""
         self._announced_marks = marked
         lines = (*new.splitlines(), keyboard_cursor.describe(plot, x))

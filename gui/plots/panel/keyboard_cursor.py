@@ -43,7 +43,10 @@ def next_mark(plot: CurvePlot, x: float | None, direction: int) -> float | None:
     announced together with `x`. None if there is no such mark."""
     ends, _ = plot.canvas.area.viewRange()
     beyond = ends[direction < 0] if x is None else x + direction * plot.canvas.pixels(NEAR)
-    positions = [plot.canvas.marks(), *(curve.gap_starts() for curve in plot.curves.curves())]
+    positions = [
+        plot.canvas.mark_positions(),
+        *(curve.gap_starts() for curve in plot.curves.curves()),
+    ]
     marks = np.concatenate(positions)
     marks = marks[(marks - beyond) * direction > 0]
     if not len(marks):

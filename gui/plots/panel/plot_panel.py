@@ -97,14 +97,10 @@ class PlotPanel(QWidget):
             return False
         linked = self.toolbar.link_x.isChecked()
         extent = union(plot.curves.x_range() for plot in plots) if linked else None
-        held = (
-            next(filter(None, (plot.viewport.held_range for plot in plots)), None)
-            if linked
-            else None
-        )
+        chosen = [plot.viewport.chosen_range for plot in plots if linked]
         for plot in plots:
             plot.viewport.set_extent(extent)
-            plot.viewport.set_held(held)
+            plot.viewport.set_linked_range(next(filter(None, chosen), None))
         for _ in plots:
             self._next = (self._next + 1) % len(plots)
             if plots[self._next].refresh():
@@ -128,18 +124,17 @@ class PlotPanel(QWidget):
         its box also lists the markers there."""
         self.crosshair_x = x
         for plot in self._plots.values():
-            marked = plot.canvas.marked_at(x) if x is not None and plot is source else ""
+            marked = plot.canvas.mark_text_at(x) if x is not None and plot is source else ""
             plot.set_crosshair(x, marked)
 
     def plot_of(self, kind: PlotKind) -> CurvePlot:
         """Return the plot of `kind`; create it if necessary."""
         if kind not in self._plots:
             plot = self._make(kind)
-            by_place = sorted(
-                (*self._plots.items(), (kind, plot)), key=lambda each: _sort_key(each[0])
-            )
+            plots = {**self._plots, kind: plot}
+            kinds = sorted(plots, key=lambda each: (each.rank, each.title))
             self._plots.clear()
-            self._plots.update(by_place)
+            self._plots.update((each, plots[each]) for each in kinds)
             self._connect_plot(kind, plot)
             self.visibility.refresh()
         return self._plots[kind]
@@ -223,7 +218,3 @@ class PlotPanel(QWidget):
     def _fit(self, plot: CurvePlot) -> None:
         plot.viewport.set_follow(self.toolbar.follow.isChecked())
         plot.viewport.fit()
-
-
-def _sort_key(kind: PlotKind) -> tuple[int, str]:
-    return kind.rank, kind.title

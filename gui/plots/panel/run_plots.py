@@ -46,10 +46,7 @@ class RunPlots(PlotPanel):
     """PlotAction (to copy or save), the CurvePlot, and the series in it."""
 
     def __init__(
-        self,
-        theme: Theme,
-        settings: QSettings | None = None,
-        parent: QWidget | None = None,
+        self, theme: Theme, settings: QSettings | None = None, parent: QWidget | None = None
     ) -> None:
         """`settings` keep the layout and the choices of the toolbar."""
         super().__init__(theme, PanelSettings(settings, "plots"), parent)
@@ -84,12 +81,12 @@ class RunPlots(PlotPanel):
             plot.set_zoom_points(style.curve_name, points.scaled(style.factor))
 
     def set_edits(self, edits: Mapping[int, str]) -> None:
-        """Say what was changed in the settings before an attempt, by its number."""
+        """Set the changes of settings or devices before each attempt, by the attempt's number."""
         self._timeline.set_edits(edits)
 
     def add_events(self, events: Sequence[StoredEvent]) -> None:
-        """Add what happened to the run, oldest first: it places the points in time and in epochs,
-        and it is marked in the plots."""
+        """Add events of the run, oldest first: they define times and epochs of the points, and the
+        markers."""
         self._timeline.add_events(events)
         for stored in events:
             if isinstance(stored.event, TrainingStarted):
@@ -97,7 +94,7 @@ class RunPlots(PlotPanel):
         self._update_x_scale()
 
     def clear(self) -> None:
-        """Forget the run: the plots of its metrics go, the others are empty. The names of the
+        """Forget the run: remove the plots of its metrics and empty the others. The names of the
         devices stay."""
         self.visibility.show_all()
         self._headlines.clear()
@@ -192,7 +189,7 @@ class RunPlots(PlotPanel):
         self.zoom_points_wanted.emit(self._series[kind, curve_name], first_step, last_step)
 
     def _update_x_scale(self) -> None:
-        """Place points and markers on the horizontal axis that the toolbar and the events say."""
+        """Place points and markers on the horizontal axis that the toolbar has chosen."""
         scale = self._timeline.scale(self.toolbar.x_kind)
         marked = self.toolbar.markers.isChecked() and LOSS in self._plots
         markers = [self._with_step(each) for each in self._timeline.markers] if marked else []
@@ -201,7 +198,7 @@ class RunPlots(PlotPanel):
             plot.canvas.set_markers(markers)
 
     def _with_step(self, marker: Marker) -> Marker:
-        """Where only the time of `marker` is known, give it the step of the loss at that time."""
+        """Return `marker`; if only its time is known, with the step that the loss had then."""
         if not math.isnan(marker.step):
             return marker
         return marker._replace(step=self._plots[LOSS].curves.step_when(marker.time))

@@ -1,4 +1,4 @@
-"""Which plots are seen and in what order: moved, hidden, enlarged, and shown again."""
+"""The order of the plots, and which of them are hidden or enlarged."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ _ORDER, _HIDDEN = "order", "hidden"
 
 
 class PlotOrder:
-    """The order of the plots and the hidden ones, by title: one choice for all runs, although runs
-    have different plots."""
+    """The user's order of the plots, and the hidden plots, by title; the same for all runs."""
 
     def __init__(self, settings: PanelSettings) -> None:
         """Begin with what `settings` hold."""
@@ -27,8 +26,8 @@ class PlotOrder:
         self._hidden = set(self._read(_HIDDEN))
 
     def sorted_titles(self, titles: Iterable[str]) -> list[str]:
-        """Return `titles`, given in their natural order, in the user's order. A plot that was
-        never moved follows the plot that it naturally follows."""
+        """Return `titles` in the user's order. They are given in their natural order: a plot that
+        the user never moved stays behind its natural predecessor."""
         natural = list(titles)
         found = [title for title in self._order if title in natural]
         for number, title in enumerate(natural):

@@ -30,7 +30,7 @@ _LABEL_MARGIN = 10
 """Logical pixels between a label and both ends of a vertical axis."""
 
 _MAX_DIGITS = 12
-"""Digits of a tick label: further digits may be rounding errors of the logarithm."""
+"""Maximum digits of a tick label: further digits may be rounding errors of the logarithm."""
 
 
 class Axis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph has no types
@@ -112,8 +112,7 @@ def short_number(value: float, spacing: float = 0.0) -> str:
 
 
 def _digits(size: float, spacing: float) -> int:
-    """Return how many digits of `size` are needed to show the digit that changes from tick to
-    tick."""
+    """Return the number of digits of `size` up to the digit that changes from tick to tick."""
     if spacing <= 0:
         return 0
     # A computed spacing of 0.00099999 means 0.001.

@@ -25,13 +25,12 @@ from gui.style.theme import Theme
 
 _X_PADDING = (0.012, 0.03)
 _Y_PADDING = 0.06
-_TOP, _BOTTOM = 13, 8
-"""Logical pixels above the highest and below the lowest value at least: room for the markers, and
-for half a tick label, which is left out where it does not fit."""
+_TOP_MARGIN, _BOTTOM_MARGIN = 13, 8
+"""Minimum space (logical pixels) above the highest and below the lowest value: the markers and half
+a tick label need it."""
 
 _REVEAL_MARGIN = 0.1
-"""When the view moves to a position outside, that position is this part of the range from the
-edge."""
+"""`reveal` places a position at this distance from the edge, as a part of the visible range."""
 
 _AXIS_HEIGHT = 20
 _TICK_FONT = 11
@@ -85,7 +84,7 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         self._best_item.setZValue(10)
         self.addItem(self._best_item)
         self._x_scale = XScale()
-        self._shown: Sequence[BestMarker] = ()
+        self._best_markers: Sequence[BestMarker] = ()
         self.gap_ticks = GapTicks(self.area)
         self.markers = Markers(self.area)
         self.crosshair = Crosshair(self)
@@ -114,8 +113,8 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         self.focused.emit(False)
 
     def zoom_x(self, part: float, around: float | None = None) -> None:
-        """Show `part` of the visible x range, and keep the position `around` where it is (None or
-        not visible: the middle). A part above 1 zooms out."""
+        """Show `part` of the visible x range (above 1: zoom out). The position `around` does not
+        move; if it is None or not visible, the middle does not move."""
         (first, last), _ = self.area.viewRange()
         if around is None or not first <= around <= last:
             around = (first + last) / 2
@@ -150,7 +149,9 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         if isinstance(event, QHelpEvent) and event.type() is QEvent.Type.ToolTip:
             position = self.area.mapFromScene(self.mapToScene(event.pos()))
             inside = self.area.rect().contains(QPointF(position))
-            QToolTip.showText(event.globalPos(), self._marked_near(position.x()) if inside else "")
+            QToolTip.showText(
+                event.globalPos(), self._mark_text_near(position.x()) if inside else ""
+            )
             return True
         return bool(super().viewportEvent(event))
 
@@ -200,12 +201,12 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         padding."""
         if self.log_y:
             values = math.log10(values[0]), math.log10(values[1])
-        inside = max(self.area.height() - _TOP - _BOTTOM, 4 * _TOP)
-        below, above = (max(_Y_PADDING, margin / inside) for margin in (_BOTTOM, _TOP))
+        inside = max(self.area.height() - _TOP_MARGIN - _BOTTOM_MARGIN, 4 * _TOP_MARGIN)
+        below, above = (
+            max(_Y_PADDING, margin / inside) for margin in (_BOTTOM_MARGIN, _TOP_MARGIN)
+        )
         self.area.setRange(
-            xRange=padded(positions, *_X_PADDING),
-            yRange=padded(values, below, above),
-            padding=0,
+            xRange=padded(positions, *_X_PADDING), yRange=padded(values, below, above), padding=0
         )
 
     def draw(self, curve: Curve, *, show_raw: bool) -> Range | None:
@@ -216,13 +217,13 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         return curve.missing_steps(first, last, pixels) if curve.visible else None
 
     def draw_gaps(self, curves: Sequence[Curve]) -> None:
-        """Mark the missing numbers of those `curves` that mark their gaps."""
+        """Draw the gap ticks of `curves`."""
         first, last, pixels = self._visible_range()
         self.gap_ticks.show_positions([curve.gaps(first, last, pixels) for curve in curves])
 
     def draw_best_markers(self, best_markers: Sequence[BestMarker]) -> None:
         """Draw exactly these best markers."""
-        self._shown = shown = [
+        self._best_markers = shown = [
             marker for marker in best_markers if not (self.log_y and marker.value <= 0)
         ]
         if not shown:
@@ -236,15 +237,17 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
             brush=[pg.mkBrush(marker.colour) for marker in shown],
         )
 
-    def marks(self) -> Array:
+    def mark_positions(self) -> Array:
         """Return the x positions of all markers and best markers, float64 of shape (n,),
         unsorted."""
-        positions: Array = np.append(self.markers.positions, [marker.x for marker in self._shown])
+        positions: Array = np.append(
+            self.markers.positions, [marker.x for marker in self._best_markers]
+        )
         return positions[~np.isnan(positions)]
 
-    def marked_at(self, x: float) -> str:
-        """Describe what is marked at or near the position `x`, one line for each mark."""
-        return self._marked_near(self._pixel(x))
+    def mark_text_at(self, x: float) -> str:
+        """Return the texts of the marks at or near the position `x`, one line for each mark."""
+        return self._mark_text_near(self._pixel(x))
 
     def pixels(self, count: float) -> float:
         """Convert `count` logical pixels to a distance on the horizontal axis."""
@@ -264,10 +267,12 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         (first, _), _ = self.area.viewRange()
         return (x - float(first)) / self.pixels(1.0)
 
-    def _marked_near(self, pixel: float) -> str:
+    def _mark_text_near(self, pixel: float) -> str:
         gap = self.gap_ticks.near(pixel)
         lines = [self.markers.text_at(pixel)]
-        near = (marker for marker in self._shown if abs(self._pixel(marker.x) - pixel) <= NEAR)
+        near = (
+            marker for marker in self._best_markers if abs(self._pixel(marker.x) - pixel) <= NEAR
+        )
         lines += [marker.text for marker in near]
         if gap is not None:
             where = self._x_scale.describe(gap, math.nan)

@@ -20,7 +20,8 @@ _GAP = 10
 
 _MAX_ROWS = 5
 _MAX_READINGS = 10
-"""More values would cover the plot: the last row then says how many are left out."""
+"""If there are more values, the last row shows how many are left out: they would cover the
+plot."""
 
 
 _MAX_LINE_LENGTH = 44
@@ -28,13 +29,13 @@ _MAX_LINE_LENGTH = 44
 
 
 class Reading(NamedTuple):
-    """The value of one curve at the line."""
+    """The value of one curve at the crosshair."""
 
     label: str
     colour: str
     value: str
-    sign: str
-    """A dot, or the dash style of the curve."""
+    symbol: str
+    """A dot, or the dash style of the curve as text."""
 
 
 class Crosshair:
@@ -99,7 +100,7 @@ def _unbroken(line: str) -> str:
 
 
 def _cell(reading: Reading) -> str:
-    dot = f'<span style="color:{reading.colour}">{reading.sign}</span>'
+    dot = f'<span style="color:{reading.colour}">{reading.symbol}</span>'
     return (
         f"<td>{dot} {escape(reading.label)}&nbsp;&nbsp;</td>"
         f'<td align="right" style="font-weight:600">{escape(reading.value)}&nbsp;</td>'

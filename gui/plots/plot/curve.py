@@ -18,11 +18,10 @@ from gui.plots.plot.dash_styles import DASHED, SOLID, dash_style_of
 from gui.style.theme import Theme
 
 MAX_PATH_POINTS = 300
-"""Up to this many points a thick path with smooth joints is fast; beyond, only separate segments
-are."""
+"""With more points, a thick path with smooth joints is slow: separate segments are drawn."""
 
 MAX_DOTTED_POINTS = 40
-"""Up to this many points every point gets a dot, so that a single point is visible, too."""
+"""A curve with at most this many points has a dot at each, so that a single point is visible."""
 
 _WIDTH = 2.0
 _DOT = 5.0
@@ -61,10 +60,10 @@ class Curve:
         """Sort key among the curves of the plot; None: in the order of creation."""
 
         self.series = Series()
-        self._drawn = self.series
-        self.coarse = 0
-        """How many points, from the beginning of the series, stand for blocks of steps: a zoom
-        there needs more points."""
+        self._drawn_series = self.series
+        self.coarse_count = 0
+        """The number of points, from the beginning of the series, that stand for blocks of steps: a
+        zoom there needs more points."""
 
         self._best: BestPoint | None = None
         self._zoom_points: ZoomPoints | None = None
@@ -93,17 +92,17 @@ class Curve:
         """Append points; see `Series.extend`."""
         self.series.extend(points.step, points.value, points.time, points.statistics)
         if points.statistics is not None:
-            self.coarse = len(self.series)
+            self.coarse_count = len(self.series)
         self._best = find_best(self._best, self.best_sign, points)
 
     def draw(self, x0: float, x1: float, pixels: int, *, raw: bool, log: bool) -> None:
-        """Draw what lies between the x positions `x0` and `x1`, decimated for `pixels` pixels."""
+        """Draw the part between the x positions `x0` and `x1`, decimated for `pixels` pixels."""
         for item in self.items:
             item.setVisible(self.visible)
             set_origin(item, x0)
         if not self.visible:
             return
-        series = self._drawn = self._series_for(x0, x1)
+        series = self._drawn_series = self._series_for(x0, x1)
         smoothed = bool(series.smoothing)
         if smoothed and raw and not self.dash.pattern:
             xs, ys = series.view(x0, x1, pixels)
@@ -125,8 +124,7 @@ class Curve:
             self._dots.clear()
 
     def set_best_sign(self, best_sign: int) -> None:
-        """Move the best marker to the best value by `best_sign`, among the points so far and to
-        come."""
+        """Set which value is the best one (see `best_sign`), for present and future points."""
         if best_sign != self.best_sign:
             self.best_sign = best_sign
             self._best = self.series.best(best_sign)
@@ -152,15 +150,15 @@ class Curve:
     @property
     def is_smoothed(self) -> bool:
         """Whether the smoothed values of everything that is drawn have been computed."""
-        return not self.visible or self._drawn.is_smoothed
+        return not self.visible or self._drawn_series.is_smoothed
 
     def clear(self) -> None:
         """Delete every point."""
         self.series.clear()
-        self.coarse = 0
+        self.coarse_count = 0
         self._best = None
         self._zoom_points = self._requested = None
-        self._drawn = self.series
+        self._drawn_series = self.series
 
     def missing_steps(self, x0: float, x1: float, pixels: int) -> Range | None:
         """Return the steps between which a view of `x0` to `x1` needs more points than there are;
@@ -169,9 +167,9 @@ class Curve:
         series = self._series_for(x0, x1)
         zoomed = self._zoom_points
         exact = zoomed is not None and series is zoomed.series and zoomed.exact
-        if exact or not self.coarse or series.count_between(x0, x1) >= 2 * pixels:
+        if exact or not self.coarse_count or series.count_between(x0, x1) >= 2 * pixels:
             return None
-        if self.series.count_between(-math.inf, x0) > self.coarse:
+        if self.series.count_between(-math.inf, x0) > self.coarse_count:
             return None
         first, last = self.series.steps_between(x0, x1)
         wanted = first - (last - first) / 2, last + (last - first) / 2
@@ -192,7 +190,7 @@ class Curve:
         """Return the visible x positions of values that are NaN or infinite, float64 of shape
         (n,)."""
         marks = self.marks_gaps and self.visible
-        return self._drawn.gaps(x0, x1, pixels) if marks else np.empty(0)
+        return self._drawn_series.gaps(x0, x1, pixels) if marks else np.empty(0)
 
     def best_marker(self) -> tuple[float, float, str] | None:
         """Return x position, value and description of the position of the best point; None if it is
@@ -213,7 +211,8 @@ class Curve:
         """Return the next point to one side, as `Series.next_position` does, of the whole curve or
         of its zoom points."""
         found = [
-            each.next_position(x, direction, min_distance) for each in (self.series, self._drawn)
+            each.next_position(x, direction, min_distance)
+            for each in (self.series, self._drawn_series)
         ]
         known = [position for position in found if not math.isnan(position)]
         return (min if direction > 0 else max)(known, default=math.nan)
@@ -225,14 +224,14 @@ class Curve:
 
     def value_at(self, x: float) -> float:
         """Return the value of the line near `x`; NaN if there is none."""
-        return self._drawn.value_at(x, smoothed=bool(self._drawn.smoothing))
+        return self._drawn_series.value_at(x, smoothed=bool(self._drawn_series.smoothing))
 
     def step_at(self, x: float) -> float:
         """Return the step of the point nearest to `x`; NaN if there is none."""
-        return self._drawn.step_at(x)
+        return self._drawn_series.step_at(x)
 
     def _series_for(self, x0: float, x1: float) -> Series:
-        """The zoom points where they cover the view, else the whole curve."""
+        """Return the zoom points if they cover the view, otherwise the whole curve."""
         if self._zoom_points is None:
             return self.series
         whole, part = self.series.x_range(), self._zoom_points.series.x_range()

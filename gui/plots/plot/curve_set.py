@@ -119,7 +119,7 @@ class CurveSet:
                 curve.label,
                 theme.curve(curve.colour_index),
                 self.with_unit(curve.value_at(x)),
-                curve.dash.sign,
+                curve.dash.symbol,
             )
             for curve in present
         ]
@@ -137,11 +137,9 @@ class CurveSet:
     def _best_marker(
         self, curve: Curve, theme: Theme, x: float, value: float, where: str
     ) -> BestMarker:
-        if not self.coloured_best_markers:
-            text = translate("CurveSet", "Best: {value} at {where}")
-            return BestMarker(
-                x, value, theme.warn, text.format(value=self.with_unit(value), where=where)
-            )
-        text = translate("CurveSet", "Best of {curve}: {value} at {where}")
+        colour, text = theme.warn, translate("CurveSet", "Best: {value} at {where}")
+        if self.coloured_best_markers:
+            colour = theme.curve(curve.colour_index)
+            text = translate("CurveSet", "Best of {curve}: {value} at {where}")
         text = text.format(curve=curve.label, value=self.with_unit(value), where=where)
-        return BestMarker(x, value, theme.curve(curve.colour_index), text)
+        return BestMarker(x, value, colour, text)

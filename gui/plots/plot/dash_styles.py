@@ -18,8 +18,8 @@ class DashStyle(NamedTuple):
     """Lengths of dashes and gaps in turn, in line widths; empty: a solid line. Both ends of a dash
     are drawn half a line width longer."""
 
-    sign: str
-    """The dash style as text."""
+    symbol: str
+    """The dash style as text, such as `– –`."""
 
 
 SOLID = DashStyle((), "●")
@@ -55,10 +55,10 @@ def legend_icon(colour: str, dash: DashStyle) -> QIcon:
     """Return the icon of a legend entry: a dot or a ring, or a thick or thin dashed line."""
     if not dash.pattern:
         return switch_icon(colour)
-    found = QIcon()
+    icon = QIcon()
     for thickness, state in ((_ON, QIcon.State.On), (_OFF, QIcon.State.Off)):
-        found.addPixmap(_sample(colour, dash, thickness), QIcon.Mode.Normal, state)
-    return found
+        icon.addPixmap(_sample(colour, dash, thickness), QIcon.Mode.Normal, state)
+    return icon
 
 
 def icon_size(dash: DashStyle) -> QSize:

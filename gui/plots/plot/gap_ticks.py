@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pyqtgraph as pg
-from PySide6.QtCore import QLineF, QRectF, Qt
+from PySide6.QtCore import QLineF, Qt
 from PySide6.QtGui import QColor, QPainter, QPen
-from PySide6.QtWidgets import QGraphicsObject
 
 from gui.plots.data.growing_pyramid import Array
+from gui.plots.plot.overlay import Overlay
 from gui.style.theme import Theme
 
 _HEIGHT = 9.0
@@ -22,23 +22,12 @@ _NEAR = 4.0
 """The mouse finds a tick within this distance (logical pixels)."""
 
 
-class GapTicks(QGraphicsObject):
-    """Paints in the pixels of the view, which is exact for x positions of 1.7e9 seconds, too."""
+class GapTicks(Overlay):
+    """One tick for each gap."""
 
     def __init__(self, area: pg.ViewBox) -> None:
-        super().__init__(area)
-        self._area = area
-        self._positions: Array = np.empty(0)
+        super().__init__(area, z=40)
         self._colour = QColor()
-        self.setAcceptedMouseButtons(Qt.MouseButton.NoButton)
-        self.setZValue(40)
-        area.sigRangeChanged.connect(self._redraw)
-        area.sigResized.connect(self._resized)
-
-    @property
-    def positions(self) -> list[float]:
-        """X positions of the ticks."""
-        return [float(position) for position in self._positions]
 
     def set_theme(self, theme: Theme) -> None:
         """Apply the colours of `theme`."""
@@ -47,7 +36,7 @@ class GapTicks(QGraphicsObject):
 
     def show_positions(self, positions: Sequence[Array]) -> None:
         """Draw ticks at exactly these x positions, arrays of float64; NaN: no tick."""
-        self._positions = np.concatenate(positions) if positions else np.empty(0)
+        self.positions = np.concatenate(positions) if positions else np.empty(0)
         self.update()
 
     def near(self, pixel: float) -> float | None:
@@ -55,11 +44,7 @@ class GapTicks(QGraphicsObject):
         distances = np.abs(self._pixels() - pixel)
         if not len(distances) or not np.nanmin(distances, initial=np.inf) <= _NEAR:
             return None
-        return float(self._positions[np.nanargmin(distances)])
-
-    def boundingRect(self) -> QRectF:
-        """The whole view."""
-        return QRectF(self._area.rect())
+        return float(self.positions[np.nanargmin(distances)])
 
     def paint(self, painter: QPainter, *_: Any) -> None:
         """Draw the ticks."""
@@ -74,16 +59,3 @@ class GapTicks(QGraphicsObject):
                 if 0 <= x <= width
             ]
         )
-
-    def _pixels(self) -> Array:
-        (x0, x1), _ = self._area.viewRange()
-        pixels: Array = (self._positions - x0) / (x1 - x0) * self._area.width()
-        return pixels
-
-    def _redraw(self) -> None:
-        if len(self._positions):
-            self.update()
-
-    def _resized(self) -> None:
-        self.prepareGeometryChange()
-        self.update()

@@ -12,16 +12,15 @@ from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QToolButton, QWidget
 from gui.plots.plot.dash_styles import SOLID, DashStyle, icon_size, legend_icon
 
 MAX_NAMED = 4
-"""With more chips than these the legend shows dots without names, as it does when the names do not
-fit; the tooltips have the names."""
+"""With more chips, or if the names do not fit, the legend shows dots without names; the tooltips
+have the names."""
 
 MAX_NAMED_ALONE = 6
 """The same for a legend that has a line of its own."""
 
 
 class LegendChip(QToolButton):
-    """Checked means that the curve is visible. Alt+click or Alt+Enter asks to show this curve
-    alone."""
+    """Checked while the curve is visible. Alt+click or Alt+Enter hides all other curves."""
 
     alone_requested = Signal()
 

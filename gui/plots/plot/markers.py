@@ -6,14 +6,13 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pyqtgraph as pg
-from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QColor, QPainter, QPen, QPolygonF
-from PySide6.QtWidgets import QGraphicsObject
 
 from gui.plots.data.growing_pyramid import Array
 from gui.plots.data.run_timeline import Marker, MarkerKind
+from gui.plots.plot.overlay import Overlay
 from gui.plots.plot.sharp_line import sharp
 from gui.style.theme import Theme
 
@@ -27,7 +26,7 @@ NEAR = 5.0
 """The mouse finds a marker within this distance (logical pixels)."""
 
 _MIN_DISTANCE = 3.0
-"""Of markers of one kind that are closer than this (logical pixels), only the first is drawn."""
+"""If two markers of one kind are closer than this (logical pixels), only the first is drawn."""
 
 _ROWS = 3
 """Shapes that would overlap are drawn in up to this many rows."""
@@ -48,19 +47,13 @@ _SHAPES = {
 triangle."""
 
 
-class Markers(QGraphicsObject):
-    """Paints in the pixels of the view, so that shapes and lines keep their size."""
+class Markers(Overlay):
+    """One line and one shape for each marker."""
 
     def __init__(self, area: pg.ViewBox) -> None:
-        super().__init__(area)
-        self._area = area
+        super().__init__(area, z=50)
         self.markers: Sequence[Marker] = ()
-        self._positions: Array = np.empty(0)
         self._colours: dict[MarkerKind, QColor] = {}
-        self.setAcceptedMouseButtons(Qt.MouseButton.NoButton)
-        self.setZValue(50)
-        area.sigRangeChanged.connect(self._redraw)
-        area.sigResized.connect(self._resized)
 
     def set_theme(self, theme: Theme) -> None:
         """Apply the colours of `theme`."""
@@ -77,13 +70,8 @@ class Markers(QGraphicsObject):
     def show_markers(self, markers: Sequence[Marker], positions: Array) -> None:
         """Show exactly these markers. `positions` are their x positions, float64 of shape (n,);
         NaN: none."""
-        self.markers, self._positions = markers, positions
+        self.markers, self.positions = markers, positions
         self.update()
-
-    @property
-    def positions(self) -> Array:
-        """X positions of the markers, float64 of shape (n,); NaN: none."""
-        return self._positions
 
     def text_at(self, pixel: float) -> str:
         """Return what happened near this pixel of the view, one line per event; empty: nothing."""
@@ -96,17 +84,13 @@ class Markers(QGraphicsObject):
         rest = [self.tr("and {count} more").format(count=more)] if more > 0 else []
         return "\n".join(near[:_MAX_LISTED] + rest)
 
-    def boundingRect(self) -> QRectF:
-        """The whole view."""
-        return QRectF(self._area.rect())
-
     def paint(self, painter: QPainter, *_: Any) -> None:
         """Draw the lines, and the shapes at the top."""
         height = self._area.height()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
         last: dict[MarkerKind, float] = {}
         ends = [-math.inf] * _ROWS
-        for x, marker in self._in_sight():
+        for x, marker in self._visible_markers():
             if x - last.get(marker.kind, -math.inf) < _MIN_DISTANCE:
                 continue
             last[marker.kind] = x
@@ -127,21 +111,8 @@ class Markers(QGraphicsObject):
             ]
             painter.drawPolygon(QPolygonF(shape))
 
-    def _in_sight(self) -> list[tuple[float, Marker]]:
-        """Visible markers with their pixels, from left to right."""
+    def _visible_markers(self) -> list[tuple[float, Marker]]:
+        """Return the visible markers with their pixels, from left to right."""
         width = self._area.width()
-        pairs = zip(self._pixels(), self.markers, strict=True)
+        pairs = zip(self._pixels().tolist(), self.markers, strict=True)
         return sorted((pair for pair in pairs if 0 <= pair[0] <= width), key=lambda pair: pair[0])
-
-    def _pixels(self) -> list[float]:
-        (x0, x1), _ = self._area.viewRange()
-        pixels = (self._positions - x0) / (x1 - x0) * self._area.width()
-        return [float(pixel) for pixel in pixels]
-
-    def _redraw(self) -> None:
-        if self.markers:
-            self.update()
-
-    def _resized(self) -> None:
-        self.prepareGeometryChange()
-        self.update()

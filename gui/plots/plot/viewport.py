@@ -10,7 +10,7 @@ from gui.plots.plot.curve_set import CurveSet
 
 
 class Viewport(QObject):
-    """While it follows, it shows all of `curves` on `canvas`; a zoom by the user ends that."""
+    """Shows all of `curves` on `canvas` while it follows; a zoom by the user ends the following."""
 
     followed = Signal(bool)
     """Whether the view follows the newest points."""
@@ -40,9 +40,9 @@ class Viewport(QObject):
         self._follow = True
         self._fit_once = True
         self._extent: Range | None = None
-        self._held: Range | None = None
-        canvas.moved.connect(self._moved_by_hand)
-        canvas.fit_requested.connect(self.fit_by_hand)
+        self._linked_range: Range | None = None
+        canvas.moved.connect(self._user_moved)
+        canvas.fit_requested.connect(self.request_fit)
 
     def set_follow(self, follow: bool) -> None:
         """Follow the newest points, or hold the view."""
@@ -56,27 +56,27 @@ class Viewport(QObject):
         self._fit_once = True
         self.stale.emit()
 
-    def fit_by_hand(self) -> None:
+    def request_fit(self) -> None:
         """Show everything, as requested by the user: linked plots do it, too."""
         self.fit()
         self.fitted.emit()
 
     def set_extent(self, extent: Range | None) -> None:
-        """Take this x range for "everything", because linked plots show it; None: that of the
+        """Set the x range that a fit shows, because linked plots show it; None: that of the
         curves."""
         if extent != self._extent:
             self._extent = extent
             self.stale.emit()
 
-    def set_held(self, held: Range | None) -> None:
-        """`held` is the x range that linked plots hold: the next fit then shows this range, and
-        fits the values only. None: the next fit shows everything."""
-        self._held = held
+    def set_linked_range(self, positions: Range | None) -> None:
+        """Set the x range that the user chose in a linked plot: the next fit shows it, and fits the
+        values only. None: the next fit shows everything."""
+        self._linked_range = positions
 
     @property
-    def held_range(self) -> Range | None:
-        """First and last visible x position while the view holds; None while it follows, or while a
-        fit is pending."""
+    def chosen_range(self) -> Range | None:
+        """First and last visible x position, as the user chose them; None while the view follows,
+        or while a fit is pending."""
         if self._follow or self._fit_once:
             return None
         (first, last), _ = self._canvas.area.viewRange()
@@ -88,12 +88,12 @@ class Viewport(QObject):
         if self._follow or self._fit_once:
             values = self._curves.values(log=self._canvas.log_y, fixed=self._fixed_values)
             self._canvas.show_all(self._extent or own or (0.0, 1.0), values)
-            if self._held is not None and not self._follow:
-                self._canvas.show_x(self._held)
+            if self._linked_range is not None and not self._follow:
+                self._canvas.show_x(self._linked_range)
         if own is not None:
             self._fit_once = False
 
-    def _moved_by_hand(self, first: float, last: float) -> None:
+    def _user_moved(self, first: float, last: float) -> None:
         if self._curves.x_range() is not None:
             self._fit_once = False
         self.set_follow(False)

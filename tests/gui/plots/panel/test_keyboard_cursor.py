@@ -273,8 +273,8 @@ def test_the_mouse_finds_the_star_too(run_plots: RunPlots, press: Press) -> None
     put_star(run_plots)
     paint(run_plots)
     pixel = plot.canvas.area.mapFromView(QPointF(60.0, 140.0)).x()
-    assert plot.canvas._marked_near(pixel + 2) == "Best: 140 at step 60"
-    assert plot.canvas._marked_near(pixel + 20) == ""
+    assert plot.canvas._mark_text_near(pixel + 2) == "Best: 140 at step 60"
+    assert plot.canvas._mark_text_near(pixel + 20) == ""
 
 
 def test_without_points_nothing_happens(
