@@ -99,7 +99,7 @@ class DeviceCharts(QWidget):
         self._place_charts([chart for chart in self.charts.values() if not chart.isHidden()])
 
     def _place_charts(self, shown: list[Chart]) -> None:
-        """Two charts per line; with an odd number, the last chart has its own line."""
+        """Place two charts per line; with an odd number, the last chart has its own line."""
         if shown == self._shown:
             return
         self._shown = shown

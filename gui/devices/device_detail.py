@@ -88,8 +88,7 @@ class DeviceDetail(QDialog):
         self.matrix.show_links(gpus, snapshot.links)
 
     def set_stale(self, since: float | None) -> None:
-        """Show that the figures date from `since` (seconds since the epoch); None: they are
-        current."""
+        """Show that the figures are as old as `since` (seconds since the epoch); None: current."""
         self.stale_note.setText("" if since is None else device_text.stale_text(since))
         self.stale_note.setVisible(since is not None)
 

@@ -113,8 +113,7 @@ class DeviceList(QFrame):
         self._show_detail()
 
     def set_stale(self, since: float | None) -> None:
-        """Show that the figures date from `since` (seconds since the epoch); None: they are
-        current."""
+        """Show that the figures are as old as `since` (seconds since the epoch); None: current."""
         for row in self._rows.values():
             row.set_stale(since)
         self.stale_note.setText("" if since is None else device_text.stale_text(since))

@@ -65,8 +65,7 @@ class DeviceRow(QWidget):
         self.update()
 
     def set_stale(self, since: float | None) -> None:
-        """Show that the figures date from `since` (seconds since the epoch); None: they are
-        current."""
+        """Show that the figures are as old as `since` (seconds since the epoch); None: current."""
         self._stale_since = since
         self._update_texts()
 

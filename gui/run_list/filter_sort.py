@@ -70,8 +70,8 @@ def sorted_runs(infos: list[RunInfo], order: SortOrder) -> list[RunInfo]:
 
 
 def run_to_open(infos: Iterable[RunInfo]) -> str | None:
-    """Return the id of the run that the window opens by itself: the newest active run, otherwise
-    the newest. `infos` are sorted newest first."""
+    """Return the id of the run that the window opens at its start: the newest active run, otherwise
+    the newest run. `infos` are sorted newest first."""
     newest = None
     for info in infos:
         if not info.state.is_over:

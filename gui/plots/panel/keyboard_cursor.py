@@ -11,8 +11,8 @@ from gui.plots.plot.markers import NEAR
 from gui.style.translation import translate
 
 _STEP = 1.0
-"""Logical pixels that one key press moves the crosshair at least. Points that lie closer are
-skipped, so that a curve of a million points can be traversed."""
+"""Minimum movement of the crosshair by one key press, in logical pixels. Closer points are skipped,
+so that the keys can cross a curve of a million points."""
 
 _FAR = 0.05
 """A large step is this part of the visible range."""
@@ -39,8 +39,8 @@ def end(plot: CurvePlot, direction: int) -> float | None:
 
 def next_mark(plot: CurvePlot, x: float | None, direction: int) -> float | None:
     """Return the x position of the next marker, gap or best marker. Without an `x`, return the
-    first visible one, seen from where `direction` starts. Marks near `x` are skipped: they are
-    announced together with `x`. None if there is no such mark."""
+    first visible one in this direction. Marks near `x` are skipped: they are announced together
+    with `x`. None if there is no such mark."""
     ends, _ = plot.canvas.area.viewRange()
     beyond = ends[direction < 0] if x is None else x + direction * plot.canvas.pixels(NEAR)
     positions = [

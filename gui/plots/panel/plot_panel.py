@@ -72,8 +72,8 @@ class PlotPanel(QWidget):
         self._set_follow(follow)
 
     def begin(self) -> None:
-        """Prepare for other runs: follow them unless the user has switched that off, and forget a
-        zoom that was made in the previous runs."""
+        """Prepare for other runs: discard the zoom. Follow unless the user has switched that
+        off."""
         self.set_follow(self.toolbar.follow.isChecked() or self._zoom_ended_follow)
         self.fit()
         self.set_crosshair_x(None)

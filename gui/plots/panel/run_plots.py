@@ -1,4 +1,4 @@
-"""All plots of a run: puts each series into its plot, and the events of the run as markers."""
+"""All plots of a run: draws each series in its plot, and the events of the run as markers."""
 
 from __future__ import annotations
 
