@@ -69,7 +69,7 @@ def run(argv: Sequence[str]) -> int:
         )
         return NO_DISPLAY
     qt_app = application(argv)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C in the terminal; the runs go on
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C in the terminal ends the window only
     app = AppController(ThemeController(qt_app))
     qt_app.aboutToQuit.connect(app.shut_down)
     app.window.show()
@@ -93,18 +93,18 @@ class AppController(QObject):
         self._connect_run_list()
         self._connect_telemetry()
         self._connect_window()
-        self._frames = RepaintTimer(self._draw, self)
-        self._frames.start()
-        self._refresh = QTimer(self)
-        self._refresh.timeout.connect(self.engine_client.refresh_changed_runs)
-        self._refresh.start(REFRESH_RUNS_MS)
+        self._repaint_timer = RepaintTimer(self._repaint, self)
+        self._repaint_timer.start()
+        self._refresh_timer = QTimer(self)
+        self._refresh_timer.timeout.connect(self.engine_client.refresh_changed_runs)
+        self._refresh_timer.start(REFRESH_RUNS_MS)
         self._show_message(settings_problem)
-        self.window.show_welcome(False)  # until it is known that there is no run
+        self.window.show_welcome(False)  # until `first_found` says whether there is a run
         self.engine_client.find_first()
         self.telemetry.start()
 
     def open(self, run_id: str | None) -> None:
-        """Show the run `run_id` from its beginning, whether it is active or over; None: no run."""
+        """Show the active or ended run `run_id` from its first event; None: show no run."""
         self.run_list_controller.close_comparison()
         self.plots_controller.watch(run_id)
         self.log_controller.clear()
@@ -120,10 +120,10 @@ class AppController(QObject):
         self.reader.watch(run_id)
 
     def shut_down(self) -> None:
-        """Stop everything that belongs to the window; the runs go on."""
+        """Stop the timers and threads of the window; the runs continue."""
         _log.info("the window closes")
-        self._frames.stop()
-        self._refresh.stop()
+        self._repaint_timer.stop()
+        self._refresh_timer.stop()
         self.reader.watch(None)
         self.telemetry.stop()
         self.background.finish()
@@ -227,7 +227,8 @@ class AppController(QObject):
         controls.checkpoint_clicked.connect(client.save_checkpoint)
         self.banner.stop.clicked.connect(client.stop)
         controls.empty_cache_clicked.connect(client.empty_cache)
-        client.started.connect(self._open_started)
+        client.started.connect(self.open)
+        client.started.connect(client.refresh_runs)
         client.started.connect(self.form.run_started)
         client.problems.connect(self.form.show_problems)
         client.failed.connect(self._show_message)
@@ -257,7 +258,7 @@ class AppController(QObject):
 
     def _connect_telemetry(self) -> None:
         snapshot = self.telemetry.snapshot
-        # The owners of the memory come first: the device list and the form depend on them.
+        # `memory_owners` gets each snapshot first: the device list and the form depend on it.
         snapshot.connect(self.memory_owners.show_snapshot)
         self.memory_owners.uses.connect(self.devices.show_uses)
         self.memory_owners.uses.connect(self.form.devices.show_uses)
@@ -297,10 +298,6 @@ class AppController(QObject):
         ):  # fmt: skip
             self.theme.changed.connect(themed.set_theme)
 
-    def _open_started(self, run_id: str) -> None:
-        self.open(run_id)
-        self.engine_client.refresh_runs()
-
     def _show_info(self, info: RunInfo) -> None:
         ready, count = info.status.workers_ready, len(info.status.worker_pids)
         text = self.banner.with_device_names(info.reason) or state_sentence(info.state)
@@ -320,5 +317,5 @@ class AppController(QObject):
     def _show_message(self, sentence: str) -> None:
         self.window.statusBar().showMessage(sentence, MESSAGE_MS)
 
-    def _draw(self) -> bool:
+    def _repaint(self) -> bool:
         return self.window.isVisible() and not self.window.isMinimized() and self.plots.tick()

@@ -1,4 +1,4 @@
-"""Connects the welcome page: it offers an empty device and starts the first run there."""
+"""Connects the welcome page with the engine: starts the first run on an unused device."""
 
 from __future__ import annotations
 
@@ -23,21 +23,20 @@ class FirstRunController(QObject):
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
-        self._page, self._client, self._devices = page, client, devices
-        page.try_clicked.connect(self._try)
-        client.started.connect(lambda _: page.wait(False))
+        self._page, self._devices = page, devices
+        page.try_clicked.connect(lambda: client.start(first_spec(page.device)))
+        client.started.connect(lambda _: page.show_starting(False))
         client.problems.connect(self._show_problems)
-        client.failed.connect(page.fail)
+        client.failed.connect(page.show_failure)
 
     def show_snapshot(self, snapshot: Snapshot) -> None:
-        """Offer the first empty GPU, or the CPU if there is none."""
-        device = self._devices.first_empty()
-        gpu = self.tr("GPU {label} ({name})")
-        names = {each.id: gpu.format(label=each.label, name=each.name) for each in snapshot.devices}
+        """Offer the first unused GPU, or the CPU if there is none."""
+        device = self._devices.first_unused()
+        text = self.tr("GPU {label} ({name})")
+        names = {
+            each.id: text.format(label=each.label, name=each.name) for each in snapshot.devices
+        }
         self._page.set_device(device, names.get(device, self.tr("the CPU")))
 
-    def _try(self) -> None:
-        self._client.start(first_spec(self._page.device))
-
     def _show_problems(self, found: list[Problem]) -> None:
-        self._page.fail(" ".join(problem.text for problem in found))
+        self._page.show_failure(" ".join(problem.text for problem in found))

@@ -17,7 +17,7 @@ from gui.plots.panel.run_plots import RunPlots
 
 
 class PlotsController(QObject):
-    """Feeds the plots of the watched run, and exports them."""
+    """Passes the points and events of the watched run to its plots, and exports plots."""
 
     message = Signal(str)
     """A sentence for the status bar."""

@@ -1,4 +1,4 @@
-"""Connects the list of runs with the comparison, the form for a new run, and the engine."""
+"""Connects the list of runs with the comparison, the form and the engine."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from gui.window.main_window import MainWindow
 
 
 class RunListController(QObject):
-    """Decides which run the window shows when runs come and go."""
+    """Decides which run the window shows after runs were created or deleted."""
 
     open_requested = Signal(object)
-    """Id of the run that the window should show now, or None for no run: the run on display is
-    about to be deleted, no longer exists, or there is none."""
+    """Id of the run that the window should show now, or None for no run. Emitted when no run is
+    shown, and before or after the shown run is deleted."""
 
     message = Signal(str)
     """A sentence for the status bar."""
@@ -48,7 +48,7 @@ class RunListController(QObject):
         self.actions = RunListActions(run_list, panel, chosen, background, window)
         self.actions.changed.connect(client.refresh_runs)
         self.actions.failed.connect(self.message)
-        self.actions.deletion_started.connect(self._leave)
+        self.actions.deletion_started.connect(self._close_deleted)
         self.actions.rerun_requested.connect(self._run_again)
         chosen.refused.connect(self.message)
         comparison.trouble.connect(self.message)
@@ -66,14 +66,14 @@ class RunListController(QObject):
         self._panel.compare.setChecked(False)
 
     def _check_watched(self, infos: list[RunInfo]) -> None:
-        """Ask for another run when the one on display was started or deleted elsewhere."""
+        """Open another run if none is shown, or if the shown one was deleted elsewhere."""
         watched = self._run_list.watched
         if watched is None and not infos:
             return
         if watched is None or not self._client.has_run(watched):
             self.open_requested.emit(run_to_open(infos))
 
-    def _leave(self, run_ids: list[str]) -> None:
+    def _close_deleted(self, run_ids: list[str]) -> None:
         self._chosen.keep_only([each for each in self._chosen.ids() if each not in run_ids])
         if self._run_list.watched in run_ids:
             self.open_requested.emit(self._run_list.neighbour(run_ids))

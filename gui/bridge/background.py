@@ -1,4 +1,4 @@
-"""Runs all work that may block on other threads than the GUI thread."""
+"""Runs work that may block on a thread pool, so that the GUI thread never waits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from PySide6.QtCore import QObject, Signal
 T = TypeVar("T")
 
 MAX_THREADS = 4
-"""Several, so that the slow start of a run delays neither a Stop nor the list of runs."""
+"""More than one, so that the slow start of a run does not delay a Stop or the list of runs."""
 
 
 class Background(QObject):
@@ -33,8 +33,7 @@ class Background(QObject):
         failure: Callable[[Exception], None],
     ) -> None:
         """Call `work` on another thread; then call `success` with its result on the GUI thread, or
-        `failure` with its exception. `failure` must raise exceptions again that it does not expect.
-        """
+        `failure` with its exception. `failure` must re-raise unexpected exceptions."""
 
         def outcome() -> Callable[[], None]:
             try:

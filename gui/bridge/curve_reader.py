@@ -19,13 +19,13 @@ class CurveReader:
     def __init__(self, run_id: str, add_events: Callable[[list[StoredEvent]], None]) -> None:
         """`add_events` gets the new events of each `poll`."""
         self.best: dict[str, BestFigure] = {}
-        """By validation metric."""
+        """The best value of each validation metric, by its name."""
 
         self.metric_directions: Mapping[str, str] = NO_OVERRIDES
-        """The run's `min` or `max` by metric, where it overrides the general rule."""
+        """`min` or `max` by metric, where the recipe overrides the general rule."""
 
         self.trouble = ""
-        """A sentence: why the run cannot be read; empty while it can."""
+        """Why the run cannot be read, as a sentence; empty while there is no problem."""
 
         self._run_id = run_id
         self._add_events = add_events
@@ -57,5 +57,5 @@ class CurveReader:
 
 
 def is_compared(series: str) -> bool:
-    """Whether `series` is about training or validation, not about devices or single ranks."""
+    """Whether the comparison shows `series`: it does not show curves of devices or ranks."""
     return series.startswith(("train/", "validation/"))

@@ -36,7 +36,7 @@ class ResumeRequest(NamedTuple):
     """The settings of the next attempt; None: unchanged."""
 
     as_new: bool = False
-    """Whether a new run continues from the checkpoint, and this run stays as it is."""
+    """Whether a new run continues from the checkpoint, and this run is not changed."""
 
 
 class EngineClient(QObject):
@@ -69,14 +69,13 @@ class EngineClient(QObject):
     """list[RunInfo], newest first: the answer to `refresh_runs`."""
 
     unreadable_listed = Signal(list)
-    """list[UnreadableRun], newest first: the runs that are not in `runs_listed` because of
-    damage."""
+    """list[UnreadableRun], newest first: damaged runs, which are not in `runs_listed`."""
 
     def __init__(self, background: Background, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._background = background
         self._index = RunIndex()
-        self._listing = self._list_again = False
+        self._is_reading = self._read_again = False
         self._starting = False
         self._run_id: str | None = None
         self._stop_requested = False
@@ -87,8 +86,7 @@ class EngineClient(QObject):
         self._stop_requested = False
 
     def show_status(self, info: RunInfo) -> None:
-        """Set the newest state of the watched run: it decides whether the next Stop is an immediate
-        one."""
+        """Set the newest state of the watched run; while it is stopping, `stop` ends it at once."""
         if info.id == self._run_id:
             self._stop_requested = info.state is RunState.STOPPING or (
                 self._stop_requested and not info.state.is_over
@@ -102,7 +100,6 @@ class EngineClient(QObject):
     def resume(self, request: ResumeRequest) -> None:
         """Continue a run that is over. Emits `started`, `checkpoint_unusable` or `resume_refused`
         (`problems` if the request has a spec)."""
-
         _log.info("run %s: resumes from %s", request.run_id, request.checkpoint or "its newest")
 
         def work() -> str:
@@ -115,7 +112,7 @@ class EngineClient(QObject):
         self._start_once(work, partial(self._resume_failed, request))
 
     def has_run(self, run_id: str) -> bool:
-        """Whether the folder of the run is there."""
+        """Whether the folder of the run exists."""
         return paths.is_run(run_id)
 
     def list_checkpoints(self, run_id: str) -> None:
@@ -161,35 +158,35 @@ class EngineClient(QObject):
         self._background.run(newest_active, self.first_found.emit, self._fail)
 
     def refresh_runs(self) -> None:
-        """Read all runs. Emits `runs_listed`. A call while runs are being read makes the window
-        read them once more."""
-        if self._listing:
-            self._list_again = True
+        """Read all runs. Emits `runs_listed`. If runs are being read now, they are read once more
+        afterwards."""
+        if self._is_reading:
+            self._read_again = True
         else:
-            self._list(self._index.runs)
+            self._read_runs(self._index.runs)
 
     def refresh_changed_runs(self) -> None:
         """Read the runs that may have changed. Emits `runs_listed`. Does nothing while runs are
         being read."""
-        if not self._listing:
-            self._list(self._index.refresh)
+        if not self._is_reading:
+            self._read_runs(self._index.refresh)
 
-    def _list(self, read: Callable[[], list[RunInfo]]) -> None:
-        self._listing = True
-        self._background.run(read, self._report_runs, self._runs_failed)
+    def _read_runs(self, read: Callable[[], list[RunInfo]]) -> None:
+        self._is_reading = True
+        self._background.run(read, self._report_runs, self._reading_failed)
 
     def _start_once(self, work: Callable[[], str], failure: Callable[[Exception], None]) -> None:
         if self._starting:
-            return  # the second click of a double click
+            return  # the user has clicked twice
         self._starting = True
 
         def failed(error: Exception) -> None:
             self._starting = False
             failure(error)
 
-        self._background.run(work, self._has_started, failed)
+        self._background.run(work, self._report_started, failed)
 
-    def _has_started(self, run_id: str) -> None:
+    def _report_started(self, run_id: str) -> None:
         self._starting = False
         self._stop_requested = False
         self.started.emit(run_id)
@@ -215,19 +212,19 @@ class EngineClient(QObject):
         self._fail(error)
 
     def _report_runs(self, infos: list[RunInfo]) -> None:
-        self._listing = False
+        self._is_reading = False
         self.runs_listed.emit(infos)
         self.unreadable_listed.emit(self._index.unreadable)
-        if self._list_again:
-            self._list_again = False
+        if self._read_again:
+            self._read_again = False
             self.refresh_runs()
 
-    def _runs_failed(self, error: Exception) -> None:
-        self._listing = False
+    def _reading_failed(self, error: Exception) -> None:
+        self._is_reading = False
         self._fail(error)
 
     def _fail(self, error: Exception) -> None:
-        _log.info("could not be done: %s", error)
+        _log.info("the engine refused: %s", error)
         match error:
             case CannotStart(problems=problems):
                 self.problems.emit(problems)

@@ -20,8 +20,8 @@ _LINES_PER_PIECE = 10_000
 Cells = tuple[object, ...]
 
 
-class Document(Protocol):
-    """The points to export. Both methods raise sqlite3.Error."""
+class CsvTable(Protocol):
+    """A table to export. Both methods raise sqlite3.Error."""
 
     def points(self) -> int:
         """Return the number of points."""
@@ -32,14 +32,13 @@ class Document(Protocol):
         ...
 
 
-class OneRun(NamedTuple):
-    """Several series of one run, one below the other."""
+class RunTable(NamedTuple):
+    """Several series of one run, one after the other."""
 
     run_id: str
     series: Sequence[str]
 
     def points(self) -> int:
-        """Return the number of points."""
         return _count(self.run_id, self.series)
 
     def lines(self) -> Iterator[Cells]:
@@ -49,7 +48,7 @@ class OneRun(NamedTuple):
             yield from ((name, *point) for point in _points(self.run_id, name))
 
 
-class SeveralRuns(NamedTuple):
+class SeriesTable(NamedTuple):
     """One series of several runs side by side: a group of columns for each run."""
 
     series: str
@@ -57,7 +56,6 @@ class SeveralRuns(NamedTuple):
     """By the name of the run."""
 
     def points(self) -> int:
-        """Return the number of points."""
         return sum(_count(run_id, [self.series]) for run_id in self.run_ids.values())
 
     def lines(self) -> Iterator[Cells]:
@@ -69,22 +67,20 @@ class SeveralRuns(NamedTuple):
             yield tuple(cell for point in points for cell in point)
 
 
-def csv_text(document: Document) -> str:
-    """Return the whole document as CSV. Raises sqlite3.Error."""
-    return "".join(_pieces(document))
+def csv_text(table: CsvTable) -> str:
+    """Return the whole table as CSV. Raises sqlite3.Error."""
+    return "".join(_pieces(table))
 
 
-def write_csv(document: Document, file: Path) -> int:
-    """Write `file` completely or not at all; return the number of points.
-
-    Raises OSError and sqlite3.Error.
-    """
-    write_atomically(file, _pieces(document))
-    return document.points()
+def write_csv(table: CsvTable, file: Path) -> int:
+    """Write the complete `file` or leave it unchanged; return the number of points. Raises
+    OSError and sqlite3.Error."""
+    write_atomically(file, _pieces(table))
+    return table.points()
 
 
 EXPORT_ERRORS = (OSError, sqlite3.Error)
-"""What the functions of this module raise when the disk or a store fails."""
+"""The functions of this module raise these when the disk or a store fails."""
 
 
 def write_bytes(file: Path, data: bytes) -> None:
@@ -92,11 +88,11 @@ def write_bytes(file: Path, data: bytes) -> None:
     file.write_bytes(data)
 
 
-def _pieces(document: Document) -> Iterator[str]:
-    lines = document.lines()
-    while some := list(islice(lines, _LINES_PER_PIECE)):
+def _pieces(table: CsvTable) -> Iterator[str]:
+    lines = table.lines()
+    while lines_of_piece := list(islice(lines, _LINES_PER_PIECE)):
         piece = io.StringIO()
-        csv.writer(piece, lineterminator="\n").writerows(some)
+        csv.writer(piece, lineterminator="\n").writerows(lines_of_piece)
         yield piece.getvalue()
 
 

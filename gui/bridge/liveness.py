@@ -14,15 +14,15 @@ from engine.runs.run_state import RunState, RunStatus
 
 STALE_SECONDS = 3.0
 STALE_STEPS = 2.0
-"""The workers count as silent after the time of this many steps, and STALE_SECONDS."""
+"""The workers count as silent after STALE_SECONDS plus the duration of this many steps."""
 
 CHECK_MS = 500
 _REPORTING_STATES = frozenset({RunState.RUNNING, RunState.PAUSED, RunState.STOPPING})
-"""States in which the supervisor writes heartbeats; while a run starts, it starts processes."""
+"""In other states no silence is reported: a supervisor that starts processes may be late."""
 
 
 class Silence(NamedTuple):
-    """How long a run has been silent, and who is silent."""
+    """How long a run has been silent, and whether its supervisor is silent or only its workers."""
 
     seconds: float = 0.0
     """0: the run is not silent."""
@@ -38,13 +38,13 @@ class Liveness(QObject):
     """Watches the supervisor and the progress of the run on display."""
 
     silence = Signal(object)
-    """A Silence of at least STALE_SECONDS, at every check; NO_SILENCE once, when it ends."""
+    """The Silence at each check while the run is silent; NO_SILENCE once, when the silence ends."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._info: RunInfo | None = None
         self._progress: tuple[object, ...] = ()
-        self._progressed = 0.0
+        self._progressed_at = 0.0
         self._silent = False
         self._timer = QTimer(self)
         self._timer.setInterval(CHECK_MS)
@@ -58,14 +58,13 @@ class Liveness(QObject):
         if progress != self._progress:
             is_first = info is not None and self._progress[:1] != (info.id,)
             self._progress = progress
-            # When a run is opened, the time of its last step is unknown: take that of its last
-            # event.
-            self._progressed = info.status.updated if info and is_first else time.time()
+            # When a run is opened, the time of its last step is unknown: use its last event.
+            self._progressed_at = info.status.updated if info and is_first else time.time()
         self.check()
 
     def check(self) -> None:
         """Check now; the timer calls this."""
-        now = self._now()
+        now = self._current_silence()
         if now.seconds:
             self._silent = True
             self.silence.emit(now)
@@ -73,17 +72,17 @@ class Liveness(QObject):
             self._silent = False
             self.silence.emit(NO_SILENCE)
 
-    def _now(self) -> Silence:
+    def _current_silence(self) -> Silence:
         info, now = self._info, time.time()
         if info is None or info.state not in _REPORTING_STATES:
             return NO_SILENCE
-        # A recorded event counts, too: supervisors of older versions write no heartbeat.
+        # An event counts like a heartbeat: supervisors of older versions write no heartbeat.
         seconds = now - max(last_beat(info.folder), info.status.updated)
         if seconds >= STALE_SECONDS:
             return Silence(seconds)
-        # Before the first step is done, its duration is unknown, and no figure can be old.
+        # Before the first step ends, the duration of a step is unknown.
         if info.state is RunState.RUNNING and info.status.step_seconds:
-            seconds = now - self._progressed
+            seconds = now - self._progressed_at
             if seconds >= STALE_SECONDS + STALE_STEPS * info.status.step_seconds:
                 return Silence(seconds, workers_only=True)
         return NO_SILENCE

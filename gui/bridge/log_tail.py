@@ -8,11 +8,11 @@ from pathlib import Path
 from gui.style.translation import translate
 
 MAX_BYTES = 256 * 1024
-"""At first, and whenever the reader is further behind, it reads only this much of the end: lines
-that come in faster cannot be read by a person."""
+"""If more bytes than this are new, the older ones are skipped: a person cannot read lines that
+arrive so fast."""
 
 PIECE_BYTES = 8 * 1024
-"""Bytes read by each later call: showing them takes no longer than a frame."""
+"""Bytes read by each later call: the log shows them within the time of one frame."""
 
 _INVISIBLE = re.compile(
     rb"\x1b\[[0-?]*[ -/]*[@-~]"  # colours and cursor movements
@@ -21,7 +21,7 @@ _INVISIBLE = re.compile(
 )
 
 MAX_LINE = 2000
-"""Characters shown of a line: the layout of a line of a megabyte takes seconds."""
+"""Maximum number of characters of a line: Qt needs seconds to lay out a line of 1 MB."""
 
 
 class LogTail:
@@ -38,8 +38,8 @@ class LogTail:
         """Whether the next bytes belong to a line whose first MAX_LINE characters were returned."""
 
     def read(self, *, whole: bool = False) -> list[str]:
-        """Return the complete lines since the last call. When bytes are skipped, because the log is
-        long or grows too fast, a line says so.
+        """Return the complete lines since the last call; if bytes were skipped, the first returned
+        line says how many.
 
         With `whole`, a last line without a line feed counts as complete. Raises OSError.
         """
@@ -57,18 +57,17 @@ class LogTail:
             new = file.read(MAX_BYTES if is_first or whole else PIECE_BYTES)
         notes = []
         if skipped:
-            text = translate("LogTail", "[{count:,} bytes passed over: see {path}]")
+            text = translate("LogTail", "[{count:,} bytes skipped: see {path}]")
             notes.append(text.format(count=skipped, path=self._path))
         self._offset = max(self._offset, 0) + len(new)
         *lines, self._rest = (self._rest + new).split(b"\n")
-        if skipped or self._is_in_long_line:  # these bytes begin in the middle of a line
+        if skipped or self._is_in_long_line:  # the new bytes begin in the middle of a line
             self._is_in_long_line = not lines
             lines = lines[1:]
             if self._is_in_long_line:
                 self._rest = b""
-        self._rest = self._rest[
-            self._rest.rfind(b"\r", 0, -1) + 1 :
-        ]  # drop an overwritten progress bar
+        # Drop an overwritten progress bar.
+        self._rest = self._rest[self._rest.rfind(b"\r", 0, -1) + 1 :]
         if self._rest and (whole or len(self._rest) > MAX_LINE):
             lines.append(self._rest)
             self._is_in_long_line, self._rest = not whole, b""
@@ -93,6 +92,6 @@ def terminal_text(text: str) -> str:
 
 
 def _visible(line: bytes) -> bytes:
-    """Return what a terminal would show of `line`: no control codes, and only what follows the last
-    `\\r`, with which progress bars overwrite themselves."""
+    """Return `line` without control codes, and only its part after the last `\\r`: a progress bar
+    writes one to overwrite itself."""
     return _INVISIBLE.sub(b"", line.rstrip(b"\r").rpartition(b"\r")[2])

@@ -1,4 +1,4 @@
-"""Joins device snapshots with the workers of active runs: who uses the memory of each GPU."""
+"""Finds out which processes use the memory of each GPU: workers of active runs, or others."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from gui.bridge.background import Background
 
 
 class MemoryOwners(QObject):
-    """Reports the memory users of every snapshot; reads the workers from the stores in the
-    background."""
+    """Joins each snapshot with the workers of the active runs, which it reads in the background."""
 
     uses = Signal(object)
     """dict[str, MemoryUse] by UUID: one entry for each GPU that answers."""

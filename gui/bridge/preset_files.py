@@ -15,7 +15,7 @@ class PresetError(Exception):
 
 
 def saved_presets() -> dict[str, RunSpec | PresetError]:
-    """Return all presets with a name, in alphabetical order; the error where one is unreadable."""
+    """Return all presets by name, in alphabetical order; an unreadable one is a PresetError."""
     found: dict[str, RunSpec | PresetError] = {}
     for name in presets.names():
         try:

@@ -12,7 +12,7 @@ def builtin_recipes() -> tuple[RecipeInfo, ...]:
 
 
 def read_recipe(reference: str) -> RecipeInfo:
-    """Read the recipe of a built-in name or a path; its `problem` says why it cannot be used."""
+    """Read a built-in recipe by name or a file by path; its `problem` says why it is unusable."""
     try:
         return catalog.recipe(reference)
     except catalog.UnknownName as error:

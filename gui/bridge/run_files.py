@@ -1,4 +1,4 @@
-"""Changes the folders of runs in the background: notes, the trash, and back from it."""
+"""Writes the notes of runs, and moves runs to the trash and back, in the background."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.system import paths
 from gui.bridge.background import Background
 
 _Outcome = tuple[list[str], str]
-"""Ids of the runs that were changed, and sentences about the others."""
+"""Ids of the changed runs, and sentences why the others were not changed."""
 
 
 class CannotWrite(Exception):
@@ -28,7 +28,7 @@ class RunFiles(QObject):
     """The runs or their notes have changed."""
 
     deleted = Signal(list)
-    """Ids of the runs that are in the trash now: an answer to `delete`."""
+    """Ids of the runs that `delete` has moved to the trash."""
 
     failed = Signal(str)
     """Sentences: what could not be done, and why."""
@@ -85,7 +85,7 @@ class RunFiles(QObject):
 
 
 def _for_each(change: Callable[[str], None], run_ids: Sequence[str]) -> _Outcome:
-    """Apply `change` to every run, also after one that it cannot change."""
+    """Apply `change` to every run; continue after a run that cannot be changed."""
     done: list[str] = []
     problems: list[str] = []
     for run_id in run_ids:

@@ -10,11 +10,11 @@ from PySide6.QtCore import QSettings
 from engine.system import paths
 
 _LINE = re.compile(r"|;.*|\[[\w%. ]+\]|[\w%.\\/ -]+=.*")
-"""A line that Qt writes. Qt does not refuse a damaged file: it reads what it can."""
+"""Matches each line that Qt writes. It finds damage, because Qt reports none."""
 
 
 def window_settings() -> tuple[QSettings, str]:
-    """Open the settings of the window as `open_settings` does; makes the data folder if needed."""
+    """Create the data folder if needed; return the result of `open_settings` for the window."""
     paths.home().mkdir(parents=True, exist_ok=True, mode=0o700)
     return open_settings(paths.home() / "window.ini")
 
@@ -45,6 +45,6 @@ def _rename_damaged(path: Path) -> str:
     except OSError as error:
         return f"{path} is damaged and cannot be renamed: {error}."
     return (
-        f"{path.name} was damaged and is set aside as {renamed.name}: the window has its first "
-        "layout and theme again."
+        f"{path.name} was damaged and is renamed to {renamed.name}: the window has the default "
+        "layout and theme."
     )

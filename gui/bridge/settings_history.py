@@ -15,23 +15,19 @@ from gui.style.translation import translate
 
 
 def run_edits(run_id: str) -> dict[int, str]:
-    """Return the `edits` in the folder of a run."""
-    return edits(paths.run_folder(run_id))
-
-
-def edits(folder: Path) -> dict[int, str]:
     """Return the changes in words, such as `strategy torch/single → torch/ddp`, by the number of
-    the attempt that began with them. Files that cannot be read are left out."""
+    the attempt that began with them; ignore unreadable files."""
+    folder = paths.run_folder(run_id)
     older = spec_file.older_specs(folder)
     specs = [_read(path) for path in [*older.values(), folder / spec_file.FILE_NAME]]
     return {
         attempt: text
         for attempt, (before, after) in zip(older, pairwise(specs), strict=True)
-        if before and after and (text := changes(before, after))
+        if before and after and (text := _changes(before, after))
     }
 
 
-def changes(before: RunSpec, after: RunSpec) -> str:
+def _changes(before: RunSpec, after: RunSpec) -> str:
     """Return the differences in words; empty if there are none."""
     old, new = _flat(before), _flat(after)
     return ", ".join(
@@ -49,11 +45,9 @@ def _read(path: Path) -> RunSpec | None:
 
 
 def _flat(spec: RunSpec) -> dict[str, object]:
-    settings = spec.settings
-    own = {
-        name: value for name, value in msgspec.structs.asdict(spec).items() if name != "settings"
-    }
-    return own | settings
+    fields: dict[str, object] = msgspec.structs.asdict(spec)
+    del fields["settings"]
+    return fields | spec.settings
 
 
 def _title(name: str) -> str:

@@ -27,7 +27,7 @@ LIVE_MS = 100
 OVER_MS = 1000
 """A run that is over is read less often: another window or the command line may resume it."""
 
-ALIVE_EVERY = 1.0
+ALIVE_CHECK_SECONDS = 1.0
 """Seconds between two checks whether the supervisor process is alive."""
 
 _LOG_NAME = re.compile(r"rank(\d+)\.log")
@@ -44,7 +44,7 @@ class _Output(NamedTuple):
 
 
 class StoreReader(QObject):
-    """Follows the watched run, whether it is active or over, by one code path."""
+    """Follows the watched run in the same way whether it is active or has ended."""
 
     status_changed = Signal(object)
     """RunInfo, whenever it has changed."""
@@ -62,15 +62,15 @@ class StoreReader(QObject):
     """Rank, and list[str]: new lines of its output."""
 
     lines_skipped = Signal()
-    """Lines were skipped before the next `log_lines`."""
+    """Emitted before `log_lines` if lines before these were skipped."""
 
     trouble = Signal(str)
     """A sentence: the run cannot be read."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._timer = QTimer(self)
-        self._timer.timeout.connect(self.poll)
+        self.timer = QTimer(self)
+        self.timer.timeout.connect(self.poll)
         self._follower: StoreFollower | None = None
         self.watch(None)
 
@@ -86,25 +86,21 @@ class StoreReader(QObject):
         self._last_trouble = ""
         if run_id is None:
             self._follower = None
-            self._timer.stop()
+            self.timer.stop()
         else:
             self._follower = StoreFollower(paths.run_folder(run_id))
-            self._timer.start(LIVE_MS)
+            self.timer.start(LIVE_MS)
             self.poll()
 
-    def interval(self) -> int:
-        """Milliseconds from one `poll` to the next."""
-        return self._timer.interval()
-
     def poll(self) -> None:
-        """Read what is new now; the timer calls this."""
+        """Read and emit everything that is new; the timer calls this."""
         follower = self._follower
         if self._run_id is None or follower is None:
             return
         folder, changed = paths.run_folder(self._run_id), False
         events: list[StoredEvent] = []
         try:
-            # The state is read first and emitted last: then all that led to it has been emitted.
+            # The state is read first and emitted last, after all its events and points.
             changed = self._poll_store(self._run_id, follower)
             events = follower.new_events()
         except (sqlite3.Error, msgspec.DecodeError, msgspec.ValidationError) as error:
@@ -121,11 +117,11 @@ class StoreReader(QObject):
             self.status_changed.emit(self._info)
         over = self._last_trouble or (self._info is not None and self._info.state.is_over)
         interval = OVER_MS if over else LIVE_MS
-        if self._run_id is not None and self._timer.interval() != interval:
-            self._timer.start(interval)
+        if self._run_id is not None and self.timer.interval() != interval:
+            self.timer.start(interval)
 
     def _poll_store(self, run_id: str, follower: StoreFollower) -> bool:
-        """Read status and curves; return whether something changed about the run."""
+        """Read status and curves, and emit the points; return whether the RunInfo changed."""
         follower.open()
         changed = self._refresh_info(run_id, follower.status())
         # The state `finished` is emitted only after every point of the run.
@@ -135,9 +131,9 @@ class StoreReader(QObject):
         return changed
 
     def _emit_in_order(self, events: list[StoredEvent], output: list[_Output]) -> None:
-        """Emit events and output in their order, as far as it is known. Lines have no times, but no
-        line is newer than its file. So the lines of a rank come after the events that are older
-        than its file, and before the newer events."""
+        """Emit events and output in their order. Lines have no times, but no line is newer
+        than its file: so emit the lines of a rank after the events that are older than its file,
+        and before the newer events."""
         emitted = 0
         for part in sorted(output, key=lambda each: each.time):
             first = emitted
@@ -154,7 +150,7 @@ class StoreReader(QObject):
         """Read the run again if its status changed or its supervisor may have died; return whether
         the run changed."""
         now, before = time.monotonic(), self._info
-        if before is not None and now - self._info_read_at < ALIVE_EVERY:
+        if before is not None and now - self._info_read_at < ALIVE_CHECK_SECONDS:
             if status == self._status:
                 return False
             if _is_same_attempt(before, status):

@@ -21,7 +21,7 @@ from engine.telemetry.helper_client import (
 _log = logging.getLogger(__name__)
 
 STALE_AFTER = 3.0
-"""Seconds without a line after which the figures on the screen count as old."""
+"""If the helper writes no line for this many seconds, the figures in the window are old."""
 
 
 class TelemetryReader(QObject):
@@ -75,8 +75,8 @@ class TelemetryReader(QObject):
         self._send_requests()
 
     def set_detail(self, id: str) -> None:
-        """Request the figures that are costly to read (rates of PCIe and NVLink) of one GPU, by its
-        UUID; empty: of no GPU."""
+        """Request the rates of PCIe and NVLink, which are slow to read, for the GPU with the UUID
+        `id`; empty: for no GPU."""
         self._detail = id
         self._send_requests()
 

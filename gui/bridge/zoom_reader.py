@@ -1,4 +1,4 @@
-"""Reads more points of a part of a curve from a run's store, in the background, after a zoom."""
+"""Reads the points of the visible part of a curve from the store after a zoom."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from engine.system import paths
 from gui.bridge.background import Background
 
 MAX_POINTS = 64_000
-"""Points read at once. The next coarser level of the pyramid has a sixteenth of them: enough for
-two points per pixel while the plot shows half of them."""
+"""Maximum number of points of one read. Above it, blocks of 16 points or more are read: at least
+4000, which is two per pixel while a plot 1000 pixels wide shows half of them."""
 
 
 class _ZoomRequest(NamedTuple):
@@ -25,11 +25,10 @@ class _ZoomRequest(NamedTuple):
 
 
 class ZoomReader(QObject):
-    """Answers `request` with `zoom_points`; of several requests for a series only the newest
-    counts."""
+    """Emits `zoom_points` for each `request`; a newer request replaces a waiting one."""
 
     zoom_points = Signal(str, object)
-    """Series, and its StoredPoints in the part: all points, or blocks where they are too many."""
+    """Series, and its StoredPoints between the two steps: all points, or blocks of them."""
 
     trouble = Signal(str)
     """A sentence: the store cannot be read."""
@@ -58,10 +57,12 @@ class ZoomReader(QObject):
     def _read(self, request: _ZoomRequest) -> None:
         self._reading[request.series] = request
         self._background.run(
-            partial(_window, request), partial(self._found, request), partial(self._failed, request)
+            partial(_window, request),
+            partial(self._report, request),
+            partial(self._failed, request),
         )
 
-    def _found(self, request: _ZoomRequest, points: StoredPoints) -> None:
+    def _report(self, request: _ZoomRequest, points: StoredPoints) -> None:
         if self._finish(request) and len(points.step):
             self.zoom_points.emit(request.series, points)
 

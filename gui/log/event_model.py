@@ -32,7 +32,7 @@ LEVEL = Qt.ItemDataRole.UserRole
 _NUMBERS = (_STEP_COLUMN, _RANK_COLUMN)
 _RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 _Index = QModelIndex | QPersistentModelIndex
-_NOWHERE = QModelIndex()
+_NO_PARENT = QModelIndex()
 
 
 class _Row(NamedTuple):
@@ -74,21 +74,19 @@ class EventModel(QAbstractTableModel):
             self.dataChanged.emit(self.index(0, 0), self.index(len(rows) - 1, COLUMNS - 1))
 
     def clear(self) -> None:
-        """Forget every row."""
+        """Remove all rows."""
         self.beginResetModel()
         self._rows.clear()
         self.endResetModel()
 
-    def rowCount(self, parent: _Index = _NOWHERE) -> int:
-        """One row per event."""
+    def rowCount(self, parent: _Index = _NO_PARENT) -> int:
         return 0 if parent.isValid() else len(self._rows)
 
-    def columnCount(self, parent: _Index = _NOWHERE) -> int:
-        """The columns of `captions`."""
+    def columnCount(self, parent: _Index = _NO_PARENT) -> int:
         return 0 if parent.isValid() else COLUMNS
 
     def data(self, index: _Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        """The text of a cell; the tooltip repeats it, because the cell may cut it off."""
+        """Return the text of a cell; the tooltip has the whole text: a cell may elide it."""
         row, column = self._rows[index.row()], index.column()
         if role == Qt.ItemDataRole.DisplayRole:
             return row.cells[column]
@@ -108,7 +106,6 @@ class EventModel(QAbstractTableModel):
         orientation: Qt.Orientation,
         role: int = Qt.ItemDataRole.DisplayRole,
     ) -> Any:
-        """Return the titles of the columns."""
         if orientation is not Qt.Orientation.Horizontal:
             return None
         if role == Qt.ItemDataRole.TextAlignmentRole and section in _NUMBERS:
@@ -127,7 +124,7 @@ class EventModel(QAbstractTableModel):
 
     def _with_device_names(self, row: _Row) -> _Row:
         text = name_devices(row.cells[-1], self._labels)
-        return row if text == row.cells[-1] else _searchable(row, (*row.cells[:-1], text))
+        return row if text == row.cells[-1] else _with_cells(row, (*row.cells[:-1], text))
 
     def _make_room(self, count: int) -> None:
         """Drop the oldest rows, so that with `count` new rows there are at most MAX_ROWS."""
@@ -139,18 +136,18 @@ class EventModel(QAbstractTableModel):
 
 
 class EventFilter(QSortFilterProxyModel):
-    """Shows the rows of one rank or of all, and can hide the rows without the search text."""
+    """Shows the rows of one rank or of all ranks, and can hide the rows without the search text."""
 
     def __init__(self, events: EventModel, parent: QObject) -> None:
         super().__init__(parent)
-        # Called directly: through the roles of Qt each search would take ten times as long.
+        # Called directly: a search through `data` and its roles takes ten times longer.
         self._events = events
         self.setSourceModel(events)
         self._rank: int | None = None
         self.text = ""
         """The search text, case-folded; empty: no search."""
 
-        self._hides = True
+        self._only_matches = True
 
     def set_rank(self, rank: int | None) -> None:
         """Show only the rows of `rank` (-1: the supervisor); None: of all ranks."""
@@ -164,29 +161,28 @@ class EventFilter(QSortFilterProxyModel):
         self.text = text.casefold()
         self.endFilterChange()
 
-    def set_hiding(self, hides: bool) -> None:
+    def set_only_matches(self, only_matches: bool) -> None:
         """Set whether rows without the search text are hidden."""
         self.beginFilterChange()
-        self._hides = hides
+        self._only_matches = only_matches
         self.endFilterChange()
 
-    def with_text(self) -> Sequence[int]:
+    def matching_rows(self) -> Sequence[int]:
         """Return the visible rows that contain the search text."""
         if not self.text:
             return ()
         rows = range(self.rowCount())
-        return rows if self._hides else [row for row in rows if self._has_text(row)]
+        return rows if self._only_matches else [row for row in rows if self._has_text(row)]
 
     def _has_text(self, row: int) -> bool:
         source = self.mapToSource(self.index(row, 0))
         return self._events.has_text(source.row(), self.text)
 
     def filterAcceptsRow(self, source_row: int, source_parent: _Index) -> bool:
-        """Called by Qt for each row."""
         if self._rank is not None and self._events.rank(source_row) != self._rank:
             return False
-        hides = self._hides and self.text
-        return not hides or self._events.has_text(source_row, self.text)
+        only_matches = self._only_matches and self.text
+        return not only_matches or self._events.has_text(source_row, self.text)
 
 
 def captions() -> tuple[str, ...]:
@@ -212,15 +208,14 @@ def _row(stored: StoredEvent) -> _Row:
         described.level.value,
         described.text,
     )
-    return _searchable(_Row(stored.time, (), described.rank, described.level, ""), cells)
+    return _with_cells(_Row(stored.time, (), described.rank, described.level, ""), cells)
 
 
-def _searchable(row: _Row, cells: tuple[str, ...]) -> _Row:
+def _with_cells(row: _Row, cells: tuple[str, ...]) -> _Row:
     """Return `row` with these cells."""
     return row._replace(cells=cells, searched="\n".join(cells).casefold())
 
 
 def _step(event: Event) -> str:
-    """Return the step of the event, or empty."""
     step: int | None = getattr(event, "step", None)
     return "" if step is None else f"{step:,}"

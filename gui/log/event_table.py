@@ -17,7 +17,7 @@ _WIDTHS = (100, 140, 76, 50, 60)
 
 
 class EventTable(QTableView):
-    """Shows the events of the watched run; follows the newest unless it is scrolled up."""
+    """Shows the events of the watched run; follows the newest unless the user scrolled up."""
 
     matches = Signal(int, int)
     """Number of the current row among the rows with the search text, from 1 (0: none), and how
@@ -26,8 +26,8 @@ class EventTable(QTableView):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._events = EventModel()
-        self._shown = EventFilter(self._events, self)
-        self.setModel(self._shown)
+        self._filtered = EventFilter(self._events, self)
+        self.setModel(self._filtered)
         self.selectionModel().currentChanged.connect(self.count)
         self.setAccessibleName(self.tr("Events"))
         self.setShowGrid(False)
@@ -61,7 +61,7 @@ class EventTable(QTableView):
         self.count()
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Scroll to the newest: a hidden table could not scroll."""
+        """Scroll to the newest event, because a hidden table does not scroll."""
         super().showEvent(event)
         self.scrollToBottom()
         self.count()
@@ -77,37 +77,37 @@ class EventTable(QTableView):
 
     def set_filter(self, text: str) -> None:
         """Search for `text`, ignoring case."""
-        self._shown.set_text(text)
+        self._filtered.set_text(text)
         self.count()
 
-    def set_hiding(self, hides: bool) -> None:
+    def set_only_matches(self, only_matches: bool) -> None:
         """Set whether rows without the search text are hidden."""
-        self._shown.set_hiding(hides)
+        self._filtered.set_only_matches(only_matches)
         self.count()
 
     def set_rank(self, rank: int | None) -> None:
         """Show only the events of `rank` (-1: the supervisor); None: of all ranks."""
-        self._shown.set_rank(rank)
+        self._filtered.set_rank(rank)
         self.count()
 
     def find_again(self, *, backwards: bool = False) -> bool:
-        """Select the next row with the search text, after the last the first; return False if there
+        """Select the next (or previous) row with the search text, in a cycle; return False if there
         is none."""
-        rows = self._shown.with_text()
+        rows = self._filtered.matching_rows()
         if not rows:
             return False
-        here = self.currentIndex().row()
+        current = self.currentIndex().row()
         if backwards:
-            row = next((row for row in reversed(rows) if row < here), rows[-1])
+            row = next((row for row in reversed(rows) if row < current), rows[-1])
         else:
-            row = next((row for row in rows if row > here), rows[0])
+            row = next((row for row in rows if row > current), rows[0])
         self._go_to(row)
         return True
 
     def go_to_first_error(self) -> bool:
         """Select the first error among the visible events; return False if there is none."""
-        for row in range(self._shown.rowCount()):
-            if self._shown.index(row, 0).data(LEVEL) == Level.ERROR:
+        for row in range(self._filtered.rowCount()):
+            if self._filtered.index(row, 0).data(LEVEL) == Level.ERROR:
                 self._go_to(row)
                 return True
         return False
@@ -116,21 +116,19 @@ class EventTable(QTableView):
         """Copy the selected rows with the column titles, for a spreadsheet; all visible rows if
         none is selected."""
         rows = sorted(index.row() for index in self.selectionModel().selectedRows())
-        rows = rows or list(range(self._shown.rowCount()))
-        lines = [[str(self._shown.index(row, each).data()) for each in _ALL] for row in rows]
+        rows = rows or list(range(self._filtered.rowCount()))
+        columns = range(COLUMNS)
+        lines = [[str(self._filtered.index(row, each).data()) for each in columns] for row in rows]
         QGuiApplication.clipboard().setText("\n".join(map("\t".join, [list(captions()), *lines])))
 
     def count(self) -> None:
         """Emit `matches` for the visible rows with the search text."""
         if self.isVisible():
-            rows = self._shown.with_text()
-            here = self.currentIndex().row()
-            self.matches.emit(rows.index(here) + 1 if here in rows else 0, len(rows))
+            rows = self._filtered.matching_rows()
+            current = self.currentIndex().row()
+            self.matches.emit(rows.index(current) + 1 if current in rows else 0, len(rows))
 
     def _go_to(self, row: int) -> None:
-        index = self._shown.index(row, 0)
+        index = self._filtered.index(row, 0)
         self.setCurrentIndex(index)
         self.scrollTo(index, QAbstractItemView.ScrollHint.PositionAtCenter)
-
-
-_ALL = range(COLUMNS)

@@ -59,7 +59,7 @@ class EventText(NamedTuple):
 
 
 _ERRORS = [kind.value for kind in AlarmKind if kind.severity == "error"]
-"""Kinds of alarms after which work is lost, or may be lost."""
+"""Kinds of alarms that are shown as errors: training steps are lost or may be lost."""
 
 _END_LEVELS = {"finished": Level.INFO, "stopped": Level.WARN}
 
@@ -116,7 +116,7 @@ def event_text(event: Event) -> EventText:
         case CheckpointFailed(text=text):
             return EventText(Level.ERROR, text)
         case CacheEmptied(rank, device, freed):
-            text = translate("Events", "Cache of {device} emptied: {size} given back.")
+            text = translate("Events", "Cache of {device} emptied: {size} freed.")
             return _info(text.format(device=device, size=units.byte_size(freed)), rank)
         case Paused(step, freed_devices):
             text = translate("Events", "Paused after step {step}.")
@@ -150,16 +150,16 @@ def event_text(event: Event) -> EventText:
             text = translate("Events", "Attempt {attempt} starts under supervisor process {pid}.")
             return _info(text.format(attempt=attempt, pid=pid))
         case Queued(_, reason):
-            return _info(reason or translate("Events", "Its turn in the queue has come."))
+            return _info(reason or translate("Events", "The run leaves the queue."))
         case WorkerStarted(rank, pid, devices):
             text = translate("Events", "Worker process {pid} started for {devices}.")
             return _info(text.format(pid=pid, devices=", ".join(devices)), rank)
         case CommandReceived(command):
             text = translate("Events", "Command received: {command}.")
-            return _info(text.format(command=_words(command)))
+            return _info(text.format(command=_command_name(command)))
         case CommandRefused(command, reason):
             text = translate("Events", "Command refused: {command}. {reason}")
-            return EventText(Level.WARN, text.format(command=_words(command), reason=reason))
+            return EventText(Level.WARN, text.format(command=_command_name(command), reason=reason))
         case StopStage(stage):
             return EventText(Level.WARN, _stop(stage))
         case Rewound(step, checkpoint):
@@ -185,7 +185,7 @@ def event_text(event: Event) -> EventText:
 def _stop(stage: str) -> str:
     match stage:
         case "ask":
-            return translate("Events", "Stop: the workers are asked to save and leave.")
+            return translate("Events", "Stop: the workers are asked to save and exit.")
         case "terminate":
             return translate("Events", "Stop: the workers are terminated.")
         case "kill":
@@ -199,8 +199,8 @@ def event_name(event: Event) -> str:
     return str(event.__struct_config__.tag).replace("_", " ").capitalize()
 
 
-def _words(command: str) -> str:
-    """`SaveCheckpoint` becomes `save checkpoint`."""
+def _command_name(command: str) -> str:
+    """Return `save checkpoint` for `SaveCheckpoint`."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", command).lower()
 
 

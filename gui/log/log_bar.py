@@ -33,12 +33,12 @@ class LogBar(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.ranks = Combo()
-        self.ranks.setAccessibleName(self.tr("Whose lines"))
-        self.ranks.setToolTip(self.tr("Show only what one rank says"))
+        self.ranks.setAccessibleName(self.tr("Rank of the lines"))
+        self.ranks.setToolTip(self.tr("Show only the output and events of one rank"))
         self.only_matches = QCheckBox(self.tr("Only matches"))
         self.only_matches.setChecked(True)
         self.only_matches.setToolTip(
-            self.tr("Hide the lines without the text; otherwise it is marked, and F3 goes to it")
+            self.tr("Hide the lines without the text. If not ticked: mark it, and F3 finds it")
         )
         self.first_error = QPushButton(self.tr("First error"))
         self.first_error.setObjectName("small")
@@ -65,7 +65,7 @@ class LogBar(QWidget):
             policy.setRetainSizeWhenHidden(True)  # the others do not move
             widget.setSizePolicy(policy)
         self.show_matches(0, 0)
-        self.forget()
+        self.clear_ranks()
         self.ranks.currentIndexChanged.connect(
             lambda: self.rank_chosen.emit(self.ranks.currentData())
         )
@@ -74,7 +74,7 @@ class LogBar(QWidget):
         self.next.clicked.connect(self.next_requested)
         self.previous.clicked.connect(self.previous_requested)
 
-    def forget(self) -> None:
+    def clear_ranks(self) -> None:
         """Remove the ranks, because another run is shown; the filter stays."""
         self.ranks.blockSignals(True)
         self.ranks.clear()
@@ -83,14 +83,10 @@ class LogBar(QWidget):
         self.ranks.blockSignals(False)
         self.rank_chosen.emit(None)
 
-    def add_output(self, rank: int, _lines: list[str]) -> None:
-        """Offer `rank`, which has printed something."""
-        self._offer(rank)
-
     def add_events(self, events: list[StoredEvent]) -> None:
         """Offer the ranks of `events`."""
         for stored in events:
-            self._offer(event_text(stored.event).rank)
+            self.offer_rank(event_text(stored.event).rank)
 
     def show_matches(self, place: int, count: int) -> None:
         """Show how many lines have the search text, and the number of the current one (0: none)."""
@@ -113,7 +109,8 @@ class LogBar(QWidget):
         self.ranks.setCurrentIndex(0)
         self.filter.clear()
 
-    def _offer(self, rank: int) -> None:
+    def offer_rank(self, rank: int) -> None:
+        """Add `rank` to the choice of ranks, unless it is there."""
         if self.ranks.findData(rank) >= 0:
             return
         known = [self.ranks.itemData(row) for row in range(1, self.ranks.count())]

@@ -1,4 +1,4 @@
-"""Connects the bar above log and events with both."""
+"""Connects the bar above the log and the events with both of them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ from gui.log.log_bar import LogBar
 from gui.log.log_view import LogView
 
 TYPING_MS = 150
-"""Delay of a search after the last letter: to search a long log for each letter would delay the
-next letter."""
+"""Delay of a search after the last key press: a search of a long log would delay the next one."""
 
 
 class LogController(QObject):
-    """Passes the choices in the bar to log and events; a search runs in the visible one of them."""
+    """Passes the choices in the bar to log and events, and searches in the visible one."""
 
     message = Signal(str)
-    """A sentence: the text that was not found."""
+    """A sentence: that a text or an error was not found."""
 
     log_requested = Signal()
     """The tab Log should be brought to the front."""
@@ -32,14 +31,14 @@ class LogController(QObject):
     ) -> None:
         super().__init__(parent)
         self._bar, self._log, self._events = bar, log, events
-        self._typing = QTimer(self)
-        self._typing.setSingleShot(True)
-        self._typing.setInterval(TYPING_MS)
-        self._typing.timeout.connect(self._search)
-        bar.filter.textEdited.connect(lambda: self._typing.start())
+        self._search_timer = QTimer(self)
+        self._search_timer.setSingleShot(True)
+        self._search_timer.setInterval(TYPING_MS)
+        self._search_timer.timeout.connect(self._search)
+        bar.filter.textEdited.connect(lambda: self._search_timer.start())
         bar.filter.textChanged.connect(self._text_changed)
-        bar.only_matches.toggled.connect(log.set_hiding)
-        bar.only_matches.toggled.connect(events.set_hiding)
+        bar.only_matches.toggled.connect(log.set_only_matches)
+        bar.only_matches.toggled.connect(events.set_only_matches)
         bar.rank_chosen.connect(log.set_rank)
         bar.rank_chosen.connect(events.set_rank)
         log.matches.connect(partial(self._show_matches, log))
@@ -52,11 +51,11 @@ class LogController(QObject):
         """Remove everything, because another run is shown."""
         self._log.clear_lines()
         self._events.clear()
-        self._bar.forget()
+        self._bar.clear_ranks()
 
     def add_output(self, rank: int, lines: list[str]) -> None:
         """Show lines that worker `rank` printed."""
-        self._bar.add_output(rank, lines)
+        self._bar.offer_rank(rank)
         self._log.append_output(rank, lines)
 
     def add_events(self, events: list[StoredEvent]) -> None:
@@ -87,7 +86,7 @@ class LogController(QObject):
         self._bar.show_everything()
         if view.go_to_first_error():
             return
-        if view is self._log and not self._log.is_whole:
+        if view is self._log and not self._log.has_all_lines:
             text = self.tr(
                 "There is no error in these lines. Earlier lines are only in the log files of the "
                 "run."
@@ -97,12 +96,12 @@ class LogController(QObject):
         self.message.emit(text)
 
     def _text_changed(self) -> None:
-        if not self._typing.isActive():  # typed text has already started the timer
+        if not self._search_timer.isActive():  # typed text has already started the timer
             self._search()
 
     def _search(self) -> None:
         """Search for the text in the bar."""
-        self._typing.stop()
+        self._search_timer.stop()
         self._log.set_filter(self._bar.filter.text())
         self._events.set_filter(self._bar.filter.text())
 
@@ -115,7 +114,7 @@ class LogController(QObject):
         return self._log
 
     def _show_matches(self, view: QWidget, place: int, count: int) -> None:
-        if view.isVisible() and not self._typing.isActive():
+        if view.isVisible() and not self._search_timer.isActive():
             self._bar.show_matches(place, count)
 
     def _find(self, *, backwards: bool) -> None:

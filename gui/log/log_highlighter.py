@@ -23,12 +23,10 @@ class LogHighlighter(QSyntaxHighlighter):
         self.rehighlight()
 
     def set_search_text(self, text: str) -> None:
-        """Mark `text` (case-folded) in the lines that are added from now on; empty: mark
-        nothing."""
+        """Mark the case-folded `text` in lines that are added later; empty: mark nothing."""
         self._search_text = text
 
     def highlightBlock(self, text: str) -> None:
-        """Called by Qt for one line."""
         if match := PREFIX.match(text):
             forms = (self._quiet, self._levels.get(match[2], self._quiet), self._quiet)
             for group, form in enumerate(forms, 1):
@@ -37,13 +35,13 @@ class LogHighlighter(QSyntaxHighlighter):
             self._mark(text.casefold())
 
     def _set_colours(self, theme: Theme) -> None:
-        self._quiet = _ink(theme.muted)
+        self._quiet = _format(theme.muted)
         self._levels = {
-            Level.INFO.value: _ink(theme.accent),
-            Level.WARN.value: _ink(theme.warn),
-            Level.ERROR.value: _ink(theme.bad),
+            Level.INFO.value: _format(theme.accent),
+            Level.WARN.value: _format(theme.warn),
+            Level.ERROR.value: _format(theme.bad),
         }
-        self._found = _ink(theme.on_accent)
+        self._found = _format(theme.on_accent)
         self._found.setBackground(QColor(theme.accent_bg))
 
     def _mark(self, text: str) -> None:
@@ -53,7 +51,7 @@ class LogHighlighter(QSyntaxHighlighter):
             place = text.find(self._search_text, place + len(self._search_text))
 
 
-def _ink(colour: str) -> QTextCharFormat:
+def _format(colour: str) -> QTextCharFormat:
     form = QTextCharFormat()
     form.setForeground(QColor(colour))
     return form

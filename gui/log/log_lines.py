@@ -19,8 +19,8 @@ _ERROR = re.compile(
     r"^Traceback \(most recent call last\)|\b[A-Z]\w*(?:Error|Exception)\b|^\w*Error\b"
     r"|\b(?:ERROR|FATAL|CRITICAL)\b|^Fatal |[Ss]egmentation fault"
 )
-"""What a worker prints when it fails: words of Python, of log levels and of the C library. Lines
-that TensorFlow marks with E do not count: it prints some at every start."""
+"""Matches output of a failing worker: words of Python, of log levels and of the C library. It does
+not match the mark E of TensorFlow, which prints such lines at every start."""
 
 
 class Line(NamedTuple):

@@ -31,13 +31,13 @@ class LogView(QPlainTextEdit):
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._lines: deque[Line] = deque(maxlen=MAX_LINES)
-        self.is_whole = True
-        """Whether it has all printed lines, visible or hidden."""
+        self.has_all_lines = True
+        """Whether no printed line was skipped or dropped."""
 
         self._labels: Mapping[str, str] = {}
         self._search_text = ""
         self._rank: int | None = None
-        self._hides = True
+        self._only_matches = True
         self.setAccessibleName(self.tr("Log"))
         self.setReadOnly(True)
         self._missing_glyphs = MissingGlyphs(QRawFont.fromFont(monospace_font()))
@@ -75,14 +75,14 @@ class LogView(QPlainTextEdit):
 
     def clear_lines(self) -> None:
         """Remove all lines, because another run is shown."""
-        self.is_whole = True
+        self.has_all_lines = True
         self._lines.clear()
         self.clear()
         self.count()
 
     def note_skipped_lines(self) -> None:
-        """Note that some printed lines are not here."""
-        self.is_whole = False
+        """Record that some printed lines were skipped."""
+        self.has_all_lines = False
 
     def set_filter(self, text: str) -> None:
         """Search for `text`, ignoring case: hide the lines without it, or mark it."""
@@ -92,9 +92,9 @@ class LogView(QPlainTextEdit):
         self._highlighter.set_search_text(self._search_text)
         self._show_all()
 
-    def set_hiding(self, hides: bool) -> None:
+    def set_only_matches(self, only_matches: bool) -> None:
         """Set whether lines without the search text are hidden."""
-        self._hides = hides
+        self._only_matches = only_matches
         self._show_all()
 
     def set_rank(self, rank: int | None) -> None:
@@ -103,7 +103,7 @@ class LogView(QPlainTextEdit):
         self._show_all()
 
     def find_again(self, *, backwards: bool = False) -> bool:
-        """Go to the next line with the search text, after the last the first; return False if there
+        """Go to the next (or previous) line with the search text, in a cycle; return False if there
         is none."""
         if not self._search_text:
             return False
@@ -126,9 +126,9 @@ class LogView(QPlainTextEdit):
             self.matches.emit(0, 0)
             return
         found = [self._search_text in line for line in self.toPlainText().casefold().split("\n")]
-        here = self.textCursor().blockNumber()
-        is_on_one = self.textCursor().hasSelection() and found[here]
-        self.matches.emit(sum(found[: here + 1]) if is_on_one else 0, sum(found))
+        current = self.textCursor().blockNumber()
+        is_on_one = self.textCursor().hasSelection() and found[current]
+        self.matches.emit(sum(found[: current + 1]) if is_on_one else 0, sum(found))
 
     def go_to_first_error(self) -> bool:
         """Go to the first error among the lines; return False if there is none."""
@@ -156,37 +156,39 @@ class LogView(QPlainTextEdit):
         return line._replace(text=name_devices(line.text, self._labels)) if line.is_event else line
 
     def _append(self, lines: list[Line]) -> None:
-        self.is_whole = self.is_whole and len(self._lines) + len(lines) <= MAX_LINES
+        self.has_all_lines = self.has_all_lines and len(self._lines) + len(lines) <= MAX_LINES
         self._lines.extend(lines)
-        shown = [line.text for line in lines[-MAX_LINES:] if self._passes(line)]
+        shown = [line.text for line in lines[-MAX_LINES:] if self._is_shown(line)]
         if not shown:
             return
         follow, before = self._is_at_end(), self.blockCount()
         top = self.firstVisibleBlock()
-        place, within = top.blockNumber(), self.verticalScrollBar().value() - top.firstLineNumber()
+        place, line_offset = (
+            top.blockNumber(),
+            self.verticalScrollBar().value() - top.firstLineNumber(),
+        )
         text = "\n".join(shown)
         self.appendPlainText(text)
         self._count_soon()
         if follow:
             self._go_to_end()
-        elif gone := max(0, before + text.count("\n") + 1 - self.blockCount()):
-            # Lines above were dropped: the same scroll position would show later lines.
-            top = self.document().findBlockByNumber(max(0, place - gone))
-            still_there = within if place >= gone else 0
-            self.verticalScrollBar().setValue(top.firstLineNumber() + still_there)
+        elif dropped := max(0, before + text.count("\n") + 1 - self.blockCount()):
+            # Old lines were dropped: scroll up by their number, so that the view does not move.
+            top = self.document().findBlockByNumber(max(0, place - dropped))
+            new_offset = line_offset if place >= dropped else 0
+            self.verticalScrollBar().setValue(top.firstLineNumber() + new_offset)
 
     def _count_soon(self) -> None:
         if self._search_text and not self._recount.isActive():
             self._recount.start()
 
     def _show_all(self) -> None:
-        self.setPlainText("\n".join(line.text for line in self._lines if self._passes(line)))
+        self.setPlainText("\n".join(line.text for line in self._lines if self._is_shown(line)))
         self._go_to_end()
         self.count()
 
     def _go_to(self, block: QTextBlock) -> None:
-        """Scroll the line to the middle and select it: the cursor shows the place without
-        colours."""
+        """Scroll the line to the middle and select it: a selection is visible without colours."""
         cursor = QTextCursor(block)
         cursor.movePosition(QTextCursor.MoveOperation.EndOfBlock, QTextCursor.MoveMode.KeepAnchor)
         self.setTextCursor(cursor)
@@ -198,7 +200,7 @@ class LogView(QPlainTextEdit):
     def _go_to_end(self) -> None:
         self.verticalScrollBar().setValue(self.verticalScrollBar().maximum())
 
-    def _passes(self, line: Line) -> bool:
+    def _is_shown(self, line: Line) -> bool:
         if self._rank is not None and line.rank != self._rank:
             return False
-        return not self._hides or self._search_text in line.text.casefold()
+        return not self._only_matches or self._search_text in line.text.casefold()

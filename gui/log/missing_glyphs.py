@@ -1,4 +1,4 @@
-"""Removes symbols that the font of the log does not have, such as emoji, from its lines."""
+"""Removes symbols from the lines of the log that its font does not have, such as emoji."""
 
 from __future__ import annotations
 
@@ -20,19 +20,21 @@ class MissingGlyphs:
     def __init__(self, font: QRawFont) -> None:
         self._font = font
         self._missing: dict[str, bool] = {}
-        """Whether the font misses a symbol, by the characters that were seen so far."""
+        """Whether the font lacks a character, by character."""
 
     def drawable(self, text: str) -> str:
         """Return `text` without the symbols that the font does not have."""
         if text.isascii():
             return text
-        for sign in set(text):
-            if sign >= _FIRST_SYMBOL and self._is_missing(sign):
-                text = text.replace(sign, "").rstrip()
+        for character in set(text):
+            if character >= _FIRST_SYMBOL and self._is_missing(character):
+                text = text.replace(character, "").rstrip()
         return text
 
-    def _is_missing(self, sign: str) -> bool:
-        if sign not in self._missing:
-            is_symbol = unicodedata.category(sign) in _SYMBOLS
-            self._missing[sign] = is_symbol and not self._font.supportsCharacter(ord(sign))
-        return self._missing[sign]
+    def _is_missing(self, character: str) -> bool:
+        if character not in self._missing:
+            is_symbol = unicodedata.category(character) in _SYMBOLS
+            self._missing[character] = is_symbol and not self._font.supportsCharacter(
+                ord(character)
+            )
+        return self._missing[character]

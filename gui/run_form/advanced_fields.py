@@ -15,7 +15,7 @@ from gui.widgets.entry_fields import Field
 RECIPE = "Recipe"
 """Name of the group with the settings of the recipe."""
 
-_OPEN_FIRST = (RECIPE, GROUPS[0])
+_OPEN_AT_START = (RECIPE, GROUPS[0])
 _LABEL_WIDTH = 126
 """Width of the labels in logical pixels: the same in all groups."""
 
@@ -27,8 +27,8 @@ class AdvancedFields(QWidget):
 
     def __init__(self, infos: Iterable[FieldInfo], parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._groups = {RECIPE: FieldGroup(self.tr("Recipe"))}
-        self._groups |= {title: FieldGroup(title) for title in GROUPS}
+        self.groups = {RECIPE: FieldGroup(self.tr("Recipe"))}
+        self.groups |= {title: FieldGroup(title) for title in GROUPS}
         self.fields = {info.name: Field(info) for info in infos}
         """The fields of the spec, by name."""
 
@@ -38,21 +38,17 @@ class AdvancedFields(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(4)
-        for title, group in self._groups.items():
-            group.set_open(title in _OPEN_FIRST)
+        for title, group in self.groups.items():
+            group.heading.setChecked(title in _OPEN_AT_START)
             layout.addWidget(group)
         for name, field in self.fields.items():
-            self._groups[field.info.group].add(name, field)
+            self.groups[field.info.group].add(name, field)
             field.changed.connect(self.changed)
         self.show_settings(())
 
-    def group(self, title: str) -> FieldGroup:
-        """Return the group with the heading `title`."""
-        return self._groups[title]
-
     def show_settings(self, infos: Iterable[FieldInfo]) -> None:
         """Show the settings of a recipe, with their defaults."""
-        recipe = self._groups[RECIPE]
+        recipe = self.groups[RECIPE]
         recipe.clear()
         self.settings = {info.name: Field(info) for info in infos}
         for name, field in self.settings.items():
@@ -62,20 +58,20 @@ class AdvancedFields(QWidget):
 
     def show_changes(self) -> None:
         """Show in each heading how many of its fields differ from their defaults."""
-        for group in self._groups.values():
+        for group in self.groups.values():
             group.show_changes()
 
     def open_problems(self) -> Field | None:
         """Unfold the groups with problems; return the first field with a problem, or None."""
-        found = [(group, group.first_problem()) for group in self._groups.values()]
+        found = [(group, group.first_problem()) for group in self.groups.values()]
         problems = [(group, field) for group, field in found if field is not None]
         for group, _ in problems:
-            group.set_open(True)
+            group.heading.setChecked(True)
         return problems[0][1] if problems else None
 
 
 class FieldGroup(QWidget):
-    """A heading that folds the fields below it."""
+    """A heading and its fields; the fields are visible while the heading is checked."""
 
     def __init__(self, title: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -112,22 +108,16 @@ class FieldGroup(QWidget):
         self._rows.addRow(field.label, field)
 
     def clear(self) -> None:
-        """Drop every field."""
+        """Remove all fields."""
         self._fields.clear()
         while self._rows.rowCount():
             self._rows.removeRow(0)
 
-    def set_open(self, is_open: bool) -> None:
-        """Unfold or fold the fields."""
-        self.heading.setChecked(is_open)
-
     def show_changes(self) -> None:
         """Show in the heading how many fields differ from their defaults."""
-        changed = self.tr("{title} · {count} changed")
         count = sum(field.is_changed for field in self._fields.values())
-        self.heading.setText(
-            changed.format(title=self._title, count=count) if count else self._title
-        )
+        text = self.tr("{title} · {count} changed") if count else "{title}"
+        self.heading.setText(text.format(title=self._title, count=count))
 
     def _fold(self, is_open: bool) -> None:
         arrow = Qt.ArrowType.DownArrow if is_open else Qt.ArrowType.RightArrow

@@ -1,4 +1,4 @@
-"""The two combo boxes of the run form that choose by name: the recipe and the strategy."""
+"""The combo boxes of the run form for the recipe and the strategy."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class RecipeChoice(Combo):
 
 
 class StrategyChoice(Combo):
-    """Lists all strategies; those that cannot be used now are disabled, with the reason."""
+    """Lists all strategies; an unusable strategy is disabled and shows the reason."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -94,14 +94,14 @@ class StrategyChoice(Combo):
         usable = [strategy for strategy in catalog.strategies() if not reasons[strategy.name]]
         others = [strategy for strategy in catalog.strategies() if reasons[strategy.name]]
         if [strategy.name for strategy in usable + others] != self.names() or (
-            len(usable) != self._separator
+            len(usable) != self._usable_count
         ):
             self._fill(usable, others)
         for strategy in catalog.strategies():
             row = self.findData(strategy.name)
             self.set_entry(row, reason=reasons[strategy.name], tip=self._description(strategy))
-        if _cannot_train(self.strategy(), recipe):
-            self._choose_another(recipe, usable)
+        if _recipe_problem(self.strategy(), recipe):
+            self._choose_usable(recipe, usable)
         self.setToolTip(wrapped(self._description(self.strategy())))
 
     def names(self) -> list[str]:
@@ -130,13 +130,13 @@ class StrategyChoice(Combo):
         needs = self.tr("Needs {devices}.").format(devices=strategy.needs)
         return f"{_full_title(strategy)}\n{strategy.summary}\n{needs}"
 
-    def _choose_another(self, recipe: RecipeInfo, usable: Sequence[Strategy]) -> None:
+    def _choose_usable(self, recipe: RecipeInfo, usable: Sequence[Strategy]) -> None:
         fitting = usable or [
-            each for each in catalog.strategies() if not _cannot_train(each, recipe)
+            each for each in catalog.strategies() if not _recipe_problem(each, recipe)
         ]
-        simplest = sorted(fitting, key=lambda strategy: strategy.short_name != FIRST_STRATEGY)
-        for strategy in simplest[:1]:
-            self._choose_silently(strategy.name)
+        if fitting:
+            first = [each for each in fitting if each.short_name == FIRST_STRATEGY] or fitting
+            self._choose_silently(first[0].name)
 
     def _choose_silently(self, name: str) -> None:
         self.blockSignals(True)
@@ -151,7 +151,7 @@ class StrategyChoice(Combo):
             self.addItem(_full_title(strategy), strategy.name)
         if usable and others:
             self.insertSeparator(len(usable))
-        self._separator = len(usable)
+        self._usable_count = len(usable)
         self.view().setMinimumWidth(self.view().sizeHintForColumn(0) + POPUP_MARGIN)
         self.setMaxVisibleItems(self.count())
         self.blockSignals(False)
@@ -159,18 +159,17 @@ class StrategyChoice(Combo):
 
 
 def _full_title(strategy: Strategy) -> str:
-    """`Single device · PyTorch`."""
+    """Return title and framework: `Single device · PyTorch`."""
     return f"{strategy.title} · {_FRAMEWORKS.get(strategy.framework, strategy.framework)}"
 
 
-def _cannot_train(strategy: Strategy, recipe: RecipeInfo) -> str:
-    """Why `strategy` cannot train `recipe`; empty if it can, or if the recipe itself is
-    unusable."""
+def _recipe_problem(strategy: Strategy, recipe: RecipeInfo) -> str:
+    """Return why `strategy` cannot train `recipe`; empty if it can, or if `recipe` is unusable."""
     return "" if recipe.problem else strategy.recipe_problem(recipe)
 
 
 def _reasons_against(strategy: Strategy, recipe: RecipeInfo, devices: Sequence[str]) -> str:
     """Return sentences why `strategy` cannot train `recipe` on `devices`; empty if it can."""
-    unfit = _cannot_train(strategy, recipe)
+    unfit = _recipe_problem(strategy, recipe)
     reasons = ([unfit] if unfit else []) + (strategy.problems(devices) if devices else [])
     return "\n".join(reasons)

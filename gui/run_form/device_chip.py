@@ -1,4 +1,4 @@
-"""A device to tick in the run form: a chip with its number and colour, and a mark if it is busy."""
+"""The chip of a device in the run form: a check box with the name and colour of the device."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ _BUSY, _LOST = "⚠", "✕"
 class DeviceChip(QCheckBox):
     """A check box; while it is ticked, it is filled and has a dot in the colour of the device."""
 
-    def __init__(self, id: str, text: str, number: int | None = None) -> None:
-        """`id` is the UUID; `text` is shown until the device is seen. `number` decides the colour
-        of the dot: the same as in the list of devices. None: a quiet one."""
+    def __init__(self, id: str, text: str, colour_index: int | None = None) -> None:
+        """`id` is the UUID; `text` is shown until a snapshot contains the device. `colour_index`
+        selects the colour of the dot, as in the list of devices; None: grey."""
         super().__init__()
         self.id = id
         self.name = text
-        """Its name for display."""
+        """Display name of the device."""
 
         self.model = ""
-        """Its model, such as `H100 80GB`."""
+        """Model of the device, such as `H100 80GB`."""
 
         self.note = ""
-        """Who uses the device, or empty."""
+        """Which processes use the device, in words; empty: none."""
 
-        self.number = number
+        self.colour_index = colour_index
         self._short = text
         self._use: MemoryUse | None = None
         self._lost = False
@@ -51,12 +51,13 @@ class DeviceChip(QCheckBox):
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
 
-    def show_gpu(self, device: DeviceSnapshot, number: int) -> None:
+    def show_gpu(self, device: DeviceSnapshot, colour_index: int) -> None:
         """Show the whole GPU `device`; disabled if it is divided into MIG slices."""
         self.name, self.model = device_name(device), device_text.short_name(device)
         lost = device.lost is not None
-        called = translate("DeviceChip", "{name} (lost)").format(name=self.name)
-        self._show(device.label, f"{called if lost else self.name}  {self.model}", number, lost)
+        lost_name = translate("DeviceChip", "{name} (lost)").format(name=self.name)
+        text = f"{lost_name if lost else self.name}  {self.model}"
+        self._show(device.label, text, colour_index, lost)
         divided = bool(device.slices)
         self.setEnabled(not divided)
         why = translate("DeviceChip", "It is divided ({how}): choose one of its slices.")
@@ -66,17 +67,19 @@ class DeviceChip(QCheckBox):
             self.setChecked(False)
         self._show_tip()
 
-    def show_slice(self, device: DeviceSnapshot, slice: MigSlice, number: int) -> None:
+    def show_slice(self, device: DeviceSnapshot, slice: MigSlice, colour_index: int) -> None:
         """Show the MIG slice `slice` of the GPU `device`."""
-        called = slice.name or translate("DeviceChip", "slice")
+        slice_name = slice.name or translate("DeviceChip", "slice")
         text = translate("DeviceChip", "{slice} of {gpu}")
-        self.name, self.model = text.format(slice=called, gpu=device_name(device)), called
-        self._show(f"{device.label}: {called}", self.name, number, device.lost is not None)
+        self.name = text.format(slice=slice_name, gpu=device_name(device))
+        self.model = slice_name
+        lost = device.lost is not None
+        self._show(f"{device.label}: {slice_name}", self.name, colour_index, lost)
         self._tip = [self.name, slice.uuid]
         self._show_tip()
 
     def show_use(self, use: MemoryUse | None) -> None:
-        """Show who uses the device."""
+        """Show which processes use the device."""
         self._use = use
         text = ""
         if busy := device_text.busy_text(use):
@@ -99,7 +102,7 @@ class DeviceChip(QCheckBox):
     def warning(self) -> str:
         """Return a sentence why a run may be slow on the device, or empty."""
         if busy := device_text.busy_text(self._use):
-            text = translate("DeviceChip", "{name} is busy with somebody else's work ({who}).")
+            text = translate("DeviceChip", "{name} is in use by other processes ({who}).")
             return text.format(name=self.name, who=busy)
         if runs := _runs(self._use):
             text = translate("DeviceChip", "{name} is in use by {runs}.")
@@ -111,7 +114,6 @@ class DeviceChip(QCheckBox):
         return QSize(2 * _EDGE + _DOT + _GAP + self._text_width() + self._mark_width(), HEIGHT)
 
     def minimumSizeHint(self) -> QSize:
-        """A chip never shrinks."""
         return self.sizeHint()
 
     def hitButton(self, place: QPoint) -> bool:
@@ -119,20 +121,19 @@ class DeviceChip(QCheckBox):
         return self.rect().contains(place)
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Draw the chip in the colours of the current theme."""
         theme = theme_of(self.palette())
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         self._paint_frame(painter, theme)
-        on, enabled = self.isChecked(), self.isEnabled()
-        ink = QColor(theme.text if on and enabled else theme.muted)
+        checked, enabled = self.isChecked(), self.isEnabled()
+        text_colour = QColor(theme.text if checked and enabled else theme.muted)
         middle = QPointF(_EDGE + _DOT / 2, self.height() / 2)
-        dot = QColor(theme.muted if self.number is None else theme.curve(self.number))
+        dot = QColor(theme.muted if self.colour_index is None else theme.curve(self.colour_index))
         painter.setPen(QPen(dot if enabled else QColor(theme.line), 1.4))
-        painter.setBrush(dot if on else Qt.BrushStyle.NoBrush)
+        painter.setBrush(dot if checked else Qt.BrushStyle.NoBrush)
         painter.drawEllipse(middle, _DOT / 2 - 0.4, _DOT / 2 - 0.4)
-        painter.setFont(self._font(on))
-        painter.setPen(ink)
+        painter.setFont(self._font(checked))
+        painter.setPen(text_colour)
         left = _EDGE + _DOT + _GAP
         place = QRect(left, 0, self.width() - left - _EDGE, self.height())
         metrics = QFontMetrics(self._font(True))
@@ -146,20 +147,22 @@ class DeviceChip(QCheckBox):
         painter.end()
 
     def _paint_frame(self, painter: QPainter, theme: Theme) -> None:
-        on = self.isChecked()
-        lively = self.isEnabled() and (self.hasFocus() or self.underMouse())
-        edge = QPen(QColor(theme.accent if lively else theme.muted if on else theme.line), 1)
+        checked = self.isChecked()
+        is_highlighted = self.isEnabled() and (self.hasFocus() or self.underMouse())
+        edge = QPen(
+            QColor(theme.accent if is_highlighted else theme.muted if checked else theme.line), 1
+        )
         if not self.isEnabled():
             edge.setStyle(Qt.PenStyle.DashLine)
         painter.setPen(edge)
-        painter.setBrush(QColor(theme.card2) if on else Qt.BrushStyle.NoBrush)
+        painter.setBrush(QColor(theme.card2) if checked else Qt.BrushStyle.NoBrush)
         painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), 6, 6)
         if self.hasFocus():
             painter.drawRoundedRect(QRectF(self.rect()).adjusted(1.5, 1.5, -1.5, -1.5), 5, 5)
 
-    def _show(self, short: str, accessible_name: str, number: int, lost: bool) -> None:
-        if (short, number, lost) != (self._short, self.number, self._lost):
-            self._short, self.number, self._lost = short, number, lost
+    def _show(self, short: str, accessible_name: str, colour_index: int, lost: bool) -> None:
+        if (short, colour_index, lost) != (self._short, self.colour_index, self._lost):
+            self._short, self.colour_index, self._lost = short, colour_index, lost
             self.updateGeometry()
             self.update()
         if accessible_name != self.accessibleName():
@@ -169,7 +172,7 @@ class DeviceChip(QCheckBox):
         self.setToolTip(wrapped("\n".join(filter(None, (*self._tip, self.note)))))
 
     def _mark(self) -> str:
-        """Return the sign of a lost or busy device, which does not depend on colour."""
+        """Return the symbol of a lost or busy device, in addition to its colour."""
         return _LOST if self._lost else _BUSY if self.is_busy else ""
 
     def _text_width(self) -> int:

@@ -1,4 +1,4 @@
-"""The device choice of the run form: GPUs by UUID, or a number of CPU workers."""
+"""The devices in the run form: some GPUs, or a number of CPU workers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
-    QCheckBox,
     QGridLayout,
     QHBoxLayout,
     QLabel,
@@ -30,15 +29,18 @@ from gui.widgets.icon_button import IconButton
 
 
 class DeviceChoice(QWidget):
-    """A chip to tick for each GPU, or a number of CPU workers, and a note about the ticked
-    devices."""
+    """One chip for each GPU, one for the CPU with a number of workers, and a note below."""
 
     changed = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._chips: dict[str, DeviceChip] = {}
-        self._known: frozenset[str] = frozenset()
+        self.chips: dict[str, DeviceChip] = {}
+        """The chips of GPUs and MIG slices, by UUID."""
+
+        self.known_gpus: frozenset[str] = frozenset()
+        """UUIDs of the GPUs and MIG slices that can be used now."""
+
         self._whole_gpus: tuple[str, ...] = ()
         self._snapshot = Snapshot(time=0.0, devices=())
         self._uses: Mapping[str, MemoryUse] = {}
@@ -68,21 +70,18 @@ class DeviceChoice(QWidget):
         )
         self.links_button.clicked.connect(self._show_links)
         self.label = QLabel(self.tr("De&vices"))
-        self._line = DeviceNote()
-        self._below = FieldNote()
-        self._warning = ""
-        self._lay_out()
+        self.line = DeviceNote()
+        self.problem_note = FieldNote()
+        self.warning = ""
+        """The warnings about the choice, or empty; the run can be started anyway."""
 
-    @property
-    def known_gpus(self) -> frozenset[str]:
-        """UUIDs of the GPUs and MIG slices that can be used now."""
-        return self._known
+        self._lay_out()
 
     def devices(self) -> tuple[str, ...]:
         """Return the chosen devices in the form of `RunSpec.devices`."""
         if self.cpu.isChecked():
             return tuple(f"cpu:{number}" for number in range(self._workers.value()))
-        return tuple(id for id, each in self._chips.items() if each.isChecked())
+        return tuple(id for id, each in self.chips.items() if each.isChecked())
 
     def set_devices(self, devices: tuple[str, ...]) -> None:
         """Choose `devices`; show a GPU that is not on this machine by its UUID."""
@@ -91,17 +90,9 @@ class DeviceChoice(QWidget):
         self.cpu.setChecked(bool(cpus))
         self._workers.setValue(len(cpus) or 1)
         for id in devices:
-            if not is_logical_cpu(id) and id not in self._chips:
+            if not is_logical_cpu(id) and id not in self.chips:
                 self._add_chip(id, self.tr("{id} (not on this machine)").format(id=id))
         self._tick(devices)
-
-    def box(self, id: str) -> QCheckBox:
-        """Return the chip of the GPU or slice `id`."""
-        return self._chips[id]
-
-    def note(self, id: str) -> str:
-        """Return the note on a GPU: who uses it."""
-        return self._chips[id].note
 
     def show_snapshot(self, snapshot: Snapshot) -> None:
         """Offer the GPUs of `snapshot`; tick the first one unless the user has chosen."""
@@ -114,7 +105,7 @@ class DeviceChoice(QWidget):
             for slice in gpu.slices:
                 self._chip(slice.uuid).show_slice(gpu, slice, colour)
         self.cpu.model = next((each.name for each in snapshot.devices if each.kind == "cpu"), "")
-        self.cpu.number = None if gpus else 0
+        self.cpu.colour_index = None if gpus else 0
         answering = [gpu for gpu in gpus if gpu.lost is None]
         self._whole_gpus = tuple(gpu.id for gpu in answering if not gpu.slices)
         known = frozenset(
@@ -123,99 +114,79 @@ class DeviceChoice(QWidget):
         several = len(gpus) > 1
         self.suggest_button.setVisible(several)
         self.links_button.setVisible(several)
-        if known == self._known:
+        if known == self.known_gpus:
             self._show_warnings()
             return
-        self._known = known
+        self.known_gpus = known
         if self._whole_gpus and not self._is_user_choice:
             self._is_user_choice = True
             self.cpu.setChecked(False)
-            self.box((self._empty() or self._whole_gpus)[0]).setChecked(True)
+            self.chips[(self._unused_gpus() or self._whole_gpus)[0]].setChecked(True)
         self._report_change()
 
     def show_uses(self, uses: Mapping[str, MemoryUse]) -> None:
-        """Show who uses each GPU; `uses` are by UUID."""
+        """Show which processes use each GPU; `uses` are by UUID."""
         self._uses = uses
-        for id, each in self._chips.items():
+        for id, each in self.chips.items():
             each.show_use(uses.get(id))
         self._show_warnings()
 
     def suggest(self) -> None:
         """Tick the unused GPUs with the best links: as many as are ticked now, or all unused
         ones."""
-        ticked = sum(self._chips[id].isChecked() for id in self._known)
-        empty = self._empty()
-        chosen = best_set(self._snapshot.links, empty, ticked or len(empty))
+        ticked = sum(self.chips[id].isChecked() for id in self.known_gpus)
+        unused = self._unused_gpus()
+        chosen = best_set(self._snapshot.links, unused, ticked or len(unused))
         if not chosen:
             self._set_suggestion_note(self.tr("Every GPU is in use: none can be suggested."))
             return
         self._is_user_choice = True
         self.cpu.setChecked(False)
-        text = self.tr("Only {count} of {all} wanted are empty.")
+        text = self.tr("Only {count} of the {all} GPUs are unused.")
         few = text.format(count=len(chosen), all=ticked) if len(chosen) < ticked else ""
         self._set_suggestion_note(few)
         self._tick(chosen)
 
-    def first_empty(self) -> str:
-        """Return the first unused whole GPU, or the CPU, as a spec names it."""
-        return (*self._empty(), "cpu:0")[0]
+    def first_unused(self) -> str:
+        """Return the first unused whole GPU, or the CPU, in the form of `RunSpec.devices`."""
+        return (*self._unused_gpus(), "cpu:0")[0]
 
     def display_name(self, device: str) -> str:
         """Return the name of `device` for display: `GPU 0`, `cpu:0`."""
-        return self._chips[device].name if device in self._chips else device
+        return self.chips[device].name if device in self.chips else device
 
     def set_overlap(self, text: str) -> None:
-        """Show which runs use the chosen devices; empty: none."""
+        """Show `text` about other runs on the chosen devices; empty: there are none."""
         if text != self._overlap:
             self._overlap = text
             self._show_warnings()
 
     def set_problem(self, text: str) -> None:
-        """Show the problem of the choice in words; empty: none."""
-        self._below.set_problem(text)
+        """Show the problem of the choice; empty: there is none."""
+        self.problem_note.set_problem(text)
 
-    @property
-    def problem(self) -> str:
-        """The problem on display, or empty."""
-        return self._below.problem
-
-    @property
-    def suggestion_note(self) -> str:
-        """Why fewer GPUs were suggested than requested, or empty."""
-        return self._suggestion if not self._below.problem else ""
-
-    @property
-    def warning(self) -> str:
-        """The warnings about the choice, or empty; the run can be started anyway."""
-        return self._warning
-
-    @property
-    def line(self) -> str:
-        """The note below the chips, before it is elided."""
-        return self._line.text()
-
-    def _empty(self) -> list[str]:
-        """Return the whole GPUs that are unused, as far as it is known."""
+    def _unused_gpus(self) -> list[str]:
+        """Return the whole GPUs that no process is known to use."""
         return [id for id in self._whole_gpus if id not in self._uses or self._uses[id].is_empty]
 
     def _tick(self, devices: tuple[str, ...]) -> None:
-        for id, each in self._chips.items():
+        for id, each in self.chips.items():
             each.setChecked(id in devices)
         self._report_change()
 
     def _chip(self, id: str) -> DeviceChip:
-        if id not in self._chips:
+        if id not in self.chips:
             self._add_chip(id, id)
-        return self._chips[id]
+        return self.chips[id]
 
     def _add_chip(self, id: str, text: str) -> None:
         made = DeviceChip(id, text)
         made.show_use(self._uses.get(id))
         made.clicked.connect(self._gpu_clicked)
-        before = list(self._chips.values())
+        before = list(self.chips.values())
         self._flow.insert(len(before), made)
         self.setTabOrder(before[-1] if before else self, made)
-        self._chips[id] = made
+        self.chips[id] = made
 
     def _gpu_clicked(self) -> None:
         self._is_user_choice = True
@@ -243,7 +214,7 @@ class DeviceChoice(QWidget):
 
     def _show_warnings(self) -> None:
         """Show the warnings about the ticked devices."""
-        chosen = [each for each in self._chips.values() if each.isChecked()]
+        chosen = [each for each in self.chips.values() if each.isChecked()]
         found = [warning for each in chosen if (warning := each.warning())]
         slices = {slice.uuid for gpu in self._snapshot.devices for slice in gpu.slices}
         if sum(each.id in slices for each in chosen) > 1:
@@ -251,9 +222,9 @@ class DeviceChoice(QWidget):
         if found:
             found.append(self.tr("The run may be slow or run out of memory."))
         warning = "⚠ " + " ".join(found) if found else ""
-        self._warning = "\n".join(filter(None, (warning, self._overlap)))
+        self.warning = "\n".join(filter(None, (warning, self._overlap)))
         shown = [self.cpu] if self.cpu.isChecked() else chosen
-        self._line.show_note(shown, self._suggestion, self._overlap, self._warning)
+        self.line.show_note(shown, self._suggestion, self._overlap, self.warning)
 
     def _show_links(self) -> None:
         dialog = LinksDialog(self._snapshot, self)
@@ -283,6 +254,6 @@ class DeviceChoice(QWidget):
         column.addStretch(1)
         grid.addLayout(column, 0, 0, 2, 1)
         grid.addLayout(self._flow, 0, 1)
-        grid.addWidget(self._line, 1, 1, Qt.AlignmentFlag.AlignTop)
-        grid.addWidget(self._below, 2, 0, 1, 2)
+        grid.addWidget(self.line, 1, 1, Qt.AlignmentFlag.AlignTop)
+        grid.addWidget(self.problem_note, 2, 0, 1, 2)
         grid.setRowStretch(1, 1)

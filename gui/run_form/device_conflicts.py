@@ -15,19 +15,18 @@ def overlap(spec: RunSpec, runs: Iterable[RunInfo], display_name: Callable[[str]
 
     `display_name` returns the name of a device of a spec for display.
     """
-    alone = set(exclusive_devices(spec))
-    ahead: dict[str, list[str]] = {}
-    shared: dict[str, list[str]] = {}
+    exclusive = set(exclusive_devices(spec))
+    runs_ahead: dict[str, list[str]] = {}
+    runs_beside: dict[str, list[str]] = {}
     for info in sorted(runs, key=lambda info: int(info.id)):
         if info.state.is_over or info.status.freed_devices:
             continue
         for device in spec.devices:
             if device in info.spec.devices:
-                (ahead if device in alone else shared).setdefault(display_name(device), []).append(
-                    info.id
-                )
-    lines = [_behind(device, ids) for device, ids in ahead.items()]
-    lines += [_beside(device, ids) for device, ids in shared.items()]
+                found = runs_ahead if device in exclusive else runs_beside
+                found.setdefault(display_name(device), []).append(info.id)
+    lines = [_behind(device, ids) for device, ids in runs_ahead.items()]
+    lines += [_beside(device, ids) for device, ids in runs_beside.items()]
     return "\n".join(lines)
 
 

@@ -28,12 +28,12 @@ class DeviceNote(ElidedLabel):
             text = f"⚠ {busy[0].name}: {busy[0].note.removeprefix('⚠ ')}"
         elif busy:
             names = ", ".join(each.name for each in busy)
-            text = self.tr("⚠ Somebody else works on {devices}").format(devices=names)
+            text = self.tr("⚠ Other processes use {devices}").format(devices=names)
         else:
             text = (overlap or warning or _models(chosen)).split("\n")[0]
-        whole = "\n".join(filter(None, (suggestion, warning))) or text
-        self.setToolTip(wrapped(whole))
-        self.setAccessibleName(whole)
+        full_text = "\n".join(filter(None, (suggestion, warning))) or text
+        self.setToolTip(wrapped(full_text))
+        self.setAccessibleName(full_text)
         self.setText(text)
         tone = "warning" if suggestion or warning else ""
         if self.property("tone") != tone:
@@ -42,7 +42,7 @@ class DeviceNote(ElidedLabel):
 
 
 def _models(chosen: Sequence[DeviceChip]) -> str:
-    """`2 × H100 80GB`: the models of the chosen devices."""
+    """Return the models of the chosen devices: `2 × H100 80GB`."""
     models = [each.model for each in chosen if each.model]
     kinds = {model: models.count(model) for model in models}
     return ", ".join(f"{n} × {kind}" if n > 1 else kind for kind, n in kinds.items())

@@ -44,7 +44,7 @@ class FormMode(Protocol):
         """Return the problems of `spec` that exist in this mode only."""
 
     def command(self, spec: RunSpec) -> str:
-        """Return the command line that does the same."""
+        """Return the equivalent command line."""
 
 
 class NewRun:
@@ -73,12 +73,12 @@ class NewRun:
 
 
 class Continuation(NamedTuple):
-    """A run that is over continues from one of its checkpoints, perhaps with other settings."""
+    """A run that has ended continues from one of its checkpoints; its settings can be changed."""
 
     info: RunInfo
     checkpoint: CheckpointInfo
     as_new: bool = False
-    """Whether a new run continues from the checkpoint, and this run stays as it is."""
+    """Whether a new run continues from the checkpoint, and this run is not changed."""
 
     @property
     def heading(self) -> str:
@@ -94,7 +94,7 @@ class Continuation(NamedTuple):
 
     @property
     def origin(self) -> str:
-        """A sentence that says from which step the run continues."""
+        """The step from which the run continues, in a sentence."""
         position = self.checkpoint.manifest.position
         text = translate("RunForm", "From step {step} ({epochs} of {all} epochs done).")
         text = text.format(
@@ -102,7 +102,7 @@ class Continuation(NamedTuple):
         )
         if self.as_new or position.step >= self.info.status.step:
             return text
-        return f"{text} {translate('RunForm', 'Later points leave the plots.')}"
+        return f"{text} {translate('RunForm', 'Later points are removed from the plots.')}"
 
     def fixed_value(self, field: str) -> FixedValue | None:
         reason = resume_rules.fixed(field)
@@ -120,9 +120,7 @@ class Continuation(NamedTuple):
         """Return the request to continue the run with the settings of `spec`."""
         return ResumeRequest(self.info.id, self.checkpoint.folder, spec, self.as_new)
 
-    def has_begun_as(self, run_id: str, *, requested: bool) -> bool:
-        """Whether `run_id`, which has started now, is this continuation.
-
-        `requested`: the user pressed the start button of the form in this mode.
-        """
+    def was_started_as(self, run_id: str, *, requested: bool) -> bool:
+        """Whether the start of run `run_id` was the start of this continuation. `requested`: the
+        user pressed the start button of the form in this mode."""
         return requested if self.as_new else run_id == self.info.id

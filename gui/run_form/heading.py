@@ -17,7 +17,7 @@ class FormHeading(QWidget):
     """Shows the mode of the form; the user can change from a continuation to a new run."""
 
     mode_changed = Signal(object)
-    """The Goal that the user wants instead."""
+    """The FormMode that the user chose."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -26,21 +26,21 @@ class FormHeading(QWidget):
         self.presets = PresetMenu()
         self.presets.setObjectName("quiet")
         self.copy_button = IconButton(
-            "copy", self.tr("Copy command"), self.tr("Copy the command line that does the same")
+            "copy", self.tr("Copy command"), self.tr("Copy the equivalent command line")
         )
         self.origin = _Origin()
         """The step from which a run continues."""
 
         self.origin.setObjectName("note")
-        self.leave_button = QPushButton(self.tr("New run instead"))
-        self.leave_button.setObjectName("quiet")
-        self.leave_button.clicked.connect(lambda: self.mode_changed.emit(NewRun()))
+        self.new_run_button = QPushButton(self.tr("New run instead"))
+        self.new_run_button.setObjectName("quiet")
+        self.new_run_button.clicked.connect(lambda: self.mode_changed.emit(NewRun()))
         self.as_new = QCheckBox(self.tr("As a new run"))
         self.as_new.setToolTip(
             wrapped(
                 self.tr(
-                    "A new run goes on from there, with the curves up to there; the run itself "
-                    "stays as it is."
+                    "A new run continues from this checkpoint, with the curves up to it. The "
+                    "old run is not changed."
                 )
             )
         )
@@ -49,7 +49,7 @@ class FormHeading(QWidget):
         top = QHBoxLayout()
         top.setSpacing(2)
         top.addWidget(self.title, 1)
-        for widget in (self.leave_button, self.presets, self.copy_button):
+        for widget in (self.new_run_button, self.presets, self.copy_button):
             top.addWidget(widget)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -66,7 +66,7 @@ class FormHeading(QWidget):
         if isinstance(mode, Continuation):
             self.origin.setText(mode.origin)
             self.as_new.setChecked(mode.as_new)
-        for widget in (self.origin, self.as_new, self.leave_button):
+        for widget in (self.origin, self.as_new, self.new_run_button):
             widget.setVisible(continues)
         self.presets.setVisible(not continues)
 
@@ -81,10 +81,10 @@ class FormHeading(QWidget):
 
 
 class _Origin(QLabel):
-    """A label as high as its text needs at its width.
+    """A label whose height fits its wrapped text.
 
-    Not by `heightForWidth`: with it the layout would give the form its full height, and the side
-    panel would scroll instead of the form.
+    It does not offer `heightForWidth` to the layout: the layout would then give the form its full
+    height, and the side panel would scroll instead of the form.
     """
 
     def __init__(self) -> None:

@@ -29,7 +29,7 @@ _FILTER = "TOML (*.toml)"
 
 
 class PresetMenu(QPushButton):
-    """Lists the presets whenever its menu opens."""
+    """Opens a menu of all presets; it reads them whenever the menu opens."""
 
     loaded = Signal(object)
     """RunSpec of the preset that was chosen."""
@@ -43,7 +43,7 @@ class PresetMenu(QPushButton):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setText(self.tr("Presets"))
-        self.setToolTip(self.tr("Keep these settings under a name, or load some"))
+        self.setToolTip(self.tr("Save these settings under a name, or load saved ones"))
         self._spec: RunSpec | None = None
         menu = QMenu(self)
         menu.setToolTipsVisible(True)
@@ -56,7 +56,7 @@ class PresetMenu(QPushButton):
         self._spec = spec
 
     def fill(self) -> None:
-        """List the presets there are now."""
+        """Fill the menu with the presets that exist now."""
         menu = self.menu()
         menu.clear()
         saved = preset_files.saved_presets()
@@ -77,7 +77,7 @@ class PresetMenu(QPushButton):
             delete.addAction(_menu_text(name), partial(self.delete, name))
 
     def load(self, file: Path) -> None:
-        """Load the preset in `file`; answered by `loaded` or `failed`."""
+        """Load the preset in `file`. Emits `loaded` or `failed`."""
         try:
             spec = preset_files.read_preset(file)
         except PresetError as error:
@@ -96,7 +96,7 @@ class PresetMenu(QPushButton):
         if preset_files.has_preset(name) and not self._confirmed(title, question):
             return
         done = self.tr("Saved as the preset “{name}”.").format(name=name)
-        self._do(lambda: preset_files.save_preset(name, spec), done)
+        self._carry_out(lambda: preset_files.save_preset(name, spec), done)
 
     def load_file(self) -> None:
         """Let the user choose a file: a preset, or the spec.toml of a run."""
@@ -110,17 +110,17 @@ class PresetMenu(QPushButton):
         spec = self._spec
         if path and spec is not None:
             done = self.tr("Saved to {file}.").format(file=path)
-            self._do(lambda: preset_files.write_preset(Path(path), spec), done)
+            self._carry_out(lambda: preset_files.write_preset(Path(path), spec), done)
 
     def delete(self, name: str) -> None:
-        """Delete the preset `name` after a question."""
+        """Ask the user, then delete the preset `name`."""
         title = self.tr("Delete a preset")
         if self._confirmed(title, self.tr("Delete the preset “{name}”?").format(name=name)):
             done = self.tr("The preset “{name}” is deleted.").format(name=name)
-            self._do(lambda: preset_files.delete_preset(name), done)
+            self._carry_out(lambda: preset_files.delete_preset(name), done)
 
-    def _do(self, work: Callable[[], None], done: str) -> None:
-        """Call `work`, and report the sentence `done` or why it failed."""
+    def _carry_out(self, work: Callable[[], None], done: str) -> None:
+        """Call `work`; emit the sentence `done`, or why `work` failed."""
         try:
             work()
         except PresetError as error:
@@ -146,13 +146,13 @@ class PresetMenu(QPushButton):
         return box.exec() == QMessageBox.StandardButton.Yes
 
 
-def adapted(
+def adapt_preset(
     spec: RunSpec,
     chosen: tuple[str, ...],
     gpus: Collection[str],
     strategies: Collection[str],
 ) -> tuple[RunSpec, str]:
-    """Adapt a preset to this machine; return it, and sentences about what was left out.
+    """Return a preset adapted to this machine, and sentences about values that were ignored.
 
     If a device of the preset is not on this machine, the `chosen` devices replace its devices.
     """
@@ -161,25 +161,25 @@ def adapted(
         spec = replace(spec, devices=chosen)
         notes.append(
             translate(
-                "Presets", "The GPUs of the preset are not on this machine: yours stay chosen."
+                "Presets", "The GPUs of the preset are not on this machine: your choice is kept."
             )
         )
     if spec.strategy not in strategies:
         notes.append(
-            translate("Presets", "There is no strategy {strategy}: yours stays chosen.").format(
+            translate("Presets", "There is no strategy {strategy}: your choice is kept.").format(
                 strategy=spec.strategy
             )
         )
     return spec, " ".join(notes)
 
 
-def left_out(settings: Collection[str]) -> str:
-    """Return a sentence about settings of a preset that its recipe does not have, or empty."""
+def unknown_settings_note(settings: Collection[str]) -> str:
+    """Return a sentence about settings that the recipe does not have; empty if there are none."""
     names = ", ".join(settings)
     text = translate("Presets", "The recipe has no setting {names}: left out.")
     return text.format(names=names) if names else ""
 
 
 def _menu_text(name: str) -> str:
-    """`name` as the text of a menu entry, where a single & would mark a mnemonic."""
+    """Return `name` for a menu entry, in which a single & would mark a mnemonic."""
     return name.replace("&", "&&")

@@ -27,7 +27,7 @@ from gui.run_form.device_conflicts import overlap
 from gui.run_form.form_layout import align, side_by_side, stack
 from gui.run_form.form_mode import Continuation, FormMode, NewRun
 from gui.run_form.heading import FormHeading
-from gui.run_form.preset_menu import adapted, left_out
+from gui.run_form.preset_menu import adapt_preset, unknown_settings_note
 from gui.run_form.spec_entry import apply_refusals, entered_spec
 from gui.widgets.entry_fields import Field, FieldNote
 from gui.widgets.fitting_scroll import FittingScroll
@@ -40,7 +40,7 @@ _LEAST_HEIGHT = 120
 
 
 class RunForm(QFrame):
-    """Edits a RunSpec; it can be started only while it has no problems."""
+    """Edits a RunSpec; the start button is enabled while the spec has no problems."""
 
     start_requested = Signal(object)
     """RunSpec of a new run."""
@@ -49,24 +49,26 @@ class RunForm(QFrame):
     """ResumeRequest of a run that continues with the settings in the form."""
 
     message = Signal(str)
-    """A sentence about something that was done."""
+    """A sentence for the status bar."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("card")
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
         self.recipe = RecipeChoice()
-        self._recipe_note = FieldNote()
+        self.recipe_note = FieldNote()
         self.strategy = StrategyChoice()
-        self._strategy_note = FieldNote()
+        self.strategy_note = FieldNote()
         self.devices = DeviceChoice()
         self.advanced = AdvancedFields(
             info for name, info in FIELDS.items() if name not in _MAIN_FIELDS
         )
         self._main_fields = {name: Field(FIELDS[name]) for name in _MAIN_FIELDS}
-        self._note_label = FieldNote()
+        self.note = FieldNote()
+        """Problems of no field, or a note about a loaded preset."""
+
         self._mode: FormMode = NewRun()
-        self._is_requested = False
+        self._continuation_requested = False
         self.heading = FormHeading()
         self.heading.show_mode(self._mode)
         self.start_button = QPushButton(self._mode.start_text)
@@ -89,7 +91,7 @@ class RunForm(QFrame):
         self.advanced_button.toggled.connect(self._show_advanced)
         self.presets.loaded.connect(self.load_preset)
         self.presets.done.connect(self.message)
-        self.presets.failed.connect(lambda sentence: self._note_label.set_note(f"⚠ {sentence}"))
+        self.presets.failed.connect(lambda sentence: self.note.set_note(f"⚠ {sentence}"))
         self.copy_button.clicked.connect(self.copy_command)
         self.heading.mode_changed.connect(self._set_mode)
         self._recipe_chosen()
@@ -97,26 +99,6 @@ class RunForm(QFrame):
     def spec(self) -> RunSpec | None:
         """Return the spec in the form, or None while it has problems."""
         return self._spec
-
-    @property
-    def recipe_problem(self) -> str:
-        """The problem of the recipe, or empty."""
-        return self._recipe_note.problem
-
-    @property
-    def strategy_note(self) -> str:
-        """The line below the strategy: its problem."""
-        return self._strategy_note.text()
-
-    @property
-    def problem(self) -> str:
-        """The problem of the run as a whole, or empty."""
-        return self._note_label.problem
-
-    @property
-    def note(self) -> str:
-        """The line above the buttons: the problem of the run, or a note about a loaded preset."""
-        return self._note_label.text()
 
     def field(self, name: str) -> Field:
         """Return the entry field of a field of the spec, or of the setting `settings.<name>`."""
@@ -130,7 +112,7 @@ class RunForm(QFrame):
 
     def continue_run(self, info: RunInfo, checkpoint: CheckpointInfo) -> None:
         """Fill the form with the settings of a run, to continue it from `checkpoint`."""
-        self._set_mode(NewRun())  # forget the fixed values of another run
+        self._set_mode(NewRun())  # remove the fixed values of another run
         self._fill(info.spec)
         self._set_mode(Continuation(info, checkpoint))
         self._main_fields["epochs"].setFocus()
@@ -138,8 +120,8 @@ class RunForm(QFrame):
     def run_started(self, run_id: str) -> None:
         """Leave the mode Continuation if its run is the one that has started."""
         mode = self._mode
-        if isinstance(mode, Continuation) and mode.has_begun_as(
-            run_id, requested=self._is_requested
+        if isinstance(mode, Continuation) and mode.was_started_as(
+            run_id, requested=self._continuation_requested
         ):
             self._set_mode(NewRun())
 
@@ -154,18 +136,19 @@ class RunForm(QFrame):
                 self.advanced.settings[name].set_value(value)
 
     def load_preset(self, spec: RunSpec) -> None:
-        """Fill the form with `spec` adapted to this machine, with a note about what was left
-        out."""
+        """Fill the form with `spec` adapted to this machine, and show which values it ignored."""
         devices = self.devices
-        spec, note = adapted(spec, devices.devices(), devices.known_gpus, self.strategy.names())
+        spec, note = adapt_preset(
+            spec, devices.devices(), devices.known_gpus, self.strategy.names()
+        )
         self.load(spec)
         unknown = [name for name in spec.settings if name not in self.advanced.settings]
-        if not self.recipe_problem:  # the settings of a missing recipe are unknown
-            note = f"{note} {left_out(unknown)}".strip()
-        self._note_label.set_note(note)
+        if not self.recipe_note.problem:  # the settings of a missing recipe are unknown
+            note = f"{note} {unknown_settings_note(unknown)}".strip()
+        self.note.set_note(note)
 
     def copy_command(self) -> None:
-        """Copy the command line that does the same to the clipboard."""
+        """Copy the equivalent command line to the clipboard."""
         if self._spec is not None:
             command = self._mode.command(self._spec)
             QGuiApplication.clipboard().setText(command)
@@ -181,9 +164,9 @@ class RunForm(QFrame):
         texts: dict[str, list[str]] = {}
         for problem in found:
             texts.setdefault(problem.field, []).append(problem.text)
-        for name, place in self._places().items():
-            place.set_problem("\n".join(texts.pop(name, [])))
-        self._note_label.set_problem("\n".join(text for group in texts.values() for text in group))
+        for name, widget in self._problem_widgets().items():
+            widget.set_problem("\n".join(texts.pop(name, [])))
+        self.note.set_problem("\n".join(text for group in texts.values() for text in group))
         wrong = self.advanced.open_problems()
         if wrong and not self.advanced_button.isChecked():
             self.advanced_button.setChecked(True)
@@ -195,13 +178,13 @@ class RunForm(QFrame):
         if self._spec is None:
             return
         if isinstance(self._mode, Continuation):
-            self._is_requested = True
+            self._continuation_requested = True
             self.continue_requested.emit(self._mode.request(self._spec))
         else:
             self.start_requested.emit(self._spec)
 
     def _set_mode(self, mode: FormMode) -> None:
-        self._mode, self._is_requested = mode, False
+        self._mode, self._continuation_requested = mode, False
         self.heading.show_mode(mode)
         self.start_button.setText(mode.start_text)
         self.recipe.setEnabled(not isinstance(mode, Continuation))
@@ -211,12 +194,12 @@ class RunForm(QFrame):
         """Return all fields of the spec, in their order."""
         return {name: self._main_fields.get(name) or self.advanced.fields[name] for name in FIELDS}
 
-    def _places(self) -> Mapping[str, Field | FieldNote | DeviceChoice]:
+    def _problem_widgets(self) -> Mapping[str, Field | FieldNote | DeviceChoice]:
         """Return the widget that shows the problems of each field of the spec."""
         settings = {f"settings.{name}": field for name, field in self.advanced.settings.items()}
         return {
-            "recipe": self._recipe_note,
-            "strategy": self._strategy_note,
+            "recipe": self.recipe_note,
+            "strategy": self.strategy_note,
             "devices": self.devices,
             **self._fields(),
             **settings,
@@ -235,11 +218,11 @@ class RunForm(QFrame):
         recipe, devices = self.recipe.recipe(), self.devices.devices()
         self.strategy.offer(recipe, devices)
         strategy, fields = self.strategy.strategy(), self._fields()
-        given = (fields, self.advanced.settings, recipe, strategy, devices, self._mode.name)
-        apply_refusals(fields, strategy, self._mode, entered_spec(*given)[0])
-        spec, found = entered_spec(*given)
+        entry = (fields, self.advanced.settings, recipe, strategy, devices, self._mode.name)
+        apply_refusals(fields, strategy, self._mode, entered_spec(*entry)[0])
+        spec, found = entered_spec(*entry)
         found += problems(spec, recipe, strategy, self.devices.known_gpus)
-        wrong = {problem.field for problem in found}  # an invalid value is no change
+        wrong = {problem.field for problem in found}  # do not report an invalid value twice
         found += [each for each in self._mode.problems(spec) if each.field not in wrong]
         replicas = strategy.replicas(spec.slots) if devices else 0
         arithmetic = batch_arithmetic(spec.batch_size, replicas, spec.accumulation)
@@ -263,19 +246,19 @@ class RunForm(QFrame):
         recipe.setBuddy(self.recipe)
         strategy.setBuddy(self.strategy)
         align([recipe, strategy, self.devices.label])
-        rows.addRow(recipe, stack(self.recipe, self._recipe_note))
-        rows.addRow(strategy, stack(self.strategy, self._strategy_note))
+        rows.addRow(recipe, stack(self.recipe, self.recipe_note))
+        rows.addRow(strategy, stack(self.strategy, self.strategy_note))
         rows.addRow(self.devices)
         buttons = QHBoxLayout()
         buttons.addWidget(self.start_button, 1)
         buttons.addWidget(self.advanced_button)
         content = QWidget()
-        self._inside = inside = QVBoxLayout(content)
+        self._content_layout = inside = QVBoxLayout(content)
         inside.setContentsMargins(0, 0, 0, 0)
         inside.setSpacing(4)
         inside.addLayout(rows)
         inside.addLayout(side_by_side(self._main_fields.values()))
-        inside.addWidget(self._note_label)
+        inside.addWidget(self.note)
         inside.addWidget(self.advanced)
         self._scroll = FittingScroll(content)
         layout = QVBoxLayout(self)
@@ -288,5 +271,5 @@ class RunForm(QFrame):
     def _show_advanced(self, shown: bool) -> None:
         """Show or hide the part Advanced; while it is shown, the form scrolls."""
         self.advanced.setVisible(shown)
-        self._inside.setContentsMargins(0, 0, 4 if shown else 0, 0)  # beside the scroll bar
+        self._content_layout.setContentsMargins(0, 0, 4 if shown else 0, 0)  # beside the scroll bar
         self._scroll.set_min_height(_LEAST_HEIGHT if shown else None)

@@ -1,4 +1,4 @@
-"""Makes a spec of the values in the form, and marks the values that a field cannot take."""
+"""Reads a spec from the fields of the form, and disables the values that are not allowed."""
 
 from __future__ import annotations
 

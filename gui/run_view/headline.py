@@ -20,7 +20,7 @@ from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.entry_fields import wrapped
 
 _DOT = 12
-_LEAST_PROGRESS = 210
+_MIN_PROGRESS_WIDTH = 210
 """Minimum width of the progress bar and the text above it, in logical pixels."""
 
 
@@ -33,16 +33,16 @@ class RunHeadline(QWidget):
         self._info: RunInfo | None = None
         self._silence = NO_SILENCE
         self._dot = QLabel()
-        self._title = ElidedLabel()
-        self._title.setObjectName("ttl")
-        self._state = QLabel()
-        self._state.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        self._words = QLabel()
-        self._words.setAlignment(Qt.AlignmentFlag.AlignRight)
+        self.title = ElidedLabel()
+        self.title.setObjectName("ttl")
+        self.state = QLabel()
+        self.state.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.progress_label = QLabel()
+        self.progress_label.setAlignment(Qt.AlignmentFlag.AlignRight)
         self.progress = QProgressBar()
         self.progress.setTextVisible(False)
         self.progress.setAccessibleName(self.tr("Progress of the run"))
-        self.progress.setMinimumWidth(_LEAST_PROGRESS)
+        self.progress.setMinimumWidth(_MIN_PROGRESS_WIDTH)
         self.progress.setFixedHeight(6)
         self._lay_out()
         self._clock = QTimer(self)
@@ -51,41 +51,26 @@ class RunHeadline(QWidget):
         self._clock.start()
         self.show_info(None)
 
-    @property
-    def title(self) -> str:
-        """The run's title on display."""
-        return self._title.text()
-
-    @property
-    def state_text(self) -> str:
-        """The line with state, time and time left."""
-        return self._state.text()
-
-    @property
-    def progress_text(self) -> str:
-        """Epoch and step."""
-        return self._words.text()
-
     def show_info(self, info: RunInfo | None) -> None:
         """Show the newest state of the run; None: there is no run."""
         self._info = info
         status = info.status if info else RunStatus()
         total = status.total_steps
-        # The width of the longest text, so that nothing moves while the figures grow.
+        # The label gets the width of its longest text, so that the toolbar does not move.
         widest = progress_text(replace(status, step=total, epoch=status.epochs))
-        width = self._words.fontMetrics().horizontalAdvance(widest)
-        self._words.setMinimumWidth(max(_LEAST_PROGRESS, width))
-        self._words.setText(progress_text(status))
-        coarser = max(0, total.bit_length() - 31)  # Qt counts in 32 bits
-        self.progress.setRange(0, (total >> coarser) or 1)
-        self.progress.setValue(min(status.step, total) >> coarser)
+        width = self.progress_label.fontMetrics().horizontalAdvance(widest)
+        self.progress_label.setMinimumWidth(max(_MIN_PROGRESS_WIDTH, width))
+        self.progress_label.setText(progress_text(status))
+        shift = max(0, total.bit_length() - 31)  # Qt counts in 32 bits
+        self.progress.setRange(0, (total >> shift) or 1)
+        self.progress.setValue(min(status.step, total) >> shift)
         self.progress.setVisible(info is not None and (bool(total) or not info.state.is_over))
         self._show_state()
 
     def show_silence(self, silence: Silence) -> None:
-        """Grey the figures that are old, and show how old they are."""
+        """Grey the old figures, and show how long the run has been silent."""
         self._silence = silence
-        for widget in (self._words, self.progress):
+        for widget in (self.progress_label, self.progress):
             widget.setEnabled(not silence.seconds)
         self._show_state()
 
@@ -95,26 +80,26 @@ class RunHeadline(QWidget):
         self._show_state()
 
     def _show_state(self) -> None:
-        """Update the line with the time; the clock calls this, also while the run is silent."""
+        """Update title, state and time; the timer calls this every second."""
         info, silence = self._info, self._silence
         if info is None:
             self._dot.clear()
             self._dot.setAccessibleName("")
-            self._title.setText(self.tr("No run yet"))
-            self._title.setToolTip("")
-            self._state.setText(self.tr("Choose what to train on the left, then Start run."))
-            self._state.setToolTip("")
+            self.title.setText(self.tr("No run yet"))
+            self.title.setToolTip("")
+            self.state.setText(self.tr("Choose what to train on the left, then Start run."))
+            self.state.setToolTip("")
             return
         silent = silence.seconds > 0
         colour = self._theme.muted if silent else state_colour(info.state, self._theme)
         self._dot.setPixmap(ring(colour, _DOT) if silent else dot(colour, _DOT))
-        self._title.setText(info.title)
-        self._title.setToolTip(wrapped(f"{info.title}\n{info.folder}"))
+        self.title.setText(info.title)
+        self.title.setToolTip(wrapped(f"{info.title}\n{info.folder}"))
         words = state_text(info)
         parts = [silence_text(silence)] if silent else self._times(info)
-        colourful = f'<span style="color:{colour}">{escape(words)}</span>'
-        self._state.setText(" · ".join([colourful, *map(escape, parts)]))
-        self._state.setToolTip(wrapped(self._explanation(" · ".join([words, *parts]))))
+        coloured = f'<span style="color:{colour}">{escape(words)}</span>'
+        self.state.setText(" · ".join([coloured, *map(escape, parts)]))
+        self.state.setToolTip(wrapped(self._explanation(" · ".join([words, *parts]))))
         self._dot.setAccessibleName(parts[0] if silent else words)
 
     def _times(self, info: RunInfo) -> list[str]:
@@ -128,7 +113,7 @@ class RunHeadline(QWidget):
         return parts
 
     def _explanation(self, line: str) -> str:
-        """Return the line, because it may be cut off on display, and what it means."""
+        """Return the tooltip: the whole `line`, which may be elided, and its meaning."""
         match self._silence:
             case Silence(seconds=0.0):
                 meaning = self.tr(
@@ -149,12 +134,12 @@ class RunHeadline(QWidget):
     def _lay_out(self) -> None:
         run = QVBoxLayout()
         run.setSpacing(0)
-        run.addWidget(self._title)
-        run.addWidget(self._state)
+        run.addWidget(self.title)
+        run.addWidget(self.state)
         progress = QVBoxLayout()
         progress.setSpacing(4)
         progress.addStretch(1)
-        progress.addWidget(self._words)
+        progress.addWidget(self.progress_label)
         progress.addWidget(self.progress)
         progress.addStretch(1)
         layout = QHBoxLayout(self)

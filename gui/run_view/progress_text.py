@@ -13,7 +13,7 @@ APPLICATION = "Traindeck"
 
 
 def progress_text(status: RunStatus) -> str:
-    """`Epoch 2 / 5 · step 120 / 600`; empty until the number of steps is known."""
+    """Return `Epoch 2 / 5 · step 120 / 600`; empty until the number of steps is known."""
     if not status.total_steps:
         return ""
     text = translate("Progress", "Epoch {epoch} / {epochs} · step {step:,} / {steps:,}")
@@ -26,7 +26,7 @@ def progress_text(status: RunStatus) -> str:
 
 
 def time_left(info: RunInfo) -> str:
-    """`ETA 00:12:41`, in a pause `00:12:41 to go`; empty if it is unknown."""
+    """Return `ETA 00:12:41`, in a pause `00:12:41 to go`; empty if the time is unknown."""
     seconds = info.status.seconds_left
     if seconds <= 0:
         return ""
@@ -38,31 +38,31 @@ def time_left(info: RunInfo) -> str:
 
 
 def silence_text(silence: Silence) -> str:
-    """`⚠ no word for 12 s`; if only the workers are silent, `⚠ no step for 12 s`."""
+    """Return `⚠ silent for 12 s`; if only the workers are silent, `⚠ no step for 12 s`."""
     seconds = silence.seconds
     age = units.steady_duration(seconds) if seconds >= 60 else f"{seconds:.0f} s"
-    text = translate("Progress", "⚠ no word for {age}")
+    text = translate("Progress", "⚠ silent for {age}")
     if silence.workers_only:
         text = translate("Progress", "⚠ no step for {age}")
     return text.format(age=age)
 
 
 def percent(status: RunStatus) -> int | None:
-    """The finished part of the steps in percent, rounded down; None if it is unknown."""
+    """Return the finished steps in percent, rounded down; None if the total is unknown."""
     if not status.total_steps:
         return None
     return min(100, 100 * status.step // status.total_steps)
 
 
 def window_title(info: RunInfo | None, silence: Silence) -> str:
-    """`43 % · digits · Traindeck`; without a run just the name of the application."""
+    """Return `43 % · digits · Traindeck`; without a run only the name of the application."""
     if info is None:
         return APPLICATION
     parts = [info.spec.name or info.title, APPLICATION]
     done = percent(info.status)
     if silence.seconds:
-        no_word = translate("Progress", "no word")
-        parts.insert(0, translate("Progress", "no step") if silence.workers_only else no_word)
+        silent = translate("Progress", "silent")
+        parts.insert(0, translate("Progress", "no step") if silence.workers_only else silent)
     elif info.state is RunState.RUNNING and done is not None:
         parts.insert(0, f"{done} %")
     else:

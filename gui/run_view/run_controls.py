@@ -75,16 +75,16 @@ class RunControls(QFrame):
         self.headline = RunHeadline(theme)
         resume, pause = self.tr("Resume"), self.tr("Pause")
         self.pause = SteadyButton(
-            (pause, resume), self.tr("Hold after the current step; the processes stay")
+            (pause, resume), self.tr("Pause after the current step; the processes keep running")
         )
         self.pause_and_free = QAction(self.tr("Pause and free the GPUs"), self)
         self._free_tip = self.tr(
-            "Hold after the current step, with model and optimizer in the host's memory meanwhile: "
-            "others may use the GPUs."
+            "Pause after the current step, and move model and optimizer to the host's memory, so "
+            "that other processes can use the GPUs."
         )
         self.pause_more = MoreButton(self.tr("More ways to pause"))
         self.pause_more.menu().addAction(self.pause_and_free)
-        self.resume = SteadyButton((resume, pause), self.tr("Go on from the newest checkpoint"))
+        self.resume = SteadyButton((resume, pause), self.tr("Continue from the newest checkpoint"))
         self.resume_more = MoreButton(self.tr("More ways to resume"))
         self._pause_resume_stack = QStackedWidget()
         self.stop = SteadyButton(
@@ -95,7 +95,7 @@ class RunControls(QFrame):
             (self.tr("Checkpoint"),), self.tr("Save a checkpoint now (Ctrl+S)")
         )
         self.empty_cache = SteadyButton(
-            (self.tr("Empty cache"),), self.tr("Let every worker give unused memory back")
+            (self.tr("Empty cache"),), self.tr("Let every worker free its unused memory")
         )
         self._theme_button = QToolButton()
         self._theme_button.setToolTip(self.tr("Dark or light (Ctrl+Shift+L)"))
@@ -120,7 +120,7 @@ class RunControls(QFrame):
         self.pause.setText(self.tr("Resume") if available.resume else self.tr("Pause"))
         self.pause.setIcon(icon("play-fill" if available.resume else "pause", self._theme))
         self.pause.setEnabled(available.pause or available.resume)
-        reason = _why_not_free(info.spec) if info else ""
+        reason = _free_refusal(info.spec) if info else ""
         self.pause_and_free.setEnabled(available.pause and not reason)
         self.pause_and_free.setToolTip(wrapped(reason or self._free_tip))
         self.pause_more.setEnabled(available.pause)
@@ -128,8 +128,8 @@ class RunControls(QFrame):
         self.stop.setEnabled(available.stop)
         self.checkpoint.setEnabled(available.while_training)
         self.empty_cache.setEnabled(available.while_training)
-        goes_on = bool(info and info.state.is_over and info.status.checkpoint)
-        self._pause_resume_stack.setCurrentIndex(int(goes_on))
+        can_continue = bool(info and info.state.is_over and info.status.checkpoint)
+        self._pause_resume_stack.setCurrentIndex(int(can_continue))
         self.resume.setEnabled(bool(info and info.state.can_resume))
         self._keep_focus(focused)
 
@@ -193,8 +193,8 @@ class RunControls(QFrame):
         layout.addWidget(self._theme_button)
 
 
-def _why_not_free(spec: RunSpec) -> str:
-    """Why a pause of this run cannot free its devices, in a sentence; empty when it can."""
+def _free_refusal(spec: RunSpec) -> str:
+    """Return why a pause of this run cannot free its devices; empty if it can."""
     if all_on_cpu(spec.devices):
         return translate("RunControls", "This run trains on the CPU: there is no GPU to free.")
     try:

@@ -47,9 +47,9 @@ class RunFigures(QObject):
         self.clear()
 
     def clear(self) -> None:
-        """Forget the run, because another run is shown."""
+        """Drop all values, because another run is shown."""
         self._steps_per_epoch = 0
-        self._loss: list[tuple[Array, Array]] = []
+        self._losses: list[tuple[Array, Array]] = []
         self._epochs: dict[int, EpochEnded] = {}
         self._directions: Mapping[str, str] = {}
         self._memory: dict[str, float] = {}
@@ -89,7 +89,7 @@ class RunFigures(QObject):
             self.figure.emit("step_time", step_time, spent or self.tr("per step"), "")
 
     def add_events(self, events: list[StoredEvent]) -> None:
-        """Add the results of epochs; a rewound run loses those after the step it went back to."""
+        """Add the results of epochs; after a rewind, drop those after its step."""
         for stored in events:
             match stored.event:
                 case TrainingStarted(steps_per_epoch=steps_per_epoch):
@@ -106,7 +106,7 @@ class RunFigures(QObject):
     def set_points(self, series: str, points: StoredPoints) -> None:
         """Replace all points of a curve."""
         if series == TRAIN_LOSS:
-            self._loss = []
+            self._losses = []
         if _is_memory(series):
             self._memory.pop(series, None)
         self.add_points(series, points)
@@ -115,8 +115,8 @@ class RunFigures(QObject):
         """Add new points of a curve."""
         values, statistics = points.value, points.statistics
         if series == TRAIN_LOSS:
-            self._loss.append((points.step, values if statistics is None else statistics.mean))
-            self._drop_old_loss()
+            self._losses.append((points.step, values if statistics is None else statistics.mean))
+            self._drop_old_losses()
         elif _is_memory(series) and np.isfinite(values).any():
             self._memory[series] = max(float(np.nanmax(values)), self._memory.get(series, 0.0))
             self._show_memory()
@@ -131,27 +131,27 @@ class RunFigures(QObject):
             note = self._labels.get(device, device)
             self.figure.emit("memory", units.byte_size(self._memory[top]), note, "")
 
-    def _drop_old_loss(self) -> None:
-        """Keep the losses of the last two epochs, which is all the trend needs."""
-        newest = self._loss[-1][0][-1] if len(self._loss[-1][0]) else 0
+    def _drop_old_losses(self) -> None:
+        """Keep only the losses of the last two epochs, which `_trend` compares."""
+        newest = self._losses[-1][0][-1] if len(self._losses[-1][0]) else 0
         oldest = newest - 2 * self._steps_per_epoch
-        while len(self._loss) > 1 and self._steps_per_epoch and self._loss[0][0][-1] <= oldest:
-            self._loss.pop(0)
-        if sum(len(steps) for steps, _ in self._loss) > MAX_LOSSES:
+        while len(self._losses) > 1 and self._steps_per_epoch and self._losses[0][0][-1] <= oldest:
+            self._losses.pop(0)
+        if sum(len(steps) for steps, _ in self._losses) > MAX_LOSSES:
             # An epoch may have millions of steps: an evenly spaced selection is enough.
-            steps = np.concatenate([steps for steps, _ in self._loss])
-            values = np.concatenate([values for _, values in self._loss])
+            steps = np.concatenate([steps for steps, _ in self._losses])
+            values = np.concatenate([values for _, values in self._losses])
             wanted = np.linspace(steps[0], steps[-1], MAX_LOSSES // 2)
-            spread = np.unique(np.searchsorted(steps, wanted))
-            self._loss = [(steps[spread], values[spread])]
+            kept = np.unique(np.searchsorted(steps, wanted))
+            self._losses = [(steps[kept], values[kept])]
 
     def _trend(self) -> tuple[str, str]:
         """Return the change of the mean training loss between the last two epochs, and its tone."""
         size = self._steps_per_epoch
-        if not size or not self._loss:
+        if not size or not self._losses:
             return "", ""
-        steps = np.concatenate([steps for steps, _ in self._loss])
-        values = np.concatenate([values for _, values in self._loss])
+        steps = np.concatenate([steps for steps, _ in self._losses])
+        values = np.concatenate([values for _, values in self._losses])
         if not len(steps) or steps[-1] < 2 * size:
             return "", ""
         age = steps[-1] - steps

@@ -33,10 +33,10 @@ class WelcomePage(QWidget):
         title.setObjectName("welcome")
         self.button = QPushButton()
         self.button.setObjectName("go")
-        self._note = QLabel()
-        self._note.setObjectName("mut")
-        self._note.setWordWrap(True)
-        self._note.setTextFormat(Qt.TextFormat.PlainText)
+        self.note = QLabel()
+        self.note.setObjectName("mut")
+        self.note.setWordWrap(True)
+        self.note.setTextFormat(Qt.TextFormat.PlainText)
         card = QFrame()
         card.setObjectName("card")
         card.setFixedWidth(_CARD_WIDTH)
@@ -49,11 +49,11 @@ class WelcomePage(QWidget):
         row.addWidget(self.button)
         row.addStretch(1)
         inside.addLayout(row)
-        inside.addWidget(self._note)
+        inside.addWidget(self.note)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addStretch(2)
-        middle = QHBoxLayout()  # with an alignment Qt would ignore that lines wrap
+        middle = QHBoxLayout()  # with an alignment, Qt would ignore the height of wrapped lines
         middle.addStretch(1)
         middle.addWidget(card)
         middle.addStretch(1)
@@ -62,12 +62,7 @@ class WelcomePage(QWidget):
         self.button.clicked.connect(self._try)
         self._failure = ""
         self.set_device("cpu:0", self.tr("the CPU"))
-        self.wait(False)
-
-    @property
-    def note(self) -> str:
-        """The line below the button: what it does, or why it failed."""
-        return self._note.text()
+        self.show_starting(False)
 
     def set_device(self, device: str, display_name: str) -> None:
         """Set the device for the first run: its id in a spec, and its display name."""
@@ -75,22 +70,22 @@ class WelcomePage(QWidget):
         self._display_name = display_name
         self._describe()
 
-    def wait(self, waiting: bool) -> None:
+    def show_starting(self, is_starting: bool) -> None:
         """Show whether the run is being started."""
-        self.button.setEnabled(not waiting)
+        self.button.setEnabled(not is_starting)
         self.button.setText(
-            self.tr("Starting…") if waiting else self.tr("Try it: digits on this machine")
+            self.tr("Starting…") if is_starting else self.tr("Try it: digits on this machine")
         )
 
-    def fail(self, sentence: str) -> None:
+    def show_failure(self, sentence: str) -> None:
         """Show why the run did not start."""
-        self.wait(False)
+        self.show_starting(False)
         self._failure = sentence
         self._describe()
 
     def _try(self) -> None:
         self._failure = ""
-        self.wait(True)
+        self.show_starting(True)
         self._describe()
         self.try_clicked.emit()
 
@@ -99,21 +94,21 @@ class WelcomePage(QWidget):
             "Trains a small network on handwritten digits, on {device}. Nothing is downloaded."
         )
         failure = f"⚠ {self._failure}" if self._failure else ""
-        self._note.setText(failure or text.format(device=self._display_name))
-        self._note.setObjectName("problem" if failure else "mut")
-        self._note.style().polish(self._note)  # apply the style of the new object name
+        self.note.setText(failure or text.format(device=self._display_name))
+        self.note.setObjectName("problem" if failure else "mut")
+        self.note.style().polish(self.note)  # apply the style of the new object name
 
     def _steps(self) -> QGridLayout:
         steps = (
             (
                 self.tr("Choose what to train"),
                 self.tr("A recipe is one Python file with your model and your data. Two come with "
-                        "Traindeck; File → Open recipe takes yours."),
+                        "Traindeck; File → Open recipe opens yours."),
             ),
             (
                 self.tr("Choose where and how"),
-                self.tr("Tick devices in the form on the left, and pick a strategy for them. What "
-                        "does not fit says why."),
+                self.tr("Tick devices in the form on the left, and pick a strategy for them. A "
+                        "choice that does not fit shows the reason."),
             ),
             (
                 self.tr("Press Start run, and watch"),
@@ -134,12 +129,12 @@ class WelcomePage(QWidget):
             head.setObjectName("ttl")
             body.setObjectName("mut")
             body.setWordWrap(True)
-            words = QVBoxLayout()
-            words.setSpacing(2)
-            words.addWidget(head)
-            words.addWidget(body)
+            texts = QVBoxLayout()
+            texts.setSpacing(2)
+            texts.addWidget(head)
+            texts.addWidget(body)
             grid.addWidget(number, row, 0, Qt.AlignmentFlag.AlignTop)
-            grid.addLayout(words, row, 1)
+            grid.addLayout(texts, row, 1)
         return grid
 
 

@@ -1,4 +1,4 @@
-"""Makes the QApplication, which Qt needs before any window."""
+"""Creates the QApplication, which Qt needs before any window."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gui.window.taskbar import DESKTOP_FILE
 
 
 def has_display(platform: str, environment: Mapping[str, str]) -> bool:
-    """Whether Qt finds a display; checked first, because Qt aborts without one."""
+    """Whether Qt will find a display. Without one, Qt would abort the process."""
     if platform != "linux":
         return True
     names = ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM")
@@ -25,17 +25,17 @@ def has_display(platform: str, environment: Mapping[str, str]) -> bool:
 def application(argv: Sequence[str]) -> QApplication:
     """Return the QApplication with the name, font and number format of Traindeck.
 
-    From then on a timer runs Python's garbage collection between two events: a widget that is
-    destroyed by another thread, or while Qt holds a lock, would block the window for ever.
+    It also starts a timer that runs Python's garbage collection between two Qt events. A widget
+    that is destroyed by another thread, or while Qt holds a lock, would block the window.
     """
     QLocale.setDefault(QLocale.c())  # 0.001, never 0,001
     qt_app = QApplication(list(argv))
-    locale.setlocale(locale.LC_NUMERIC, "C")  # Qt has set the user's locale
+    locale.setlocale(locale.LC_NUMERIC, "C")  # QApplication() has set the user's locale
     qt_app.setApplicationName("Traindeck")
     qt_app.setDesktopFileName(DESKTOP_FILE)
     qt_app.setStyle("Fusion")
     install_translation(qt_app)
     load_fonts()
     qt_app.setFont(application_font())
-    qt_app.setProperty("collector", GarbageCollector())  # keeps it alive as long as the application
+    qt_app.setProperty("collector", GarbageCollector())  # keeps it alive
     return qt_app

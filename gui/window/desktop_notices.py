@@ -12,9 +12,9 @@ from engine.runs.run_info import RunInfo
 from engine.runs.run_state import RunState
 
 Notify = Callable[[str, str, bool], None]
-"""Shows a notification with a title and a text; the last argument: whether it is a failure."""
+"""Shows a desktop notification. Arguments: title, text, whether it reports a failure."""
 
-_BAD = frozenset({RunState.FAILED, RunState.INTERRUPTED})
+_FAILURES = frozenset({RunState.FAILED, RunState.INTERRUPTED})
 
 
 class DesktopNotices(QObject):
@@ -26,7 +26,7 @@ class DesktopNotices(QObject):
     def __init__(
         self, window: QWidget, notify: Notify | None = None, parent: QObject | None = None
     ) -> None:
-        """`notify` shows a notification of the desktop; None: the desktop has none."""
+        """`notify` is None on a desktop without notifications."""
         super().__init__(parent)
         self._window = window
         self._notify = notify
@@ -52,19 +52,19 @@ class DesktopNotices(QObject):
             return
         QApplication.alert(self._window)  # highlights the taskbar entry
         if self._notify is not None:
-            self._notify(title, info.reason, info.state in _BAD)
+            self._notify(title, info.reason, info.state in _FAILURES)
 
 
 def desktop_notify(icon: QIcon, parent: QObject) -> Notify | None:
-    """Return a function that notifies through a tray icon; None if the desktop has no tray."""
+    """Return a function that shows notifications of a tray icon; None without a tray."""
     if not QSystemTrayIcon.isSystemTrayAvailable() or not QSystemTrayIcon.supportsMessages():
         return None
     tray = QSystemTrayIcon(icon, parent)
     tray.setToolTip(QApplication.applicationName())
     tray.show()
 
-    def notify(title: str, text: str, bad: bool) -> None:
+    def notify(title: str, text: str, is_failure: bool) -> None:
         kinds = QSystemTrayIcon.MessageIcon
-        tray.showMessage(title, text, kinds.Critical if bad else kinds.Information)
+        tray.showMessage(title, text, kinds.Critical if is_failure else kinds.Information)
 
     return notify

@@ -1,4 +1,4 @@
-"""The main window: toolbar, docks, menus and shortcuts; `app` connects what they do."""
+"""The main window: toolbar, docks, menus and shortcuts; `gui/app.py` connects the actions."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class WindowParts:
 
 
 class MainWindow(QMainWindow):
-    """Lays out the parts, and restores size and layout of the last time."""
+    """Lays out the parts, and restores the saved size and layout."""
 
     visibility_changed = Signal(bool)
     """Whether the window is visible: it is neither hidden nor minimised."""
@@ -56,7 +56,7 @@ class MainWindow(QMainWindow):
     def __init__(self, parts: WindowParts, settings: QSettings) -> None:
         super().__init__()
         self._parts = parts
-        self._is_first, self._had_bottom = False, True
+        self._shows_welcome, self._bottom_was_shown = False, True
         self.setWindowTitle("Traindeck")
         self.setObjectName("window")
         self.open_recipe = self._action(self.tr("Open recipe…"), "Ctrl+O")
@@ -86,21 +86,19 @@ class MainWindow(QMainWindow):
             self.tr("&View"), self.fit, self.toggle_theme, self.reset_layout
         )
         self.view_menu.addMenu(self.tr("Theme")).addActions(list(self.theme_choices.values()))
-        self._add_search()
-        self._add_help()
+        self._add_go_menu()
+        self._add_help_menu()
         side = (parts.alarms, parts.devices, parts.form, parts.run_list)
         centre = (parts.banner, parts.welcome_page, parts.plots, parts.comparison)
         self._panes = (parts.controls, *side, *centre, parts.log, parts.events)
         self.filter = parts.log_bar.filter
         self.status = QLabel()
-        self.helper_status = QLabel()
         self._add_bar(parts.controls)
         self._add_side(parts)
         self._add_centre(parts)
         self.bottom = self._add_bottom(parts)
         self.statusBar().setSizeGripEnabled(False)
         self.statusBar().addWidget(self.status)
-        self.statusBar().addPermanentWidget(self.helper_status)
         self.filter_action.triggered.connect(self._focus_filter)
         self.quit.triggered.connect(self.close)
         TabOrder(
@@ -115,44 +113,41 @@ class MainWindow(QMainWindow):
         self._layout.restore()
 
     def closeEvent(self, event: QCloseEvent) -> None:
-        """Remember size and layout. The runs go on: they do not depend on the window."""
+        """Save size and layout. The runs continue: they do not depend on the window."""
         if self._parts.comparison.isVisible():
             self.show_comparison(False)
         self._layout.save()
         super().closeEvent(event)
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Report that the window is visible."""
         super().showEvent(event)
         self.visibility_changed.emit(not self.isMinimized())
 
     def hideEvent(self, event: QHideEvent) -> None:
-        """Report that the window is not visible."""
         super().hideEvent(event)
         self.visibility_changed.emit(False)
 
     def changeEvent(self, event: QEvent) -> None:
-        """Report when the window is minimised or restored."""
         super().changeEvent(event)
         if event.type() is QEvent.Type.WindowStateChange:
             self.visibility_changed.emit(self.isVisible() and not self.isMinimized())
 
-    def show_welcome(self, is_first: bool) -> None:
+    def show_welcome(self, shown: bool) -> None:
         """Show the welcome page in the centre (True) or the plots (False)."""
-        self._is_first = is_first
-        self._parts.welcome_page.setVisible(is_first)
+        self._shows_welcome = shown
+        self._parts.welcome_page.setVisible(shown)
         for widget in (self._parts.figures, self._parts.plots):
-            widget.setVisible(not is_first)
+            widget.setVisible(not shown)
 
     def show_comparison(self, shown: bool) -> None:
         """Show the comparison in the centre, without the log (True), or the single run (False)."""
         self._parts.comparison.setVisible(shown)
-        self._parts.welcome_page.setVisible(not shown and self._is_first)
+        self._parts.welcome_page.setVisible(not shown and self._shows_welcome)
         for widget in (self._parts.figures, self._parts.plots):
-            widget.setVisible(not shown and not self._is_first)
+            widget.setVisible(not shown and not self._shows_welcome)
         if shown:
-            self._had_bottom = not self.bottom.isHidden()
-        self.bottom.setVisible(not shown and self._had_bottom)
+            self._bottom_was_shown = not self.bottom.isHidden()
+        self.bottom.setVisible(not shown and self._bottom_was_shown)
 
     def show_log(self) -> None:
         """Bring the tab Log to the front."""
@@ -181,7 +176,7 @@ class MainWindow(QMainWindow):
         menu.addActions(actions)
         return menu
 
-    def _add_search(self) -> None:
+    def _add_go_menu(self) -> None:
         self.first_error = self._action(self.tr("First error"), "F8")
         self.find_next = self._action(self.tr("Find next"), QKeySequence.StandardKey.FindNext)
         self.find_previous = self._action(
@@ -197,7 +192,7 @@ class MainWindow(QMainWindow):
             *(next_pane, previous_pane),
         )
 
-    def _add_help(self) -> None:
+    def _add_help_menu(self) -> None:
         help_action = self._action(self.tr("Keyboard shortcuts"), "")
         help_action.setShortcuts([QKeySequence("?"), QKeySequence("F1")])
         help_action.triggered.connect(self.show_shortcuts)
@@ -248,7 +243,7 @@ class MainWindow(QMainWindow):
         parts.comparison.hide()
         self.setCentralWidget(centre)
         centre.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
-        centre.setFocus()  # no button: the first Space must do nothing
+        centre.setFocus()  # otherwise a button has the focus, and the first Space presses it
 
     def _add_bottom(self, parts: WindowParts) -> QDockWidget:
         tabs = QTabWidget()
@@ -282,7 +277,7 @@ class MainWindow(QMainWindow):
 
 
 class _Card(QFrame):
-    """A card that takes the height it is given: wrapped text inside must not ask for more."""
+    """A card whose height does not depend on its width, although it contains wrapped text."""
 
     def __init__(self) -> None:
         super().__init__()

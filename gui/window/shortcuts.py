@@ -1,4 +1,4 @@
-"""The list of keyboard shortcuts, taken from the actions, and moving from pane to pane."""
+"""The dialog with all keyboard shortcuts, and the shortcut from pane to pane."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Group = tuple[str, list[tuple[str, str]]]
 
 
 def shortcuts(window: QMainWindow) -> list[Group]:
-    """Return the shortcuts of all actions of `window`: by menu, then by the part they belong to."""
+    """Return the shortcuts of all actions of `window`, by menu, then by the part of the window."""
     groups: dict[str, list[QAction]] = {}
     for entry in window.menuBar().actions():
         menu = entry.menu()
@@ -47,13 +47,13 @@ def shortcuts(window: QMainWindow) -> list[Group]:
 
 
 def every_action(window: QMainWindow) -> list[QAction]:
-    """Return the actions of the window and all its parts, each once."""
+    """Return the actions of the window and of all its parts without duplicates."""
     parts = [window, *window.findChildren(QWidget)]
     return list(dict.fromkeys(action for part in parts for action in part.actions()))
 
 
 def _owner(action: QAction) -> str:
-    """Return the accessible name of the part of the window that has the action."""
+    """Return the accessible name of the widget that the action belongs to."""
     for part in [*action.associatedObjects(), action.parent()]:
         while part is not None:
             if isinstance(part, QWidget) and part.accessibleName():
@@ -66,8 +66,8 @@ def _plain(text: str) -> str:
     return text.replace("&", "").rstrip("…")
 
 
-def _moves() -> list[tuple[str, str]]:
-    """Return the keys that Qt handles itself."""
+def _qt_shortcuts() -> list[tuple[str, str]]:
+    """Return the shortcuts that Qt implements, without an action."""
     return [
         (translate("Shortcuts", "Tab"), translate("Shortcuts", "From field to field")),
         (
@@ -93,7 +93,7 @@ class ShortcutsDialog(QDialog):
         self.setWindowTitle(self.tr("Keyboard shortcuts"))
         columns = QHBoxLayout()
         columns.setSpacing(40)
-        for groups in _in_columns([*shortcuts(window), (self.tr("Everywhere"), _moves())]):
+        for groups in _in_columns([*shortcuts(window), (self.tr("Everywhere"), _qt_shortcuts())]):
             columns.addLayout(_column(groups))
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         buttons.rejected.connect(self.reject)
@@ -103,13 +103,9 @@ class ShortcutsDialog(QDialog):
         layout.addLayout(columns)
         layout.addWidget(buttons)
 
-    def text(self) -> str:
-        """Return all listed text."""
-        return "\n".join(label.text() for label in self.findChildren(QLabel))
-
 
 def _in_columns(groups: list[Group]) -> list[list[Group]]:
-    """Split `groups` into three columns, in order, with the smallest maximum height."""
+    """Split `groups`, in their order, into columns so that the highest column is low."""
 
     def columns(cuts: tuple[int, ...]) -> list[list[Group]]:
         return [groups[begin:end] for begin, end in pairwise((0, *cuts, len(groups)))]
@@ -130,12 +126,12 @@ def _column(groups: list[Group]) -> QGridLayout:
         if grid.count():
             grid.setRowMinimumHeight(grid.rowCount(), 8)
         grid.addWidget(heading, grid.rowCount(), 0, 1, 2)
-        for keys, what in rows:
+        for keys, effect in rows:
             row = grid.rowCount()
             key = QLabel(keys)
             key.setObjectName("key")
             grid.addWidget(key, row, 0, Qt.AlignmentFlag.AlignLeft)
-            grid.addWidget(QLabel(what), row, 1)
+            grid.addWidget(QLabel(effect), row, 1)
     grid.setRowStretch(grid.rowCount(), 1)
     return grid
 
@@ -143,20 +139,20 @@ def _column(groups: list[Group]) -> QGridLayout:
 def go_to_pane(panes: Sequence[QWidget], step: int) -> None:
     """Move the keyboard focus to the next (`step` 1) or previous (-1) pane."""
     focused = QApplication.focusWidget()
-    here = next(
-        (place for place, pane in enumerate(panes) if focused and pane.isAncestorOf(focused)),
-        next((place for place, pane in enumerate(panes) if pane is focused), None),
+    current = next(
+        (index for index, pane in enumerate(panes) if focused and pane.isAncestorOf(focused)),
+        next((index for index, pane in enumerate(panes) if pane is focused), None),
     )
     count = len(panes)
-    start = here if here is not None else (-1 if step > 0 else 0)
+    start = current if current is not None else (-1 if step > 0 else 0)
     for offset in range(1, count + 1):
         pane = panes[(start + step * offset) % count]
-        if pane.isVisible() and (target := _first_stop(pane)):
+        if pane.isVisible() and (target := _first_tab_stop(pane)):
             target.setFocus(Qt.FocusReason.ShortcutFocusReason)
             return
 
 
-def _first_stop(pane: QWidget) -> QWidget | None:
+def _first_tab_stop(pane: QWidget) -> QWidget | None:
     """Return the first widget in `pane`, or `pane` itself, that the Tab key reaches."""
     candidate: QWidget | None = pane
     while candidate is not None:

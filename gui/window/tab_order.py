@@ -1,4 +1,4 @@
-"""The tab order of the window: pane after pane, and in each pane the order of its layout."""
+"""The tab order of the window: by pane, and in each pane by the order of its layout."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from PySide6.QtWidgets import QApplication, QLayout, QScrollArea, QWidget
 
 
 class TabOrder(QObject):
-    """Sets the tab order whenever the focus moves: Qt puts widgets that are made later at the
-    end."""
+    """Sets the tab order whenever the focus changes, because Qt puts new widgets last."""
 
     def __init__(self, window: QWidget, panes: Sequence[QWidget]) -> None:
         """`panes` of `window`, in the order in which Tab visits them."""
@@ -26,12 +25,14 @@ class TabOrder(QObject):
     def _set_order(self, _before: QWidget | None, now: QWidget | None) -> None:
         if now is None or now.window() is not self._window:
             return
-        stops = [stop for pane in self._panes for stop in _in_layout_order(pane) if _is_stop(stop)]
+        stops = [
+            stop for pane in self._panes for stop in _in_layout_order(pane) if _is_tab_stop(stop)
+        ]
         for stop, following in pairwise(stops):
             QWidget.setTabOrder(stop, following)
 
 
-def _is_stop(widget: QWidget) -> bool:
+def _is_tab_stop(widget: QWidget) -> bool:
     return bool(widget.focusPolicy() & Qt.FocusPolicy.TabFocus) and widget.focusProxy() is None
 
 
@@ -39,19 +40,19 @@ def _in_layout_order(widget: QWidget) -> Iterator[QWidget]:
     """Yield the widget and all widgets in it, in layout order; those without a layout come last."""
     yield widget
     layout = widget.layout()
-    placed = dict.fromkeys(_placed(layout)) if layout is not None else {}
+    placed = dict.fromkeys(_widgets_in(layout)) if layout is not None else {}
     rest = [child for child in widget.children() if isinstance(child, QWidget)]
     for child in dict.fromkeys((*placed, *rest)):
         if not child.isWindow():
             yield from _in_layout_order(child)
 
 
-def _placed(layout: QLayout) -> Iterator[QWidget]:
-    for place in range(layout.count()):
-        item = layout.itemAt(place)
+def _widgets_in(layout: QLayout) -> Iterator[QWidget]:
+    for index in range(layout.count()):
+        item = layout.itemAt(index)
         if item is None:
             continue
         if (widget := item.widget()) is not None:
             yield widget
         elif (inner := item.layout()) is not None:
-            yield from _placed(inner)
+            yield from _widgets_in(inner)

@@ -21,12 +21,12 @@ _ACTIVE = frozenset({RunState.RUNNING, RunState.PAUSED, RunState.STOPPING})
 _INTERFACE = "com.canonical.Unity.LauncherEntry"
 """The D-Bus interface of the docks of Ubuntu and KDE; others ignore it."""
 
-_SLIDER_STEPS = 200
-"""Steps of the progress: a dock has few pixels."""
+_PROGRESS_STEPS = 200
+"""The progress is rounded to this many steps, so that it is not sent for every training step."""
 
 
 class Taskbar:
-    """Shows the progress when it has changed."""
+    """Sends the progress of the shown run to the desktop whenever it has changed."""
 
     def __init__(self, show_progress: ShowProgress | None) -> None:
         """`show_progress` is None on a desktop that cannot show it."""
@@ -34,25 +34,25 @@ class Taskbar:
         self._shown: float | None = None
 
     def show_info(self, info: RunInfo | None) -> None:
-        """Show the progress of the run on display while it is active."""
-        part = None
+        """Show the progress of the run while it is active; None: there is no run."""
+        progress = None
         if info is not None and info.state in _ACTIVE and info.status.total_steps:
             done = min(1.0, info.status.step / info.status.total_steps)
-            part = round(done * _SLIDER_STEPS) / _SLIDER_STEPS
-        if self._show_progress is not None and part != self._shown:
-            self._show_progress(part)
-        self._shown = part
+            progress = round(done * _PROGRESS_STEPS) / _PROGRESS_STEPS
+        if self._show_progress is not None and progress != self._shown:
+            self._show_progress(progress)
+        self._shown = progress
 
 
 def desktop_progress(parent: QObject) -> ShowProgress | None:
-    """Return a function for this desktop; None without a session bus or a screen."""
+    """Return a function that shows a progress; None without a D-Bus session bus or a screen."""
     bus = QDBusConnection.sessionBus()
     if QGuiApplication.platformName() not in ("xcb", "wayland") or not bus.isConnected():
         return None
 
-    def show_progress(part: float | None) -> None:
+    def show_progress(progress: float | None) -> None:
         message = QDBusMessage.createSignal(f"/{DESKTOP_FILE}", _INTERFACE, "Update")
-        shown = {"progress": part or 0.0, "progress-visible": part is not None}
+        shown = {"progress": progress or 0.0, "progress-visible": progress is not None}
         message.setArguments([f"application://{DESKTOP_FILE}.desktop", shown])
         bus.send(message)
 

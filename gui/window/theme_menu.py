@@ -1,4 +1,4 @@
-"""The menu Theme: the choice is remembered in the settings and ticked in the menu."""
+"""The menu Theme: applies and saves the choice of the user."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from gui.style.theme import Choice, ThemeController
 
 
 def restore_theme(theme: ThemeController, settings: QSettings) -> None:
-    """Choose the theme of the last time; call it before any widget is made with a theme."""
-    remembered = settings.value("theme")
-    if remembered in get_args(Choice):
-        theme.set_choice(remembered)
+    """Apply the saved theme; call this before widgets are created with a theme."""
+    saved = settings.value("theme")
+    if saved in get_args(Choice):
+        theme.set_choice(saved)
 
 
 class ThemeMenu(QObject):
-    """Sets the theme that is ticked in the menu; exactly one entry is."""
+    """Sets the theme whose entry is ticked; exactly one entry is ticked."""
 
     def __init__(
         self,
@@ -39,15 +39,15 @@ class ThemeMenu(QObject):
         self._tick()
 
     def toggle(self) -> None:
-        """Switch between dark and light; the theme of the system is no longer followed."""
+        """Switch between dark and light, and stop following the theme of the system."""
         self._theme.toggle()
-        self._remember()
+        self._save()
 
     def _choose(self, choice: Choice) -> None:
         self._theme.set_choice(choice)
-        self._remember()
+        self._save()
 
-    def _remember(self) -> None:
+    def _save(self) -> None:
         self._settings.setValue("theme", self._theme.choice)
         self._tick()
 

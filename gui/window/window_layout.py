@@ -18,8 +18,8 @@ class WindowLayout(QObject):
     def __init__(
         self, window: QMainWindow, bottom: QDockWidget, tabs: QTabWidget, settings: QSettings
     ) -> None:
-        """`tabs` are in the dock `bottom`, and each has an object name. The present layout becomes
-        the default layout."""
+        """`tabs` are in the dock `bottom`, and each page has an object name. The current layout
+        becomes the default layout."""
         super().__init__(window)
         self._window, self._bottom, self._tabs = window, bottom, tabs
         self._settings = settings
@@ -29,11 +29,11 @@ class WindowLayout(QObject):
         """Save the layout for the next start."""
         self._settings.setValue("window/geometry", self._window.saveGeometry())
         self._settings.setValue("window/state", self._window.saveState(VERSION))
-        self._settings.setValue("window/tab", self._names()[self._tabs.currentIndex()])
+        self._settings.setValue("window/tab", self._tab_names()[self._tabs.currentIndex()])
         self._settings.sync()
 
     def restore(self) -> None:
-        """Restore the saved layout; what was not saved or is not valid gets its default."""
+        """Restore the saved layout; missing and invalid values get their defaults."""
         self.reset()
         geometry = self._settings.value("window/geometry")
         state = self._settings.value("window/state")
@@ -42,8 +42,8 @@ class WindowLayout(QObject):
         if isinstance(state, QByteArray):
             self._window.restoreState(state, VERSION)
         tab = self._settings.value("window/tab")
-        if tab in self._names():
-            self._tabs.setCurrentIndex(self._names().index(tab))
+        if tab in self._tab_names():
+            self._tabs.setCurrentIndex(self._tab_names().index(tab))
 
     def reset(self) -> None:
         """Restore the default layout."""
@@ -52,6 +52,6 @@ class WindowLayout(QObject):
         self._window.resizeDocks([self._bottom], [LOG_HEIGHT], Qt.Orientation.Vertical)
         self._tabs.setCurrentIndex(0)
 
-    def _names(self) -> list[str]:
-        pages = (self._tabs.widget(place) for place in range(self._tabs.count()))
+    def _tab_names(self) -> list[str]:
+        pages = (self._tabs.widget(index) for index in range(self._tabs.count()))
         return [page.objectName() for page in pages if page is not None]

@@ -1,5 +1,4 @@
-"""Shows the state of the watched run in the window title and the taskbar, and greys figures that
-are old."""
+"""Shows the state of the watched run in the window title and the taskbar; greys old figures."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from gui.window.taskbar import Taskbar, desktop_progress
 
 
 class WindowStatus(QObject):
-    """Follows the run on display."""
+    """Passes each status of the watched run to the title, the taskbar and the liveness check."""
 
     def __init__(self, window: QWidget, headline: RunHeadline, greyed: Iterable[QWidget]) -> None:
         """`greyed` are the widgets to disable while the supervisor or the workers are silent."""

@@ -149,7 +149,7 @@ def test_damaged_settings_of_the_window_are_set_aside(
     settings = traindeck_home / "window.ini"
     settings.write_bytes(b"[General]\ntheme=light\n\0\xff\xfe\n")
     window = app()
-    assert "set aside as window.ini.bad" in window.window.statusBar().currentMessage()
+    assert "renamed to window.ini.bad" in window.window.statusBar().currentMessage()
     assert (traindeck_home / "window.ini.bad").read_bytes().startswith(b"[General]\ntheme=light")
     window.settings.setValue("theme", "dark")
     window.window.close()

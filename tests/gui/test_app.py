@@ -101,7 +101,7 @@ def test_an_empty_home_opens_a_window_that_says_what_to_do(
     open_app: Callable[[], AppController],
 ) -> None:
     app = open_app()
-    assert "Start run" in app.controls.headline.state_text
+    assert "Start run" in app.controls.headline.state.text()
     assert app.form.start_button.isEnabled()
 
 
@@ -113,9 +113,9 @@ def test_it_opens_with_the_newest_active_run_else_the_newest(
     over.begin()
     over.add(RunEnded("finished", ""))
     device_queue.enter(Ticket("1", os.getpid(), start_time(os.getpid()), (), ()))
-    assert open_app().controls.headline.title.endswith("#1")
+    assert open_app().controls.headline.title.text().endswith("#1")
     active.add(RunEnded("stopped", ""))
-    assert open_app().controls.headline.title.endswith("#2")
+    assert open_app().controls.headline.title.text().endswith("#2")
 
 
 def test_a_click_in_the_list_shows_the_other_run_and_nothing_of_the_first(
@@ -128,10 +128,10 @@ def test_a_click_in_the_list_shows_the_other_run_and_nothing_of_the_first(
     second.begin()
     second.write_log(0, "from the second\n")
     app = open_app()
-    assert app.controls.headline.title.endswith("#2")
+    assert app.controls.headline.title.text().endswith("#2")
     row = app.run_list.visualRect(app.run_list.model().index(1, 0)).center()
     QTest.mouseClick(app.run_list.viewport(), Qt.MouseButton.LeftButton, pos=row)
-    assert app.controls.headline.title.endswith("#1")
+    assert app.controls.headline.title.text().endswith("#1")
     assert app.banner.isVisible()
     assert "from the first" in app.log.toPlainText()
     assert "from the second" not in app.log.toPlainText()
@@ -172,7 +172,7 @@ def test_a_long_log_says_that_its_beginning_is_elsewhere(
     words = f"line {'x' * 100}\n" * (MAX_BYTES // 100)
     run.write_log(0, f"Traceback (most recent call last):\n{words}")
     app = open_app()
-    assert "bytes passed over: see" in app.log.toPlainText()
+    assert "bytes skipped: see" in app.log.toPlainText()
     app.window.first_error.trigger()
     assert "log files" in app.window.statusBar().currentMessage()
 
@@ -256,7 +256,7 @@ def test_a_silent_run_is_grey_in_the_list_too(
     record().begin()
     app = open_app()
     app.window_status.liveness.silence.emit(Silence(12.0))
-    assert "no word for 12 s" in app.run_list.model().index(0, 0).data(DETAIL)
+    assert "silent for 12 s" in app.run_list.model().index(0, 0).data(DETAIL)
 
 
 def test_the_helper_is_told_whether_the_window_can_be_seen(
@@ -284,4 +284,4 @@ def test_the_details_of_a_gpu_are_asked_for_while_they_are_open(
     QTest.keyClick(app.devices.row(device_states.HOT), Qt.Key.Key_Return)
     app.devices.detail.reject()
     assert said == [device_states.HOT, ""]
-    assert "busy: python of guest" in app.form.devices.note(device_states.OTHERS)
+    assert "busy: python of guest" in app.form.devices.chips[device_states.OTHERS].note

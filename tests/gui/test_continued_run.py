@@ -111,7 +111,7 @@ def test_the_command_line_does_the_same(form: RunForm) -> None:
 
 def test_it_may_go_on_as_a_new_run(form: RunForm, qtbot: QtBot) -> None:
     form.continue_run(RUN._replace(status=RunStatus(step=200)), END)
-    assert "Later points leave the plots" in form.heading.origin.text()
+    assert "Later points are removed from the plots" in form.heading.origin.text()
     enter(form, "epochs", "8")
     form.heading.as_new.click()
     assert form.field("epochs").value() == 8, "what was entered stays"
@@ -131,7 +131,7 @@ def test_it_may_go_on_as_a_new_run(form: RunForm, qtbot: QtBot) -> None:
 def test_back_to_a_new_run(form: RunForm, qtbot: QtBot, way: str) -> None:
     match way:
         case "button":
-            QTest.mouseClick(form.heading.leave_button, Qt.MouseButton.LeftButton)
+            QTest.mouseClick(form.heading.new_run_button, Qt.MouseButton.LeftButton)
         case "settings of a run":
             form.load(SPEC)
         case _:

@@ -85,7 +85,7 @@ def gpus() -> Scene:
     """Eight GPUs in different states; a chosen one is used by other people."""
 
     def choose_a_busy_one(app: AppController) -> QWidget:
-        app.form.devices.box(fake_machine.OTHERS).click()
+        app.form.devices.chips[fake_machine.OTHERS].click()
         return _window(app)
 
     _replay_older()

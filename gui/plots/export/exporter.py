@@ -12,9 +12,9 @@ from PySide6.QtWidgets import QApplication, QWidget
 from gui.bridge.background import Background
 from gui.bridge.export_file import (
     EXPORT_ERRORS,
-    Document,
-    OneRun,
-    SeveralRuns,
+    CsvTable,
+    RunTable,
+    SeriesTable,
     csv_text,
     write_bytes,
     write_csv,
@@ -56,7 +56,7 @@ class PlotExport(QObject):
         """Copy or save `plot`, which shows `series` of the watched run."""
         document = None
         if self._run_id is not None and series:
-            document = OneRun(self._run_id, series)
+            document = RunTable(self._run_id, series)
         self._export(action, plot, f"{self._run_id}-" if self._run_id else "", document)
 
     def export_runs(
@@ -65,11 +65,11 @@ class PlotExport(QObject):
         """Copy or save `plot`, which shows `series` of several runs; `runs` are their names by
         their ids."""
         run_ids = {name: run_id for run_id, name in runs.items()}
-        document = SeveralRuns(series, run_ids) if runs else None
+        document = SeriesTable(series, run_ids) if runs else None
         self._export(action, plot, f"{'-'.join(runs)}-" if runs else "", document)
 
     def _export(
-        self, action: PlotAction, plot: CurvePlot, prefix: str, document: Document | None
+        self, action: PlotAction, plot: CurvePlot, prefix: str, document: CsvTable | None
     ) -> None:
         match action:
             case PlotAction.COPY_PICTURE:
@@ -106,7 +106,7 @@ class PlotExport(QObject):
             if ending != "csv":
                 self.message.emit(self.tr("Saved as {file}.").format(file=file))
 
-    def _save_data(self, document: Document, file: Path) -> None:
+    def _save_data(self, document: CsvTable, file: Path) -> None:
         self.message.emit(self.tr("Writing {file}…").format(file=file))
         text = self.tr("{points:,} points saved as {file}.")
         self._background.run(
@@ -115,7 +115,7 @@ class PlotExport(QObject):
             partial(self._failed, file),
         )
 
-    def _copy_data(self, title: str, document: Document) -> None:
+    def _copy_data(self, title: str, document: CsvTable) -> None:
         def read() -> tuple[int, str]:
             points = document.points()
             return points, csv_text(document) if points <= MAX_COPIED_POINTS else ""

@@ -16,7 +16,7 @@ def test_a_long_log_begins_near_its_end_with_a_whole_line(tmp_path: Path) -> Non
     assert all(line.startswith("line ") for line in lines)
     assert sum(len(line) + 1 for line in lines) <= MAX_BYTES
     missing = path.stat().st_size - MAX_BYTES
-    assert said == f"[{missing:,} bytes passed over: see {path}]"
+    assert said == f"[{missing:,} bytes skipped: see {path}]"
     assert tail.has_gaps
 
 

@@ -81,12 +81,12 @@ def test_a_run_that_is_over_is_looked_at_seldom_and_followed_again_when_resumed(
     run.add(RunEnded("stopped", "You stopped it."))
     reader.watch(run.id)
     assert screen.states == [RunState.STOPPED]
-    assert reader.interval() == OVER_MS
+    assert reader.timer.interval() == OVER_MS
     run.begin(attempt=2)
     run.add_points("train/loss", [11])
     reader.poll()
     assert screen.states[-1] is RunState.RUNNING
-    assert reader.interval() == LIVE_MS
+    assert reader.timer.interval() == LIVE_MS
     assert screen.curves == {"train/loss": [11]}
 
 

@@ -57,7 +57,7 @@ def test_searching_without_hiding_goes_round(table: EventTable) -> None:
     table.show()
     said: list[tuple[int, int]] = []
     table.matches.connect(lambda place, count: said.append((place, count)))
-    table.set_hiding(False)
+    table.set_only_matches(False)
     table.set_filter("cpu:1")
     assert table.model().rowCount() == 6
     assert said[-1] == (0, 3)

@@ -58,11 +58,11 @@ def test_the_further_fields_are_grouped_and_each_heading_counts_its_changes(
 ) -> None:
     form = fake_form(qtbot, use_strategies, FakeStrategy("torch/fake"))
     for title in (RECIPE, *GROUPS):
-        assert form.advanced.group(title).heading.text() == title
+        assert form.advanced.groups[title].heading.text() == title
     line(form, "warmup_steps").setText("10")
     line(form, "settings.width").setText("64")
-    assert form.advanced.group("Optimizer").heading.text() == "Optimizer · 1 changed"
-    assert form.advanced.group(RECIPE).heading.text() == "Recipe · 1 changed"
+    assert form.advanced.groups["Optimizer"].heading.text() == "Optimizer · 1 changed"
+    assert form.advanced.groups[RECIPE].heading.text() == "Recipe · 1 changed"
 
 
 def test_a_group_unfolds_by_a_click_and_by_a_problem_in_it(
@@ -73,7 +73,7 @@ def test_a_group_unfolds_by_a_click_and_by_a_problem_in_it(
     assert form.field("checkpoint_steps").isVisible()
     line(form, "checkpoint_steps").setText("5")
     assert not form.field("clip_norm").isVisible()
-    heading = form.advanced.group("Optimizer").heading
+    heading = form.advanced.groups["Optimizer"].heading
     QTest.mouseClick(heading, Qt.MouseButton.LeftButton)
     assert form.field("clip_norm").isVisible()
     QTest.mouseClick(heading, Qt.MouseButton.LeftButton)

@@ -48,11 +48,11 @@ def test_all_strategies_are_in_sight_those_that_can_run_first(
     assert form.strategy.names() == ["torch/many", "torch/one", "tf/other"]
     assert form.strategy.strategy().name == "torch/one"
     form.strategy.choose("torch/many")
-    assert form.strategy_note == ""
+    assert form.strategy_note.text() == ""
     assert "Needs 2 or more devices." in form.strategy.toolTip()
     form.devices.set_devices(("cpu:0",))
     assert form.strategy.strategy().name == "torch/many"
-    assert "choose more" in form.devices.problem
+    assert "choose more" in form.devices.problem_note.problem
     form.recipe.choose("digits_keras")
     assert form.strategy.strategy().name == "tf/other"
     assert form.spec() is not None
@@ -61,7 +61,7 @@ def test_all_strategies_are_in_sight_those_that_can_run_first(
 def test_a_recipe_that_nothing_trains_says_so(qtbot: QtBot, use_strategies: UseStrategies) -> None:
     form = fake_form(qtbot, use_strategies, FakeStrategy("torch/one"))
     form.recipe.choose("digits_keras")
-    assert "Choose another strategy" in form.strategy_note
+    assert "Choose another strategy" in form.strategy_note.text()
     assert form.spec() is None
 
 

@@ -64,7 +64,7 @@ def test_a_name_that_cannot_be_one_is_refused_in_words(
 ) -> None:
     answer(monkeypatch, "a/b")
     form.presets.save_as()
-    assert "cannot hold '/'" in form.note
+    assert "cannot hold '/'" in form.note.text()
     assert presets.names() == []
 
 
@@ -82,7 +82,7 @@ def test_an_unreadable_preset_is_listed_and_says_why(form: RunForm) -> None:
     listed = entries(form)
     assert "good" in listed
     listed["⚠ bad (cannot be read)"].trigger()
-    assert str(presets.path_of("bad")) in form.note
+    assert str(presets.path_of("bad")) in form.note.text()
     assert form.spec() != SPEC
 
 
@@ -105,9 +105,9 @@ def test_any_file_can_be_loaded_and_what_does_not_suit_is_said(
         replace(SPEC, devices=("GPU-far",), strategy="jax/pmap", settings={"width": 8, "hat": 1}),
     )
     form.presets.load(file)
-    assert "GPUs of the preset are not on this machine" in form.note
-    assert "jax/pmap" in form.note
-    assert "hat" in form.note
+    assert "GPUs of the preset are not on this machine" in form.note.text()
+    assert "jax/pmap" in form.note.text()
+    assert "hat" in form.note.text()
     spec = form.spec()
     assert spec is not None
     assert (spec.devices, spec.batch_size, spec.settings) == (("cpu:0",), 96, {"width": 8})
@@ -119,8 +119,8 @@ def test_a_recipe_that_has_gone_is_said_beside_it_and_nothing_starts(
     gone = str(tmp_path / "gone.py")
     presets.save("old", replace(SPEC, recipe=gone, settings={"width": 8}))
     entries(form)["old"].trigger()
-    assert f"There is no recipe file {gone}" in form.recipe_problem
-    assert "width" not in form.note, "whether it had that setting nobody knows"
+    assert f"There is no recipe file {gone}" in form.recipe_note.problem
+    assert "width" not in form.note.text(), "whether it had that setting nobody knows"
     assert not form.start_button.isEnabled()
 
 
@@ -133,8 +133,8 @@ def test_a_folder_that_takes_no_preset_is_said_in_words(
     answer(monkeypatch, "mine")
     monkeypatch.setattr(Path, "replace", refuse)
     form.presets.save_as()
-    assert f"{presets.path_of('mine')} cannot be written (Permission denied)" in form.note
-    assert "Errno" not in form.note
+    assert f"{presets.path_of('mine')} cannot be written (Permission denied)" in form.note.text()
+    assert "Errno" not in form.note.text()
     assert list(presets.folder().iterdir()) == [], "nothing is left lying about"
 
 

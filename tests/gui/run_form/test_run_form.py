@@ -141,10 +141,10 @@ def test_a_strategy_that_cannot_run_is_visible_disabled_and_says_why(form: RunFo
     item = model.item(form.strategy.findData("torch/single"))
     assert not item.isEnabled()
     assert "1 device" in item.toolTip()
-    assert "1 device" in form.devices.problem
+    assert "1 device" in form.devices.problem_note.problem
     assert form.spec() is None
     form.strategy.choose("torch/ddp")
-    assert form.devices.problem == ""
+    assert form.devices.problem_note.problem == ""
     assert form.spec() is not None
 
 
@@ -165,13 +165,13 @@ def test_choosing_the_cpu_unchooses_the_gpus_and_back(form: RunForm) -> None:
     form.devices.box(GPUS[1]).click()
     assert form.devices.devices() == (GPUS[1],)
     form.devices.box(GPUS[1]).click()
-    assert "choose at least one" in form.devices.problem
+    assert "choose at least one" in form.devices.problem_note.problem
 
 
 def test_a_gpu_that_goes_away_is_a_problem_until_it_comes_back(form: RunForm) -> None:
     form.devices.show_snapshot(snapshot(*GPUS))
     form.devices.show_snapshot(snapshot(GPUS[1]))
-    assert "not on this machine" in form.devices.problem
+    assert "not on this machine" in form.devices.problem_note.problem
     form.devices.show_snapshot(snapshot(*GPUS))
     assert form.spec() is not None
 
@@ -215,14 +215,14 @@ def test_a_broken_recipe_says_what_is_wrong(form: RunForm, tmp_path: Path) -> No
     path = tmp_path / "broken.py"
     path.write_text("def model(:\n")
     form.recipe.choose(str(path))
-    assert "syntax error in line 1" in form.recipe_problem
+    assert "syntax error in line 1" in form.recipe_note.problem
     assert form.spec() is None
     form.recipe.choose("digits")
-    assert form.recipe_problem == ""
+    assert form.recipe_note.problem == ""
     assert form.spec() is not None
 
 
 def test_what_the_engine_refuses_is_said_beside_its_field(form: RunForm) -> None:
     form.show_problems([Problem("epochs", "Too many."), Problem("", "The disk is full.")])
     assert form.field("epochs").problem == "Too many."
-    assert form.problem == "The disk is full."
+    assert form.note.problem == "The disk is full."

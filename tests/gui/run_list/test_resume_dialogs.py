@@ -95,7 +95,7 @@ def test_with_changes_the_form_asks_for_them(
     assert asked == []
     assert around.form.heading.title.text() == "CONTINUE RUN 7"
     origin = around.form.heading.origin.text()
-    assert origin == "From step 10 (1 of 150 epochs done). Later points leave the plots."
+    assert origin == "From step 10 (1 of 150 epochs done). Later points are removed from the plots."
     with qtbot.waitSignal(around.form.continue_requested) as wanted:
         around.form.start_button.click()
     assert wanted.args == [ResumeRequest("7", CHECKPOINTS[0].folder, SPEC)]

@@ -91,8 +91,8 @@ def test_the_watched_run_is_grey_while_nothing_is_heard_of_it(
     model.dataChanged.connect(lambda first, _: drawn.append(first.row()))
     history.show_silence(Silence(12.0))
     history.show_runs(index.runs())
-    assert looks() == [well, ("running · ⚠ no word for 12 s", DARK.muted)]
-    assert "no word" in model.index(1, 0).data(Qt.ItemDataRole.AccessibleTextRole)
+    assert looks() == [well, ("running · ⚠ silent for 12 s", DARK.muted)]
+    assert "silent" in model.index(1, 0).data(Qt.ItemDataRole.AccessibleTextRole)
     assert drawn == [1]
     history.watch("2")
     history.show_silence(NO_SILENCE)

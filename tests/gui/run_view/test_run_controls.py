@@ -153,26 +153,26 @@ def test_how_far_it_is_in_words_and_in_the_bar(controls: RunControls) -> None:
             seconds_left=3723.0,
         )
     )
-    assert controls.headline.title == "digits · ddp × 2 · #7"
-    assert controls.headline.progress_text == "Epoch 2 / 5 · step 1,200 / 5,000"
+    assert controls.headline.title.text() == "digits · ddp × 2 · #7"
+    assert controls.headline.progress_label.text() == "Epoch 2 / 5 · step 1,200 / 5,000"
     assert (controls.headline.progress.value(), controls.headline.progress.maximum()) == (
         1200,
         5000,
     )
-    assert "running" in controls.headline.state_text
-    assert "ETA 01:02:03" in controls.headline.state_text
+    assert "running" in controls.headline.state.text()
+    assert "ETA 01:02:03" in controls.headline.state.text()
 
 
 def test_a_run_that_is_over_took_the_time_until_its_last_event(controls: RunControls) -> None:
     controls.show_info(info(RunState.FINISHED, started=1000.0, updated=1065.0, seconds_left=5.0))
-    assert "00:01:05" in controls.headline.state_text
-    assert "ETA" not in controls.headline.state_text
+    assert "00:01:05" in controls.headline.state.text()
+    assert "ETA" not in controls.headline.state.text()
 
 
 def test_no_run_at_all_says_what_to_do(controls: RunControls) -> None:
     controls.show_info(info(RunState.RUNNING))
     controls.show_info(None)
-    assert "Start run" in controls.headline.state_text
+    assert "Start run" in controls.headline.state.text()
     assert not controls.stop.isEnabled()
 
 
@@ -228,4 +228,4 @@ def test_the_keys_are_not_taken_from_elsewhere(controls: RunControls, qtbot: QtB
 
 def test_a_new_attempt_is_said_in_words(controls: RunControls) -> None:
     controls.show_info(info(RunState.STARTING, attempt=2))
-    assert "starting again, attempt 2" in controls.headline.state_text
+    assert "starting again, attempt 2" in controls.headline.state.text()

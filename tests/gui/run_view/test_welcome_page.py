@@ -52,12 +52,12 @@ def test_why_it_did_not_start_is_said_on_the_page(
     monkeypatch.setattr(client, "start", refuse)
     app = open_app()
     app.welcome_page.button.click()
-    qtbot.waitUntil(lambda: "The disk is full." in app.welcome_page.note)
+    qtbot.waitUntil(lambda: "The disk is full." in app.welcome_page.note.text())
     assert app.welcome_page.button.isEnabled()
     app.telemetry.snapshot.emit(device_states.eight_gpus())
-    assert "The disk is full." in app.welcome_page.note, "figures of devices do not wipe it out"
+    assert "The disk is full." in app.welcome_page.note.text(), "a snapshot does not clear it"
     app.welcome_page.button.click()
-    assert "The disk is full." not in app.welcome_page.note
+    assert "The disk is full." not in app.welcome_page.note.text()
 
 
 def test_it_takes_the_first_empty_gpu(open_app: OpenApp) -> None:
@@ -69,7 +69,7 @@ def test_it_takes_the_first_empty_gpu(open_app: OpenApp) -> None:
     [taken] = [each for each in snapshot.devices if each.id == app.welcome_page.device]
     assert taken.kind == "gpu"
     assert taken.id not in busy
-    assert f"GPU {taken.label} ({taken.name})" in app.welcome_page.note
+    assert f"GPU {taken.label} ({taken.name})" in app.welcome_page.note.text()
 
 
 def test_a_run_started_elsewhere_ends_the_first_start(
@@ -79,4 +79,4 @@ def test_a_run_started_elsewhere_ends_the_first_start(
     record().begin()
     app.engine_client.refresh_runs()
     qtbot.waitUntil(lambda: not app.welcome_page.isVisible())
-    assert app.controls.headline.title.endswith("#1")
+    assert app.controls.headline.title.text().endswith("#1")

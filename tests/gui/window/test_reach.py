@@ -168,7 +168,7 @@ def test_the_focus_is_not_lost_with_its_button(
         button = pressed[state](app)
         button.setFocus()
         if state == "first-start":
-            app.welcome_page.wait(True)
+            app.welcome_page.show_starting(True)
         else:
             QTest.keyClick(button, Qt.Key.Key_Space)
         focused = QApplication.focusWidget()

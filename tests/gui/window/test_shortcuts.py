@@ -9,7 +9,7 @@ from itertools import combinations
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractButton, QApplication, QWidget
+from PySide6.QtWidgets import QAbstractButton, QApplication, QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
 from gui.app import AppController
@@ -22,7 +22,7 @@ OpenApp = Callable[[], AppController]
 def test_every_key_that_does_something_is_listed_once(open_app: OpenApp) -> None:
     window = open_app().window
     dialog = ShortcutsDialog(window)
-    text = dialog.text()
+    text = "\n".join(label.text() for label in dialog.findChildren(QLabel))
     keys = Counter[str]()
     for action in every_action(window):
         for shortcut in action.shortcuts():

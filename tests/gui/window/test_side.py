@@ -83,7 +83,7 @@ def test_alarms_and_a_problem_leave_start_and_the_runs_in_sight(open_with: Open)
     app = open_with(*device_states.eight_gpus().devices)
     app.form.devices.box(device_states.OTHERS).click()
     settle()
-    assert app.form.devices.problem
+    assert app.form.devices.problem_note.problem
     assert in_sight(app.alarms)
     assert in_sight(app.form.start_button)
     assert rows_in_sight(app) >= 3

@@ -83,13 +83,13 @@ def test_workers_that_finish_no_step_are_missed_though_the_supervisor_is_well(
     stuck = info(tmp_path, updated=time.time() - age, step_seconds=0.1)
     controls.show_info(stuck)
     attention.show_info(stuck)
-    assert ("no step for 5 s" in controls.headline.state_text) is is_old
-    assert ("ETA" in controls.headline.state_text) is not is_old
+    assert ("no step for 5 s" in controls.headline.state.text()) is is_old
+    assert ("ETA" in controls.headline.state.text()) is not is_old
     assert figure.isEnabled() is not is_old
     further = info(tmp_path, updated=time.time(), step=14, step_seconds=0.1)
     controls.show_info(further)
     attention.show_info(further)
-    assert "ETA" in controls.headline.state_text
+    assert "ETA" in controls.headline.state.text()
     assert figure.isEnabled()
 
 
@@ -143,15 +143,15 @@ def test_silence_greys_the_figures_and_says_how_old_they_are(
     old = info(tmp_path, updated=time.time() - 12)
     controls.show_info(old)
     attention.show_info(old)
-    assert "no word for 12 s" in controls.headline.state_text
-    assert "ETA" not in controls.headline.state_text
+    assert "silent for 12 s" in controls.headline.state.text()
+    assert "ETA" not in controls.headline.state.text()
     assert not figure.isEnabled()
     assert not controls.headline.progress.isEnabled()
     assert controls.stop.isEnabled()
-    assert window.windowTitle().startswith("no word · ")
+    assert window.windowTitle().startswith("silent · ")
     Heartbeat(tmp_path).beat()
     attention.liveness.check()
-    assert "ETA 00:01:05" in controls.headline.state_text
+    assert "ETA 00:01:05" in controls.headline.state.text()
     assert figure.isEnabled()
     assert window.windowTitle() == "43 % · digits · single · #7 · Traindeck"
 
