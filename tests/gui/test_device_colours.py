@@ -42,7 +42,7 @@ def test_a_gpu_has_one_colour_and_one_number(
     app.devices.open_detail(device)
     assert colour in colours_of(app.devices.row(device).grab().toImage())
     assert app.devices.row(device).accessibleName().startswith(name)
-    chip = app.form.devices.box(device)
+    chip = app.form.devices.chips[device]
     chip.setChecked(True)
     assert colour in colours_of(chip.grab().toImage())
     assert chip.accessibleName().startswith(name)

@@ -154,7 +154,7 @@ def test_gpus_are_chosen_by_uuid_and_the_first_one_by_itself(form: RunForm) -> N
     spec = form.spec()
     assert spec is not None
     assert spec.devices == (GPUS[0],)
-    form.devices.box(GPUS[1]).click()
+    form.devices.chips[GPUS[1]].click()
     assert form.devices.devices() == GPUS
 
 
@@ -162,9 +162,9 @@ def test_choosing_the_cpu_unchooses_the_gpus_and_back(form: RunForm) -> None:
     form.devices.show_snapshot(snapshot(*GPUS))
     form.devices.cpu.click()
     assert form.devices.devices() == ("cpu:0",)
-    form.devices.box(GPUS[1]).click()
+    form.devices.chips[GPUS[1]].click()
     assert form.devices.devices() == (GPUS[1],)
-    form.devices.box(GPUS[1]).click()
+    form.devices.chips[GPUS[1]].click()
     assert "choose at least one" in form.devices.problem_note.problem
 
 

@@ -81,7 +81,7 @@ def test_start_and_three_runs_are_in_sight_whatever_the_machine(open_with: Open,
 
 def test_alarms_and_a_problem_leave_start_and_the_runs_in_sight(open_with: Open) -> None:
     app = open_with(*device_states.eight_gpus().devices)
-    app.form.devices.box(device_states.OTHERS).click()
+    app.form.devices.chips[device_states.OTHERS].click()
     settle()
     assert app.form.devices.problem_note.problem
     assert in_sight(app.alarms)
