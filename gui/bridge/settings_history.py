@@ -15,19 +15,23 @@ from gui.style.translation import translate
 
 
 def run_edits(run_id: str) -> dict[int, str]:
+    """Return the `edits` in the folder of a run."""
+    return edits(paths.run_folder(run_id))
+
+
+def edits(folder: Path) -> dict[int, str]:
     """Return the changes in words, such as `strategy torch/single → torch/ddp`, by the number of
-    the attempt that began with them; ignore unreadable files."""
-    folder = paths.run_folder(run_id)
+    the attempt that began with them. Files that cannot be read are left out."""
     older = spec_file.older_specs(folder)
     specs = [_read(path) for path in [*older.values(), folder / spec_file.FILE_NAME]]
     return {
         attempt: text
         for attempt, (before, after) in zip(older, pairwise(specs), strict=True)
-        if before and after and (text := _changes(before, after))
+        if before and after and (text := changes(before, after))
     }
 
 
-def _changes(before: RunSpec, after: RunSpec) -> str:
+def changes(before: RunSpec, after: RunSpec) -> str:
     """Return the differences in words; empty if there are none."""
     old, new = _flat(before), _flat(after)
     return ", ".join(
@@ -45,9 +49,11 @@ def _read(path: Path) -> RunSpec | None:
 
 
 def _flat(spec: RunSpec) -> dict[str, object]:
-    fields: dict[str, object] = msgspec.structs.asdict(spec)
-    del fields["settings"]
-    return fields | spec.settings
+    settings = spec.settings
+    own = {
+        name: value for name, value in msgspec.structs.asdict(spec).items() if name != "settings"
+    }
+    return own | settings
 
 
 def _title(name: str) -> str:
