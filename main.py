@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from engine.system.program import IN_CHECKOUT, call, program_words, version
+from engine.system.program import IN_CHECKOUT, call, find_tools, program_words, version
 
 DEVICES = "such as cpu:0,cpu:1 or gpu:0 or all-gpus or UUIDs"
 _log = logging.getLogger("engine.cli")
@@ -79,7 +79,7 @@ def _parser() -> Parser:
     log.add_argument(
         "--log-level",
         metavar="LEVEL",
-        help="debug, info or warning: log to files (default: $TRAINDECK_LOG, else no log)",
+        help="debug, info, warning or error: log to files (default: $TRAINDECK_LOG, else no log)",
     )
     parser = Parser(
         prog=" ".join(program_words()),
@@ -215,10 +215,12 @@ def _run(options: argparse.Namespace) -> int:
         case "desktop-entry":
             return desktop_entry.remove() if options.remove else desktop_entry.install()
         case "record-gpus":
+            find_tools()
             from tools.record_gpus import record_gpus
 
             return record_gpus(options.file)
         case "screenshots":
+            find_tools()
             from tools.screenshots.pictures import save_pictures
 
             return save_pictures(options.folder, options.only)

@@ -12,10 +12,13 @@ from pathlib import Path
 from engine.cli.output import Exit, Refused, out
 from engine.system.atomic_file import write_atomically
 from engine.system.process import PROJECT
-from engine.system.program import CONSOLE_SCRIPT
+from engine.system.program import CONSOLE_SCRIPT, program_words
 
 NAME = "traindeck"
 """Name of the entry, of the icon and of the window: a dock finds the entry by it."""
+
+_MARK = "X-Traindeck=true"
+"""The line by which an entry of ours is told from a file that somebody else wrote."""
 
 _ENTRY = """\
 [Desktop Entry]
@@ -32,15 +35,21 @@ Categories=Science;ArtificialIntelligence;
 Keywords=GPU;PyTorch;TensorFlow;machine learning;
 StartupNotify=true
 StartupWMClass=Traindeck
+X-Traindeck=true
 """
 
 
 def install() -> Exit:
     """Write the entry and the icon. Raises Refused where there are no desktop entries, OSError."""
     entry, icon = _files()
+    _check_owner(entry)
     program, *arguments = _command()
+    # GNOME looks for the program before it reads `%%` as a percent sign.
+    wrapper = ["env"] if "%" in program else []
     text = _ENTRY.format(
-        command=" ".join(map(_quoted, [program, *arguments])), program=_escaped(program), name=NAME
+        command=" ".join(map(_quoted, [*wrapper, program, *arguments])),
+        program=_escaped(program),
+        name=NAME,
     )
     image = resources.files("resources").joinpath(f"{NAME}.svg").read_bytes()
     for file, data in ((icon, image), (entry, text)):
@@ -55,6 +64,7 @@ def remove() -> Exit:
     files = [file for file in _files() if file.exists()]
     if not files:
         raise Refused("Traindeck is not in the menu of applications.")
+    _check_owner(files[0])
     for file in files:
         file.unlink()
     out().print("Traindeck is no longer in the menu of applications.")
@@ -66,15 +76,27 @@ def _files() -> tuple[Path, Path]:
     if sys.platform in ("win32", "darwin"):
         raise Refused("Desktop entries are for Linux and BSD desktops: this system has none.")
     chosen = Path(os.environ.get("XDG_DATA_HOME", ""))
-    data = chosen if chosen.is_absolute() else Path.home() / ".local" / "share"
-    icons = data / "icons" / "hicolor" / "scalable" / "apps"
-    return data / "applications" / f"{NAME}.desktop", icons / f"{NAME}.svg"
+    if not chosen.is_absolute():
+        home = Path(os.environ.get("HOME", Path.home()))
+        if not home.is_absolute():
+            raise Refused("HOME is not an absolute path: set HOME or XDG_DATA_HOME.")
+        chosen = home / ".local" / "share"
+    icons = chosen / "icons" / "hicolor" / "scalable" / "apps"
+    return chosen / "applications" / f"{NAME}.desktop", icons / f"{NAME}.svg"
+
+
+def _check_owner(entry: Path) -> None:
+    """Raise Refused if `entry` exists and is not a file of ours."""
+    if entry.exists() and not (entry.is_file() and _MARK in entry.read_text(errors="replace")):
+        raise Refused(f"{entry} was not written by Traindeck: move or delete it first.")
 
 
 def _command() -> list[str]:
-    """Return the command of the window: this environment's console script, else `main.py`."""
-    script = shutil.which(CONSOLE_SCRIPT, path=str(Path(sys.executable).parent))
-    return [script] if script else [sys.executable, str(PROJECT / "main.py")]
+    """Return the command of the window: the console script or `main.py`, as it was called."""
+    if program_words() == [CONSOLE_SCRIPT]:
+        script = shutil.which(CONSOLE_SCRIPT, path=str(Path(sys.executable).parent))
+        return [script] if script else [sys.executable, "-m", "main"]
+    return [sys.executable, str(PROJECT / "main.py")]
 
 
 def _quoted(argument: str) -> str:

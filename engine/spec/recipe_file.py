@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from engine.spec.field_info import FieldInfo, Setting
-from engine.spec.metric_direction import Direction
+from engine.spec.metric_direction import Direction, bare_name
 
 FUNCTIONS = ("model", "datasets", "loss", "metrics", "optimizer", "stages")
 """The functions of a recipe; the first two are required."""
@@ -218,7 +218,7 @@ def _metric_directions(tree: ast.Module, path: str) -> dict[str, str]:
             f"METRIC_DIRECTIONS in the recipe {path} must be a literal dictionary that has "
             '"min" or "max" for the names of metrics.'
         ) from None
-    return directions
+    return {bare_name(name): direction for name, direction in directions.items()}
 
 
 def _literal(tree: ast.Module, name: str) -> Any:

@@ -9,6 +9,7 @@ import msgspec
 
 from engine.spec.device_names import is_logical_cpu, is_mig_slice
 from engine.spec.field_info import Setting
+from engine.spec.metric_direction import split_direction
 from engine.spec.run_spec import FIELDS, RunSpec
 from engine.system.program import call
 
@@ -53,8 +54,20 @@ def problems(
             for name, info in FIELDS.items()
             if getattr(spec, name) != info.default and (text := strategy.refusal(name, spec))
         ]
+    if direction_problem := _direction_problem(spec.checkpoint_best):
+        found.append(Problem("checkpoint_best", direction_problem))
     found += _setting_problems(spec.settings, recipe)
     return found
+
+
+def _direction_problem(checkpoint_best: str) -> str:
+    name, colon, given = checkpoint_best.rpartition(":")
+    if not colon or split_direction(checkpoint_best)[1]:
+        return ""
+    return (
+        f"{given!r} is no direction of a metric: write {name or 'loss'}:min if lower values are "
+        "better, or :max if higher values are."
+    )
 
 
 def _device_problems(devices: Sequence[str], known: Collection[str]) -> list[str]:

@@ -35,7 +35,9 @@ def test_the_entry_opens_the_window_with_this_interpreter(
     monkeypatch.setattr(sys, "executable", python)
     assert main(["desktop-entry"]) == 0
     entry = entry_of(data_home)
-    program, script = entry["Exec"].rsplit(" ", 1)
+    wrapper, _, command = entry["Exec"].partition(" ")
+    assert wrapper == "env", "GNOME refuses a program with a percent sign"
+    program, script = command.rsplit(" ", 1)
     assert program == r'"/opt/py \\$thon/100%%/bin/python"'
     assert script == str(PROJECT / "main.py")
     assert entry["TryExec"] == python
@@ -53,7 +55,38 @@ def test_a_console_script_is_called_where_there_is_one(
     script.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     assert main(["desktop-entry"]) == 0
+    assert entry_of(data_home)["Exec"].endswith("main.py"), "called as main.py, of any checkout"
+    monkeypatch.setattr(sys, "argv", [str(script), "desktop-entry"])
+    assert main(["desktop-entry"]) == 0
     assert entry_of(data_home)["Exec"] == str(script)
+
+
+def test_a_file_of_another_owner_is_left_alone(
+    data_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    entry = data_home / "applications" / "traindeck.desktop"
+    entry.parent.mkdir(parents=True)
+    entry.write_text("[Desktop Entry]\nName=Mine\n")
+    for arguments in (["desktop-entry"], ["desktop-entry", "--remove"]):
+        assert main(arguments) == 2
+        told = f"{entry} was not written by Traindeck: move or delete it first."
+        assert capsys.readouterr().err.split() == told.split()
+    assert entry.read_text() == "[Desktop Entry]\nName=Mine\n"
+    assert [path for path in data_home.rglob("*") if path.is_file()] == [entry]
+    entry.unlink()
+    entry.mkdir()
+    assert main(["desktop-entry"]) == 2
+    assert list(data_home.rglob("*.svg")) == []
+
+
+@pytest.mark.parametrize("home", ["", "somewhere"])
+def test_a_home_that_is_no_absolute_path_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: str
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", "relative")
+    monkeypatch.setenv("HOME", home)
+    assert main(["desktop-entry"]) == 2
+    assert capsys.readouterr().err.startswith("HOME is not an absolute path")
 
 
 @pytest.mark.usefixtures("processes")

@@ -255,6 +255,8 @@ def test_a_recipe_says_which_way_its_metrics_are_better(tmp_path: Path) -> None:
     recipe = tmp_path / "directed.py"
     recipe.write_text(MINIMAL + "METRIC_DIRECTIONS = {'novelty': 'min', 'loss': 'max'}\n")
     assert read_recipe(recipe).metric_directions == {"novelty": "min", "loss": "max"}
+    recipe.write_text(MINIMAL + "METRIC_DIRECTIONS = {'validation/mae': 'max'}\n")
+    assert read_recipe(recipe).metric_directions == {"mae": "max"}
     recipe.write_text(MINIMAL)
     assert read_recipe(recipe).metric_directions == {}
 
