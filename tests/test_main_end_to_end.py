@@ -223,6 +223,7 @@ def test_the_tools_are_found_where_only_the_product_is_installed() -> None:
     assert done.stderr.startswith("No picture is called y:")
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_closed_pipe_is_no_reason_for_a_traceback() -> None:
     with traindeck("recipes") as process:
         assert process.stdout is not None
@@ -232,11 +233,25 @@ def test_a_closed_pipe_is_no_reason_for_a_traceback() -> None:
 
 
 @pytest.mark.usefixtures("processes")
+@pytest.mark.skipif(os.name != "posix", reason="the shell closes the output")
+@pytest.mark.parametrize("command", ["recipes", "--version"])
+def test_a_closed_output_is_no_reason_for_a_traceback(command: str) -> None:
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "main.py", command],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.usefixtures("processes")
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is full")
-def test_output_that_cannot_be_written_is_told_in_a_sentence() -> None:
+@pytest.mark.parametrize("command", ["recipes", "--version"])
+def test_output_that_cannot_be_written_is_told_in_a_sentence(command: str) -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            [sys.executable, "main.py", "recipes"],
+            [sys.executable, "main.py", command],
             cwd=ROOT,
             stdout=full,
             stderr=subprocess.PIPE,

@@ -61,7 +61,10 @@ def start(process: str, folder: Path | None = None, level: str = "") -> None:
     os.environ[FOLDER_VARIABLE] = str(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        file = _File(folder / f"debug-{process}.log", "a", LARGEST_FILE, OLD_FILES, "utf-8")
+        path = folder / f"debug-{process}.log"
+        if path.exists() and not path.is_file():  # to open a pipe would wait for its reader
+            raise OSError(f"{path} is not a file")
+        file = _File(path, "a", LARGEST_FILE, OLD_FILES, "utf-8")
     except OSError as error:
         print(f"No log is written: {error}.", file=sys.stderr)
         return

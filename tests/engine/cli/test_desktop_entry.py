@@ -90,7 +90,6 @@ def test_a_home_that_is_no_absolute_path_is_refused(
 
 
 @pytest.mark.usefixtures("processes")
-@pytest.mark.usefixtures("processes")
 @pytest.mark.skipif(not shutil.which("desktop-file-validate"), reason="no desktop-file-utils")
 def test_the_entry_is_valid(data_home: Path) -> None:
     assert main(["desktop-entry"]) == 0

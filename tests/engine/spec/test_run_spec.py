@@ -218,3 +218,15 @@ def test_how_a_global_batch_is_shared_in_words(
     batch_size: int, replicas: int, sentence: str
 ) -> None:
     assert batch_arithmetic(batch_size, replicas) == sentence
+
+
+@pytest.mark.parametrize("best", ["mae:MIN", "mae:sideways", "mae:", ":min", ":", "a:b"])
+def test_a_direction_that_is_none_is_refused_before_the_run(best: str) -> None:
+    [(field, text)] = found(spec(checkpoint_best=best))
+    assert field == "checkpoint_best"
+    assert ":min if lower values are better" in text
+
+
+@pytest.mark.parametrize("best", ["mae", "mae:min", "score: max", "a:b:max", "validation/mae:min"])
+def test_a_direction_of_a_metric_may_be_given(best: str) -> None:
+    assert found(spec(checkpoint_best=best)) == []

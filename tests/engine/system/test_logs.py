@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -95,6 +96,15 @@ def test_a_folder_that_cannot_be_written_costs_the_log_only(
     logs.start("cli", tmp_path / "file" / "logs", "debug")
     assert capsys.readouterr().err.startswith("No log is written: ")
     LOGGER.info("nowhere")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_in_the_place_of_the_file_costs_the_log_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.mkfifo(tmp_path / "debug-cli.log")
+    logs.start("cli", tmp_path, "debug")
+    assert "debug-cli.log is not a file" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is full")
