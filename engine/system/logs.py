@@ -62,8 +62,8 @@ def start(process: str, folder: Path | None = None, level: str = "") -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = folder / f"debug-{process}.log"
-        if path.exists() and not path.is_file():  # to open a pipe would wait for its reader
-            raise OSError(f"{path} is not a file")
+        if path.is_fifo():  # to open it would wait for its reader
+            raise OSError(f"{path} is a pipe")
         file = _File(path, "a", LARGEST_FILE, OLD_FILES, "utf-8")
     except OSError as error:
         print(f"No log is written: {error}.", file=sys.stderr)

@@ -104,7 +104,7 @@ def test_a_pipe_in_the_place_of_the_file_costs_the_log_only(
 ) -> None:
     os.mkfifo(tmp_path / "debug-cli.log")
     logs.start("cli", tmp_path, "debug")
-    assert "debug-cli.log is not a file" in capsys.readouterr().err
+    assert "debug-cli.log is a pipe" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is full")
