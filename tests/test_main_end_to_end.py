@@ -163,7 +163,9 @@ def test_a_detached_run_takes_commands_by_its_number() -> None:
 
 @pytest.mark.usefixtures("processes")
 def test_a_damaged_checkpoint_is_named_and_an_older_one_goes_on_elsewhere() -> None:
-    code, output, errors = main(*ENDLESS, "--checkpoint-epochs", "1", "--detach")
+    code, output, errors = main(
+        *ENDLESS, *("--checkpoint-epochs", "1", "--keep-checkpoints", "50"), "--detach"
+    )
     assert code == 0, errors
     run_id = last_object(output)["id"]
     wait_for(run_id, lambda _: len(client.run_checkpoints(run_id)) > 1)

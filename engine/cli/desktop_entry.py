@@ -18,7 +18,7 @@ NAME = "traindeck"
 """Name of the entry, of the icon and of the window: a dock finds the entry by it."""
 
 _MARK = "X-Traindeck=true"
-"""The line by which an entry of ours is told from a file that somebody else wrote."""
+"""Marks an entry that this program wrote."""
 
 _ENTRY = """\
 [Desktop Entry]
@@ -86,7 +86,7 @@ def _files() -> tuple[Path, Path]:
 
 
 def _check_owner(entry: Path) -> None:
-    """Raise Refused if `entry` exists and is not a file of ours."""
+    """Raise Refused if `entry` exists and this program did not write it."""
     if entry.exists() and not (entry.is_file() and _MARK in entry.read_text(errors="replace")):
         raise Refused(f"{entry} was not written by Traindeck: move or delete it first.")
 
