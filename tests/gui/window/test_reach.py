@@ -49,8 +49,10 @@ def app(request: pytest.FixtureRequest, qapp: QApplication) -> Iterator[AppContr
 def test_whatever_is_no_text_has_a_name(app: AppController) -> None:
     """And nothing is cut off, and no letter is underlined twice: one window for all of it."""
     seen = visible_widgets(app.window)
-    buddies = {label.buddy() for label in seen if isinstance(label, QLabel) and label.buddy()}
-    buddies |= {buddy.focusProxy() for buddy in buddies if buddy.focusProxy()}
+    buddies = {
+        buddy for label in seen if isinstance(label, QLabel) if (buddy := label.buddy()) is not None
+    }
+    buddies |= {proxy for buddy in buddies if (proxy := buddy.focusProxy()) is not None}
     nameless = [
         called(widget)
         for widget in seen
