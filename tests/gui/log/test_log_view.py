@@ -11,11 +11,12 @@ from engine.messages.events import CheckpointSaved, Notice
 from engine.runs.store_reader import StoredEvent
 from gui.log.log_highlighter import LogHighlighter
 from gui.log.log_view import MAX_LINES, LogView
-from gui.style.theme import ThemeController
+from gui.style.theme import ThemeController, load_fonts
 
 
 @pytest.fixture
 def log(qtbot: QtBot, qapp: QApplication) -> LogView:
+    load_fonts()  # as the application does: the fonts of this machine decide nothing
     log = LogView(ThemeController(qapp).current)
     qtbot.addWidget(log)
     return log
@@ -61,6 +62,7 @@ def test_another_filter_lays_out_each_line_once(
         dress(self, text)
 
     monkeypatch.setattr(LogHighlighter, "highlightBlock", note)
+    load_fonts()  # as the application does: the fonts of this machine decide nothing
     log = LogView(ThemeController(qapp).current)
     qtbot.addWidget(log)
     log.append_output(0, [f"line {number}" for number in range(100)])
