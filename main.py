@@ -42,11 +42,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not text.isprintable():
             parser.error(f"{text!r} is not an argument: it holds characters that cannot be shown")
     options = parser.parse_args(arguments, argparse.Namespace(command="", log_level=""))
-    from engine.cli.errors import report_errors
-    from engine.system import logs
-
     if options.version:
+        from engine.cli.errors import report_errors
+
         return report_errors(_print_version)
+    from engine.system import logs
 
     try:
         logs.start("cli" if options.command else "window", level=options.log_level)
@@ -54,6 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.exit(2, f"{error}\n")
     if not options.command:
         return _open_window()
+    from engine.cli.errors import report_errors
+
     _log.info("called with %s", arguments)
     code = report_errors(lambda: _run(options))
     _log.info("exits with code %d", code)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 import main as program
 from engine.cli.equivalent_command import train_command
 from engine.system import logs
+from engine.system.process import PROJECT as ROOT
 from main import main
 from tests.support.runs import spec
 
@@ -27,6 +29,16 @@ def log_is_off(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_it_tells_its_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == "traindeck 0.1.0\n"
+
+
+@pytest.mark.usefixtures("processes")
+def test_the_window_does_not_wait_for_what_only_the_command_line_needs() -> None:
+    code = (
+        "import sys, main; main._open_window = lambda: print('rich' in sys.modules) or 0; "
+        "sys.exit(main.main([]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert (done.returncode, done.stdout) == (0, "False\n")
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ def test_a_run_trains_to_its_end_and_can_be_looked_at_afterwards() -> None:
     assert "epoch 2/2" in errors
     assert "Traceback" not in errors
     run_dir = Path(result["run_dir"])
-    assert not list(run_dir.glob("logs/debug-*")), "nothing is logged unless somebody wants it"
+    assert not list(run_dir.glob("logs/debug-*")), "nothing is logged by default"
     assert (run_dir / "logs" / "rank0.log").read_text() == ""
 
     assert last_object(main("show", result["id"], "--json")[1]) == result

@@ -35,7 +35,7 @@ Categories=Science;ArtificialIntelligence;
 Keywords=GPU;PyTorch;TensorFlow;machine learning;
 StartupNotify=true
 StartupWMClass=Traindeck
-X-Traindeck=true
+{mark}
 """
 
 
@@ -50,6 +50,7 @@ def install() -> Exit:
         command=" ".join(map(_quoted, [*wrapper, program, *arguments])),
         program=_escaped(program),
         name=NAME,
+        mark=_MARK,
     )
     image = resources.files("resources").joinpath(f"{NAME}.svg").read_bytes()
     for file, data in ((icon, image), (entry, text)):
@@ -61,10 +62,11 @@ def install() -> Exit:
 
 def remove() -> Exit:
     """Delete the entry and the icon. Raises Refused where there is none, OSError."""
-    files = [file for file in _files() if file.exists()]
+    entry, icon = _files()
+    _check_owner(entry)
+    files = [file for file in (entry, icon) if file.exists()]
     if not files:
         raise Refused("Traindeck is not in the menu of applications.")
-    _check_owner(files[0])
     for file in files:
         file.unlink()
     out().print("Traindeck is no longer in the menu of applications.")

@@ -79,6 +79,13 @@ def test_a_file_of_another_owner_is_left_alone(
     assert list(data_home.rglob("*.svg")) == []
 
 
+def test_an_icon_that_was_left_alone_is_removed_too(data_home: Path) -> None:
+    assert main(["desktop-entry"]) == 0
+    (data_home / "applications" / "traindeck.desktop").unlink()
+    assert main(["desktop-entry", "--remove"]) == 0
+    assert list(data_home.rglob("*.svg")) == []
+
+
 @pytest.mark.parametrize("home", ["", "somewhere"])
 def test_a_home_that_is_no_absolute_path_is_refused(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: str

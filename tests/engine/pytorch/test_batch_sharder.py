@@ -101,7 +101,7 @@ def test_an_empty_local_batch_has_one_sample_of_weight_0() -> None:
     last = sharder(replica=1, replicas=4)
     [local] = last.local_batches(0, 2)
     assert local.samples == 1
-    nobody = sharder(replica=3, replicas=4)
-    [local] = nobody.local_batches(0, 2)
+    idle = sharder(replica=3, replicas=4)
+    [local] = idle.local_batches(0, 2)
     assert (local.samples, local.global_size, len(local.inputs)) == (0, 2, 1)
     assert np.isin(local.inputs.numpy(), order(0)[8:]).all()

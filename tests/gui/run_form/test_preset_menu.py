@@ -120,7 +120,7 @@ def test_a_recipe_that_has_gone_is_said_beside_it_and_nothing_starts(
     presets.save("old", replace(SPEC, recipe=gone, settings={"width": 8}))
     entries(form)["old"].trigger()
     assert f"There is no recipe file {gone}" in form.recipe_note.problem
-    assert "width" not in form.note.text(), "whether it had that setting nobody knows"
+    assert "width" not in form.note.text(), "its settings are unknown"
     assert not form.start_button.isEnabled()
 
 
