@@ -68,6 +68,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     queue: spec_fields.Queue = "gpus"
     keep_awake: spec_fields.KeepAwake = True
+    cold_start: spec_fields.ColdStart = False
 
     @property
     def slots(self) -> tuple[str, ...]:

@@ -345,6 +345,16 @@ Queue = Annotated[
     ),
 ]
 
+ColdStart = Annotated[
+    bool,
+    Meta(
+        title="Cold start",
+        description="Each worker starts as a new program and imports its framework, which takes "
+        "seconds longer, instead of being forked from a process that has imported it.",
+        extra=_MACHINE,
+    ),
+]
+
 KeepAwake = Annotated[
     bool,
     Meta(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from typing import assert_never
 
 from engine.diagnosis.deadlines import Deadlines
 from engine.diagnosis.device_watch import DeviceWatch, lost_device_failure
@@ -16,6 +17,7 @@ from engine.messages.events import (
     CheckpointSaved,
     Event,
     Failure,
+    Notice,
     Progress,
     Rewound,
     RunEnded,
@@ -29,7 +31,7 @@ from engine.messages.events import (
 from engine.runs import checkpoint_files
 from engine.runs.run_state import RunState
 from engine.supervisor.buffered_store import BufferedStore
-from engine.supervisor.inbox import Inbox, WorkerExited
+from engine.supervisor.inbox import Inbox, Launch, LaunchedCold, LaunchFailed, WorkerLaunched
 from engine.supervisor.restart_policy import FailurePoint, StepBounds
 from engine.supervisor.stop_escalation import StopEscalation
 from engine.supervisor.worker_pool import RunPlan, WorkerPool
@@ -47,7 +49,7 @@ class Attempt:
         self._plan = plan
         self._store = store
         self._device_watch = device_watch
-        self._pool = WorkerPool(plan, lambda rank, code: inbox.put(WorkerExited(rank, code)))
+        self._pool = WorkerPool(plan, inbox.put)
         self._escalation = StopEscalation(self._enter_stage)
         ranks = [worker.rank for worker in plan.workers]
         self._deadlines = Deadlines(ranks, plan.strategy.heartbeat_timeout)
@@ -86,10 +88,21 @@ class Attempt:
             self._pool.start(extra)
         except (OSError, checkpoint_files.CheckpointDamaged) as error:
             self.fail(str(error))
-            return
-        for worker, process in zip(self._plan.workers, self._pool.processes, strict=True):
-            _log.info("rank %d: started as pid %d on %s", worker.rank, process.pid, worker.devices)
-            self._store.append(WorkerStarted(worker.rank, process.pid, worker.devices))
+
+    def launched(self, item: Launch) -> None:
+        """Handle a report about the start of the workers."""
+        match item:
+            case WorkerLaunched(rank, pid):
+                devices = self._plan.workers[rank].devices
+                _log.info("rank %d: started as pid %d on %s", rank, pid, devices)
+                self._store.append(WorkerStarted(rank, pid, devices))
+            case LaunchedCold(reason):
+                text = f"The workers start cold, which takes seconds longer: {reason}."
+                self._store.append(Notice(text))
+            case LaunchFailed(reason):
+                self.fail(reason)
+            case _:
+                assert_never(item)
 
     def connected(self, rank: int, channel: Channel) -> None:
         """Handle a new connection from `rank`."""
@@ -166,15 +179,19 @@ class Attempt:
     @property
     def is_drained(self) -> bool:
         """Whether all processes have exited and all their messages were received."""
-        return len(self._exit_codes) == len(self._pool.processes) and not self._channels
+        return (
+            not self._pool.is_starting
+            and len(self._exit_codes) == self._pool.size
+            and not self._channels
+        )
 
     @property
     def is_over(self) -> bool:
         """Whether the supervisor can stop waiting for the workers."""
         if self._failure or self._device_watch.fatal_lost_device(self._store.status):
             return True
-        if self.is_stopping and not self._pool.processes:
-            return True  # it was stopped before its workers were started
+        if self.is_stopping and self.is_drained:
+            return True  # perhaps before all its workers were started
         return (self._all_exited and not self._channels) or self._deadlines.is_over
 
     def kill(self) -> None:

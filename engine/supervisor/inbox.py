@@ -33,6 +33,26 @@ class Disconnected(NamedTuple):
     rank: int
 
 
+class WorkerLaunched(NamedTuple):
+    """The process of a worker runs."""
+
+    rank: int
+    pid: int
+
+
+class LaunchedCold(NamedTuple):
+    """Workers could not be forked from a template, so that they import their framework."""
+
+    reason: str
+    """A clause without a full stop."""
+
+
+class LaunchFailed(NamedTuple):
+    """A worker could not be started; the workers before it run."""
+
+    reason: str
+
+
 class WorkerExited(NamedTuple):
     """The process of a worker has ended."""
 
@@ -52,8 +72,16 @@ class SignalReceived(NamedTuple):
     signal: str
 
 
+Launch = WorkerLaunched | LaunchedCold | LaunchFailed
+
 InboxItem = (
-    Connected | MessageReceived | Disconnected | WorkerExited | SnapshotReceived | SignalReceived
+    Connected
+    | MessageReceived
+    | Disconnected
+    | Launch
+    | WorkerExited
+    | SnapshotReceived
+    | SignalReceived
 )
 
 MOST_UNREAD = 64

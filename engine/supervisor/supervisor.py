@@ -40,10 +40,13 @@ from engine.supervisor.inbox import (
     Disconnected,
     Inbox,
     InboxItem,
+    LaunchedCold,
+    LaunchFailed,
     MessageReceived,
     SignalReceived,
     SnapshotReceived,
     WorkerExited,
+    WorkerLaunched,
 )
 from engine.supervisor.message_validation import is_valid
 from engine.supervisor.queue_admission import QueueAdmission
@@ -196,6 +199,8 @@ class Supervisor:
                         self._flush(channel, message)
             case Disconnected(rank):
                 attempt.disconnected(rank)
+            case WorkerLaunched() | LaunchedCold() | LaunchFailed():
+                attempt.launched(item)
             case WorkerExited(rank, code):
                 attempt.exited(rank, code)
             case SnapshotReceived(snapshot):

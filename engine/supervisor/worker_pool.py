@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +14,18 @@ from engine.spec.device_names import is_logical_cpu
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
 from engine.spec.strategy import Strategy, WorkerPlan
-from engine.system.process import end_group, start_module
+from engine.supervisor.inbox import (
+    Launch,
+    LaunchedCold,
+    LaunchFailed,
+    WorkerExited,
+    WorkerLaunched,
+)
+from engine.system.confinement import own_confinement
+from engine.system.process import Process, end_group, module_environment, start_module
+from engine.templates import client as templates
+from engine.templates.kinds import SHARED_ENVIRONMENT, kind_for
+from engine.templates.protocol import Fork
 
 
 class RunPlan(NamedTuple):
@@ -31,65 +41,135 @@ class RunPlan(NamedTuple):
 class WorkerPool:
     """The worker processes of one attempt; each is the leader of its own process group."""
 
-    def __init__(self, plan: RunPlan, on_exit: Callable[[int, int], None]) -> None:
-        """`on_exit(rank, exit_code)` is called once per worker, from a thread."""
+    def __init__(self, plan: RunPlan, report: Callable[[Launch | WorkerExited], None]) -> None:
+        """`report` is called from threads, about the start and the end of each worker."""
         self._plan = plan
-        self._on_exit = on_exit
-        self.processes: list[subprocess.Popen[bytes]] = []
+        self._report = report
+        self._changing = threading.Lock()
+        self._processes: list[Process] = []
+        self._launcher: threading.Thread | None = None
+        self._is_ended = False
 
     def start(self, extra_environment: dict[str, str]) -> None:
-        """Start all workers, with `extra_environment` in their environment.
+        """Start all workers, with `extra_environment` in their environment, from a thread."""
+        self._launcher = threading.Thread(
+            target=self._launch, args=(extra_environment,), daemon=True, name="launch"
+        )
+        self._launcher.start()
 
-        Raises OSError; the processes that were started before it still run.
-        """
-        plan = self._plan
-        for rank in (worker.rank for worker in plan.workers):
-            process = start_module(
-                "engine.worker",
-                str(plan.folder),
-                log=self.log_file(rank),
-                environment=_environment(plan.spec, rank, len(plan.workers)) | extra_environment,
-                cwd=plan.folder if plan.recipe.builtin else Path(plan.recipe.path).parent,
-            )
-            self.processes.append(process)
-            threading.Thread(
-                target=self._wait, args=(rank, process), daemon=True, name=f"wait-{rank}"
-            ).start()
+    @property
+    def is_starting(self) -> bool:
+        """Whether more workers may be started."""
+        return self._launcher is not None and self._launcher.is_alive()
+
+    @property
+    def size(self) -> int:
+        """The number of workers that were started."""
+        return len(self._processes)
 
     def log_file(self, rank: int) -> Path:
         """Return the file with stdout and stderr of `rank`."""
         return self._plan.folder / "logs" / f"rank{rank}.log"
 
     def end(self, *, kill: bool) -> None:
-        """Terminate or kill all workers and their children, also children of dead workers."""
-        for process in self.processes:
+        """Terminate or kill all workers and their children, also children of dead workers.
+
+        Workers that were to be started later are not.
+        """
+        with self._changing:
+            self._is_ended = True
+            processes = list(self._processes)
+        for process in processes:
             end_group(process, kill=kill)
 
-    def _wait(self, rank: int, process: subprocess.Popen[bytes]) -> None:
-        self._on_exit(rank, process.wait())
+    def _launch(self, extra_environment: dict[str, str]) -> None:
+        try:
+            for worker, process in zip(
+                self._plan.workers, self._new_processes(extra_environment), strict=False
+            ):
+                with self._changing:
+                    self._processes.append(process)
+                    is_ended = self._is_ended
+                self._report(WorkerLaunched(worker.rank, process.pid))
+                threading.Thread(
+                    target=self._wait, args=(worker.rank, process), daemon=True
+                ).start()
+                if is_ended:
+                    end_group(process, kill=True)
+                    return
+        except OSError as error:
+            self._report(LaunchFailed(str(error)))
+
+    def _new_processes(self, extra_environment: dict[str, str]) -> Iterator[Process]:
+        """Start each worker and yield its process: by a fork, or else cold. Raises OSError."""
+        requests = [self._request(worker.rank, extra_environment) for worker in self._plan.workers]
+        if self._plan.spec.cold_start:
+            yield from map(_start_cold, requests)
+            return
+        kind = kind_for(self._plan.strategy.framework, self._plan.recipe.framework)
+        reasons: set[str] = set()
+        for request, forked in zip(
+            requests, templates.fork_workers(kind, requests, lambda: self._is_ended), strict=True
+        ):
+            if self._is_ended and isinstance(forked, templates.NoTemplate):
+                return
+            if isinstance(forked, templates.NoTemplate):
+                if str(forked) not in reasons:
+                    reasons.add(str(forked))
+                    self._report(LaunchedCold(f"{forked}"))
+                yield _start_cold(request)
+            else:
+                yield forked
+
+    def _request(self, rank: int, extra_environment: dict[str, str]) -> Fork:
+        plan = self._plan
+        return Fork(
+            "engine.worker",
+            [str(plan.folder)],
+            module_environment(_environment(plan, rank) | extra_environment),
+            str(plan.folder if plan.recipe.builtin else Path(plan.recipe.path).parent),
+            str(self.log_file(rank)),
+            own_confinement(),
+        )
+
+    def _wait(self, rank: int, process: Process) -> None:
+        self._report(WorkerExited(rank, process.wait()))
 
 
-def _environment(spec: RunSpec, rank: int, world_size: int) -> dict[str, str]:
+def _start_cold(request: Fork) -> Process:
+    """Start the worker of `request` as a new program, which imports its framework."""
+    return start_module(
+        request.module,
+        *request.arguments,
+        log=Path(request.log),
+        environment=request.environment,
+        cwd=Path(request.folder),
+    )
+
+
+def _environment(plan: RunPlan, rank: int) -> dict[str, str]:
     """Return the environment variables of one worker; a framework reads them at its import."""
+    spec, world_size = plan.spec, len(plan.workers)
+    kind = kind_for(plan.strategy.framework, plan.recipe.framework)
     gpus = [device for device in spec.devices if not is_logical_cpu(device)]
     threads = max(1, (psutil.cpu_count(logical=False) or 1) // world_size)
     # With TF_CONFIG, TensorFlow would join the cluster that the variable describes.
     inherited = {name: value for name, value in os.environ.items() if name != "TF_CONFIG"}
-    return inherited | {
-        "RANK": str(rank),
-        "LOCAL_RANK": str(rank),
-        "WORLD_SIZE": str(world_size),
-        "LOCAL_WORLD_SIZE": str(world_size),
-        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-        "CUDA_VISIBLE_DEVICES": ",".join(gpus),
-        "GLOO_SOCKET_IFNAME": _loopback(),
-        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(threads)),
-        "KERAS_BACKEND": "tensorflow" if spec.strategy.startswith("tf/") else "torch",
-        "KERAS_TORCH_DEVICE": "cuda" if gpus else "cpu",
-        "TF_CPP_MIN_LOG_LEVEL": "1",
-        "TF_FORCE_GPU_ALLOW_GROWTH": "true",
-        "PYTHONUNBUFFERED": "1",
-    }
+    return (
+        inherited
+        | SHARED_ENVIRONMENT
+        | kind.environment
+        | {
+            "RANK": str(rank),
+            "LOCAL_RANK": str(rank),
+            "WORLD_SIZE": str(world_size),
+            "LOCAL_WORLD_SIZE": str(world_size),
+            "CUDA_VISIBLE_DEVICES": ",".join(gpus),
+            "GLOO_SOCKET_IFNAME": _loopback(),
+            "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(threads)),
+            "KERAS_TORCH_DEVICE": "cuda" if gpus else "cpu",
+        }
+    )
 
 
 def _loopback() -> str:

@@ -13,10 +13,10 @@ import signal
 import subprocess
 import sys
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn, Protocol
 
 import psutil
 
@@ -96,9 +96,6 @@ def start_module(
     With `own_session`, the new process outlives this process and its terminal. It always has its
     own process group, so that Ctrl-C in the terminal reaches only this process. Raises OSError.
     """
-    inherited = dict(os.environ if environment is None else environment)
-    # Our modules come first on the path, for any working directory.
-    modules = filter(None, [str(PROJECT), inherited.get("PYTHONPATH", "")])
     with log.open("ab") as output:
         return subprocess.Popen(
             # -P: Python must not import a user's file in `cwd` instead of our module.
@@ -107,9 +104,16 @@ def start_module(
             stdout=output,
             stderr=subprocess.STDOUT,
             cwd=cwd,
-            env=inherited | {"PYTHONPATH": os.pathsep.join(modules)},
+            env=module_environment(os.environ if environment is None else environment),
             **_group_arguments(own_session),
         )
+
+
+def module_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return `environment` with our modules first on the path, for any working directory."""
+    modules = environment.get("PYTHONPATH", "").split(os.pathsep)
+    others = [entry for entry in modules if entry and entry != str(PROJECT)]
+    return {**environment, "PYTHONPATH": os.pathsep.join([str(PROJECT), *others])}
 
 
 def _group_arguments(own_session: bool) -> dict[str, Any]:
@@ -119,8 +123,18 @@ def _group_arguments(own_session: bool) -> dict[str, Any]:
     return {"creationflags": int(getattr(subprocess, flag))}
 
 
-def end_group(leader: subprocess.Popen[bytes], *, kill: bool) -> None:
-    """Send SIGTERM or SIGKILL to a process that `start_module` started, and to its children.
+class Process(Protocol):
+    """A process that this one follows: its child, or a worker that a template has forked."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def wait(self) -> int:
+        """Wait until it has ended, and return its exit code, or -n for the signal n."""
+
+
+def end_group(leader: Process, *, kill: bool) -> None:
+    """Send SIGTERM or SIGKILL to a process, which leads its own process group, and to the group.
 
     The signal reaches the children even if `leader` has ended.
     """
@@ -129,10 +143,8 @@ def end_group(leader: subprocess.Popen[bytes], *, kill: bool) -> None:
             os.killpg(leader.pid, signal.SIGKILL if kill else signal.SIGTERM)
         except ProcessLookupError:
             return  # all processes of the group have ended
-    elif kill:
-        leader.kill()
     else:
-        leader.terminate()
+        os.kill(leader.pid, signal.SIGTERM)  # Windows: it ends at once
 
 
 END_SIGNALS = [
@@ -143,12 +155,33 @@ END_SIGNALS = [
 """The signals with which a terminal and the system ask a process to end."""
 
 
+UNKNOWN_EXIT = -1000
+"""The exit code of a process that a signal has ended, if it is not known which one."""
+
+
 def signal_name(exit_code: int) -> str:
     """Return `SIGKILL` for -9; an empty string if no signal ended the process."""
+    if exit_code == UNKNOWN_EXIT:
+        return "an unknown signal"
     try:
         return signal.Signals(-exit_code).name if exit_code < 0 else ""
     except ValueError:
         return f"signal {-exit_code}"
+
+
+_before_leaving: list[Callable[[int], None]] = []
+
+
+def on_leave(report: Callable[[int], None]) -> None:
+    """Call `report(exit_code)` when this process leaves."""
+    _before_leaving.append(report)
+
+
+def leave(exit_code: int) -> NoReturn:
+    """End this process at once, from any thread, without the exit handlers of its libraries."""
+    for report in _before_leaving:
+        report(exit_code)
+    os._exit(exit_code)
 
 
 def write_stacks_when_asked(path: Path) -> None:

@@ -19,7 +19,7 @@ from engine.messages.events import WorkerReady
 from engine.runs.checkpoint_files import Position, read_manifest
 from engine.system import logs
 from engine.system.paths import helper_stacks_file, stacks_file
-from engine.system.process import write_stacks_when_asked
+from engine.system.process import leave, write_stacks_when_asked
 from engine.training.errors import TrainingFailed
 from engine.training.loop import Loop
 from engine.worker import debugger, environment, output, signals
@@ -107,4 +107,4 @@ def _versions(framework: str, recipe_framework: str) -> dict[str, str]:
 if __name__ == "__main__":
     code = main(Path(sys.argv[1]))
     # The exit handlers of a framework may hang. Our own output is flushed by now.
-    os._exit(code)
+    leave(code)

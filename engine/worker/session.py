@@ -24,6 +24,7 @@ from engine.spec.field_info import Setting
 from engine.spec.metric_direction import direction_overrides
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.spec_file import read_spec
+from engine.system.process import leave
 from engine.training.command_mailbox import CommandMailbox
 from engine.worker import signals
 from engine.worker.event_sender import EventSender
@@ -101,8 +102,8 @@ class WorkerSession:
     def _read(self) -> None:
         """Pass on the supervisor's messages until the connection ends, then end this process.
 
-        Only `os._exit` ends it, because the main thread may be blocked in a collective. A worker
-        that has closed its session exits by itself.
+        It leaves without exit handlers, because the main thread may be blocked in a collective. A
+        worker that has closed its session exits by itself.
         """
         while True:
             try:
@@ -111,7 +112,7 @@ class WorkerSession:
                 if self._leaving.is_set():
                     return
                 _log.info("the connection to the supervisor is lost: exits")
-                os._exit(ORPHANED)
+                leave(ORPHANED)
             except msgspec.DecodeError:
                 continue  # a message of another version
             match message:

@@ -10,7 +10,7 @@ import os
 import signal
 from types import FrameType
 
-from engine.system.process import END_SIGNALS
+from engine.system.process import END_SIGNALS, leave
 
 TERMINATED = 78
 """Exit code of a worker that its supervisor ended at once."""
@@ -33,7 +33,7 @@ def terminate() -> None:
     If the recipe handles SIGTERM itself, do nothing: the supervisor has sent that signal too.
     """
     if signal.getsignal(signal.SIGTERM) in (_do_nothing, signal.SIG_DFL):
-        os._exit(TERMINATED)
+        leave(TERMINATED)
 
 
 def ignore_in_child() -> None:

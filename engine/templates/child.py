@@ -1,0 +1,98 @@
+"""The first steps of a forked worker: it becomes what a started process would be."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import pkgutil
+import runpy
+import sys
+import tempfile
+import time
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import NoReturn
+
+from engine.system import process
+from engine.system.confinement import CannotAdopt, adopt
+from engine.templates import protocol
+from engine.templates.kinds import TemplateKind
+from engine.templates.server import Job
+
+
+def run(kind: TemplateKind, job: Job) -> NoReturn:
+    """Become the worker of `job`, and never return."""
+    request, connection = job.request, job.connection
+    try:
+        os.setpgid(0, 0)
+        adopt(request.confinement)
+        _redirect_output(Path(request.log))
+        os.chdir(request.folder)
+        _set_environment(job.set_by_imports | request.environment)
+        _set_threads(request.environment)
+        pkgutil.resolve_name(kind.after_fork)(request.environment)
+    except (CannotAdopt, OSError) as error:
+        with contextlib.suppress(OSError):
+            protocol.send(connection, protocol.Refused(str(error)))
+        os._exit(1)
+    _renew_identity()
+    pid = os.getpid()
+    try:
+        protocol.send(connection, protocol.Forked(pid, process.start_time(pid)))
+    except OSError:  # the supervisor is gone
+        os._exit(1)
+    _report_exit(connection)
+    os.write(2, job.printed)
+    sys.argv[:] = ["-m", *request.arguments]
+    runpy.run_module(request.module, run_name="__main__", alter_sys=True)
+    process.leave(0)
+
+
+def _redirect_output(log: Path) -> None:
+    """Make `log` the standard output and error, and let the standard input be empty."""
+    null = os.open(os.devnull, os.O_RDONLY)
+    output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+    for descriptor, target in ((null, 0), (output, 1), (output, 2)):
+        os.dup2(descriptor, target)
+    os.close(null)
+    os.close(output)
+
+
+def _set_environment(environment: dict[str, str]) -> None:
+    os.environ.clear()
+    os.environ.update(environment)
+    time.tzset()
+    tempfile.tempdir = None  # it was computed from the environment
+
+
+def _set_threads(environment: dict[str, str]) -> None:
+    """Set the numbers of threads that libraries read from the environment when they are loaded."""
+    import threadpoolctl  # it sets environment variables
+
+    for interface, names in {
+        "openmp": ("OMP_NUM_THREADS",),
+        "blas": ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS"),
+    }.items():
+        threads = next((environment[name] for name in names if environment.get(name)), "")
+        if threads.isdecimal() and int(threads):
+            threadpoolctl.threadpool_limits(int(threads), user_api=interface)
+
+
+def _renew_identity() -> None:
+    """Draw anew what a process draws when it starts; Python itself reseeds `random`."""
+    import numpy as np  # imported by the template; a light import of this module needs none
+
+    np.random.seed()
+    multiprocessing.current_process().authkey = os.urandom(32)
+
+
+def _report_exit(connection: Connection) -> None:
+    """Report the exit code also if the template is gone by then; forked children do not."""
+
+    def report(code: int) -> None:
+        with contextlib.suppress(OSError):
+            protocol.send(connection, protocol.Exited(code, by_template=False))
+
+    process.on_leave(report)
+    os.register_at_fork(after_in_child=connection.close)

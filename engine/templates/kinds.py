@@ -1,0 +1,83 @@
+"""The kinds of templates: what each imports, and the environment that its workers share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+_COMMON_MODULES = (
+    *("engine.runs.checkpoint_files", "engine.spec.spec_file", "engine.training.loop"),
+    *("engine.worker.debugger", "engine.worker.failure_report", "engine.worker.session"),
+    *("engine.pytorch.strategies", "engine.tf.strategies"),
+    *("sklearn.datasets", "sklearn.model_selection"),
+)
+"""What a worker imports besides its framework; the built-in recipes use scikit-learn."""
+
+_TORCH_MODULES = (
+    *("torch", "engine.pytorch.trainer", "engine.pytorch.defaults"),
+    *("engine.pytorch.parallelism.ddp", "engine.pytorch.parallelism.model_parallel"),
+    *("torch.distributed", "torch.utils.data"),
+)
+
+
+class TemplateKind(NamedTuple):
+    """One kind of template."""
+
+    name: str
+    """`torch`, `tensorflow` or `keras-torch`, as in file names and messages."""
+
+    title: str
+    """The name for the user, such as `PyTorch`."""
+
+    modules: tuple[str, ...]
+    """The modules that it imports, in order."""
+
+    environment: dict[str, str]
+    """Variables that all its workers share, because they are read when the modules are imported."""
+
+    after_fork: str
+    """`module:function`, called in a new worker with its environment; it sets what the modules read
+    from other variables when they were imported."""
+
+
+KINDS: Mapping[str, TemplateKind] = {
+    kind.name: kind
+    for kind in (
+        TemplateKind(
+            "torch",
+            "PyTorch",
+            (*_COMMON_MODULES, *_TORCH_MODULES),
+            {"KERAS_BACKEND": "torch"},
+            "engine.pytorch.after_fork:set_up",
+        ),
+        TemplateKind(
+            "keras-torch",
+            "Keras on PyTorch",
+            (*_COMMON_MODULES, *_TORCH_MODULES, "keras", "engine.pytorch.parallelism.keras_model"),
+            {"KERAS_BACKEND": "torch"},
+            "engine.pytorch.after_fork:set_up",
+        ),
+        TemplateKind(
+            "tensorflow",
+            "TensorFlow",
+            (*_COMMON_MODULES, "tensorflow", "engine.tf.entry", "engine.tf.trainer"),
+            {"KERAS_BACKEND": "tensorflow"},
+            "engine.tf.after_fork:set_up",
+        ),
+    )
+}
+
+SHARED_ENVIRONMENT = {
+    "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+    "TF_CPP_MIN_LOG_LEVEL": "1",
+    "TF_FORCE_GPU_ALLOW_GROWTH": "true",
+    "PYTHONUNBUFFERED": "1",
+}
+"""Variables that all workers of all kinds share."""
+
+
+def kind_for(framework: str, recipe_framework: str) -> TemplateKind:
+    """Return the kind for a strategy's framework, `torch` or `tf`, and a recipe's."""
+    if framework == "tf":
+        return KINDS["tensorflow"]
+    return KINDS["keras-torch" if recipe_framework == "keras" else "torch"]

@@ -1,0 +1,328 @@
+"""A template process: it imports its modules, then forks a worker for each request.
+
+Only the main thread uses the state, and no other thread runs when it forks: a fork copies one
+thread, and locks that other threads hold would stay locked in the worker for ever.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import gc
+import importlib
+import json
+import logging
+import os
+import secrets
+import selectors
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from engine.system.atomic_file import write_atomically
+from engine.system.confinement import rights_difference
+from engine.system.process import END_SIGNALS
+from engine.templates import protocol
+from engine.templates.fingerprint import Fingerprint
+from engine.templates.import_environment import difference
+from engine.templates.kinds import TemplateKind
+from engine.templates.protocol import Fork, Refused
+from engine.templates.resident_memory import own_memory, release_mapped_files
+
+_log = logging.getLogger(__name__)
+
+IDLE_SECONDS = 900.0
+"""A template that has no worker and forks none for this time ends."""
+
+THREAD_END_SECONDS = 2.0
+"""Time in which threads that only the imports needed have to end."""
+
+CHECK_SECONDS = 5.0
+"""Time between two checks whether the files on disk have changed."""
+
+
+class Job(NamedTuple):
+    """What a new worker has to do; only the forked child gets it."""
+
+    request: Fork
+    connection: Connection
+    """To the supervisor; the template holds it too."""
+
+    printed: bytes
+    """What the imports have printed."""
+
+    set_by_imports: dict[str, str]
+    """Environment variables that the imports have set."""
+
+
+class Server:
+    """One template process."""
+
+    def __init__(
+        self, kind: TemplateKind, *, at_low_priority: bool, idle_seconds: float = IDLE_SECONDS
+    ) -> None:
+        """Listen for requests. Raises BlockingIOError if another template does, and OSError."""
+        self._kind = kind
+        self._at_low_priority = at_low_priority
+        self._idle_seconds = idle_seconds
+        self._files = protocol.Files(kind.name)
+        # Not a FileLock: a worker must close its copy, or it would hold a dead template's lock.
+        self._lock = os.open(self._files.lock, os.O_RDWR | os.O_CREAT, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self._selector = selectors.DefaultSelector()
+        self._wakeups = self._wake_up_on_signals()
+        self._listener = protocol.listen(self._files.socket)
+        self._selector.register(self._listener, selectors.EVENT_READ)
+        self._key = secrets.token_bytes(32)
+        control = {"key": self._key.hex(), "pid": os.getpid()}
+        write_atomically(self._files.control, json.dumps(control), mode=0o600)
+        self._printed_from = self._files.log.stat().st_size
+        self._printed = b""
+        self._environment = dict(os.environ)
+        self._importer: threading.Thread | None = threading.Thread(target=self._import)
+        self._fingerprint: Fingerprint | None = None
+        self._problem = ""
+        self._waiting: list[tuple[Fork, Connection]] = []
+        self._workers: dict[int, Connection] = {}
+        self._is_ending = False
+        self._last_use = self._last_check = time.monotonic()
+
+    def serve(self) -> Job | None:
+        """Serve requests until the template ends, and return None; return the job in a worker."""
+        if self._importer:
+            self._importer.start()
+        while not (self._is_ending and not self._workers):
+            for key, _ in self._selector.select(1.0):
+                self._handle(key.fileobj)
+            self._reap()
+            if self._importer is None or not self._importer.is_alive():
+                self._finish_imports()
+                while self._waiting:
+                    if job := self._fork(*self._waiting.pop(0)):
+                        return job
+                self._check()
+        return None
+
+    def _wake_up_on_signals(self) -> socket.socket:
+        """Make signals end `select`: one that a worker has ended, or one that asks to end."""
+        receiving, sending = socket.socketpair()
+        receiving.setblocking(False)
+        sending.setblocking(False)
+        self._sending = sending
+        signal.set_wakeup_fd(sending.fileno(), warn_on_full_buffer=False)
+        for number in (signal.SIGCHLD, *END_SIGNALS):
+            signal.signal(number, lambda *_: None)
+        self._selector.register(receiving, selectors.EVENT_READ)
+        return receiving
+
+    def _import(self) -> None:
+        """Import the modules, in a thread of its own: only that thread gets a low priority, which
+        an ordinary user cannot raise again.
+        """
+        try:
+            if self._at_low_priority:
+                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 19)
+            for module in self._kind.modules:
+                importlib.import_module(module)
+        except BaseException as error:  # a module may even raise SystemExit
+            traceback.print_exc()
+            text = str(error) or type(error).__name__
+            self._problem = f"its imports failed: {text}; see {self._files.log}"
+        self._sending.send(b"\0")
+
+    def _finish_imports(self) -> None:
+        """Make the state of the imports permanent, once they are done."""
+        if self._importer is None:
+            return
+        self._importer.join()
+        self._importer = None
+        deadline = time.monotonic() + THREAD_END_SECONDS
+        while not self._problem and (problem := _threads_problem()):
+            if time.monotonic() > deadline:
+                self._problem = problem
+            time.sleep(0.001)
+        if self._problem:
+            _log.info("cannot fork: %s", self._problem)
+            print(f"The template cannot fork: {self._problem}.", file=sys.stderr)
+        self._fingerprint = Fingerprint()
+        gc.collect()
+        gc.freeze()  # a collection in a worker must not copy the pages of these objects
+        release_mapped_files()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        with self._files.log.open("rb") as log:
+            log.seek(self._printed_from)
+            self._printed = log.read()
+        self._last_use = time.monotonic()
+        _log.info("ready: %s", self._state())
+
+    def _handle(self, source: object) -> None:
+        """Handle what `source` of the selector has received."""
+        if source is self._wakeups:
+            with contextlib.suppress(BlockingIOError):
+                if set(self._wakeups.recv(4096)) & set(END_SIGNALS):
+                    self._end("a signal asked it to end")
+        elif source is self._listener:
+            if connection := protocol.accept(self._listener, self._key):
+                self._selector.register(connection, selectors.EVENT_READ)
+        elif isinstance(source, Connection):
+            self._receive(source)
+
+    def _receive(self, connection: Connection) -> None:
+        """Handle a message of a caller, or the end of its connection."""
+        try:
+            message = protocol.receive(connection)
+            match message:
+                case Fork():
+                    if self._importer:
+                        protocol.send(connection, protocol.Importing(self._at_low_priority))
+                    self._waiting.append((message, connection))
+                    return  # the connection stays open
+                case protocol.End():
+                    protocol.send(connection, self._state())
+                    self._end("it was asked to end")
+                case protocol.Ask():
+                    protocol.send(connection, self._state())
+        except (EOFError, OSError, msgspec.DecodeError) as error:
+            _log.debug("a connection ended: %r", error)
+        self._close(connection)
+
+    def _close(self, connection: Connection) -> None:
+        with contextlib.suppress(KeyError, ValueError):
+            self._selector.unregister(connection)
+        self._waiting = [each for each in self._waiting if each[1] is not connection]
+        connection.close()
+
+    def _fork(self, request: Fork, connection: Connection) -> Job | None:
+        """Fork a worker; return its job in the worker only."""
+        self._selector.unregister(connection)
+        if refusal := self._refusal(request):
+            with connection, contextlib.suppress(OSError):
+                protocol.send(connection, refusal)
+            return None
+        try:
+            pid = os.fork()
+        except OSError as error:
+            with connection, contextlib.suppress(OSError):
+                protocol.send(connection, Refused(f"the system refused the fork: {error}"))
+            return None
+        if pid:
+            self._last_use = time.monotonic()
+            self._workers[pid] = connection
+            return None
+        self._leave_to_worker()
+        set_by_imports = {
+            name: value for name, value in os.environ.items() if name not in self._environment
+        }
+        return Job(request, connection, self._printed, set_by_imports)
+
+    def _refusal(self, request: Fork) -> Refused | None:
+        """Return why `request` cannot be served. The template ends if a new one can serve it."""
+        if not self._is_ending:
+            if self._problem:
+                self._end(self._problem)
+                return Refused(self._problem)
+            if obstacle := self._obstacle(request):
+                self._end(obstacle)
+        if self._is_ending:
+            return Refused("it is about to end", is_ending=True)
+        problem = _threads_problem()
+        return Refused(problem) if problem else None
+
+    def _obstacle(self, request: Fork) -> str:
+        """Return in what this template differs from one that the supervisor would start now."""
+        if self._fingerprint and (path := self._fingerprint.changed()):
+            return f"{path} has changed"
+        if request.interpreter != protocol.Interpreter():
+            return f"{request.interpreter.prefix} is another installation"
+        if name := difference(self._environment, request.environment):
+            return f"a run has another environment variable {name}, which is read only once"
+        if name := rights_difference(request.confinement):
+            return f"a run has another {name}"
+        return ""
+
+    def _leave_to_worker(self) -> None:
+        """Close, in a new worker, what belongs to the template."""
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGCHLD, *END_SIGNALS):
+            signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for key in list(self._selector.get_map().values()):
+            if hasattr(key.fileobj, "close"):
+                key.fileobj.close()
+        for _, connection in self._waiting:
+            connection.close()
+        for connection in self._workers.values():
+            connection.close()
+        self._selector.close()
+        self._sending.close()
+        os.close(self._lock)
+
+    def _reap(self) -> None:
+        """Report the workers that have ended."""
+        for pid, connection in list(self._workers.items()):
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                self._last_use = time.monotonic()
+                del self._workers[pid]
+                code = os.waitstatus_to_exitcode(status)
+                _log.info("worker %d ended with code %d", pid, code)
+                with connection, contextlib.suppress(OSError):
+                    protocol.send(connection, protocol.Exited(code, by_template=True))
+
+    def _check(self) -> None:
+        """End if the template is idle, or if the files on disk have changed."""
+        now = time.monotonic()
+        if self._is_ending:
+            return
+        if not self._workers and now - self._last_use > self._idle_seconds:
+            self._end("it was idle")
+        elif now - self._last_check > CHECK_SECONDS:
+            self._last_check = now
+            if self._fingerprint and (path := self._fingerprint.changed()):
+                self._end(f"{path} has changed")
+            elif not self._files.control.exists():
+                self._end("its files were deleted")
+
+    def _end(self, reason: str) -> None:
+        """Stop listening; another template may be started from now on."""
+        if self._is_ending:
+            return
+        _log.info("ends: %s", reason)
+        self._is_ending = True
+        self._selector.unregister(self._listener)
+        self._listener.close()
+        for file in (self._files.control, self._files.socket):
+            with contextlib.suppress(OSError):
+                file.unlink(missing_ok=True)
+        fcntl.flock(self._lock, fcntl.LOCK_UN)
+
+    def _state(self) -> protocol.TemplateState:
+        return protocol.TemplateState(
+            self._kind.name,
+            os.getpid(),
+            self._importer is None,
+            len(self._workers),
+            own_memory(),
+            0.0 if self._workers else time.monotonic() - self._last_use,
+        )
+
+
+def _threads_problem() -> str:
+    """Return why the threads of this process forbid a fork; empty if there is only this one."""
+    names = []
+    for thread in Path("/proc/self/task").iterdir():
+        if thread.name != str(threading.get_native_id()):
+            with contextlib.suppress(OSError):  # it has ended
+                names.append((thread / "comm").read_text().strip())
+    if not names:
+        return ""
+    return f"an import started {len(names)} threads, which a fork would lose: {', '.join(names)}"
