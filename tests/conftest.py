@@ -1,4 +1,4 @@
-"""What every test gets: a data folder of its own, and a Qt that needs no screen.
+"""What every test gets: a data folder of its own, shared templates, a Qt that needs no screen.
 
 A test that starts processes uses the fixture `processes` (by a fixture, an argument or
 `usefixtures`) and so gets the mark of that name: `pytest -m "not processes"` is the quick loop.
@@ -9,7 +9,9 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,10 +19,19 @@ import psutil
 import pytest
 
 from engine import client
+from engine.templates import client as templates
+from engine.templates.import_environment import read_at_import
+from engine.templates.protocol import FOLDER_VARIABLE
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 # Several workers with several threads each wait for one another on a machine with two cores.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+READ_AT_IMPORT = frozenset(read_at_import(os.environ))
+"""The names of what templates are started with."""
+
+TEMPLATES_END_SECONDS = 30.0
+"""Longest wait for the templates to end; then they are killed."""
 
 MAY_START = ("git", "uname")
 """Programs that take milliseconds: a spec records the recipe's commit and the machine."""
@@ -41,6 +52,38 @@ def _note_start(event: str, arguments: tuple[object, ...]) -> None:
 
 
 sys.addaudithook(_note_start)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let all tests, also those of another xdist worker, fork their workers from one template."""
+    if not hasattr(config, "workerinput"):
+        os.environ[FOLDER_VARIABLE] = tempfile.mkdtemp(prefix="traindeck-templates-")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End the templates, also if the session was interrupted."""
+    if not hasattr(config, "workerinput"):
+        end_templates()
+        shutil.rmtree(os.environ[FOLDER_VARIABLE], ignore_errors=True)
+
+
+def end_templates() -> None:
+    """End the templates of `$TRAINDECK_TEMPLATES`, and wait until they are gone."""
+    left = []
+    for state in templates.end_all():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            left.append(psutil.Process(state.pid))
+    _, left = psutil.wait_procs(left, TEMPLATES_END_SECONDS)
+    for process in left:
+        process.kill()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Forget what the imports of earlier tests have set: a run with another environment than the
+    templates would have to start new ones."""
+    for name in read_at_import(os.environ).keys() - READ_AT_IMPORT:
+        del os.environ[name]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -65,6 +108,16 @@ def processes_only_where_marked(request: pytest.FixtureRequest) -> Iterator[None
     yield
     _is_refused = False
     assert _started == [], "a test that starts processes uses the fixture `processes`"
+
+
+@pytest.fixture
+def own_templates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of templates for this test alone; those that it starts end with it."""
+    folder = tmp_path / "templates"
+    monkeypatch.setenv(FOLDER_VARIABLE, str(folder))
+    yield folder
+    monkeypatch.setenv(FOLDER_VARIABLE, str(folder))  # whatever the test made of it
+    end_templates()
 
 
 @pytest.fixture(autouse=True)
