@@ -110,6 +110,9 @@ class TemplateState(msgspec.Struct, frozen=True, tag="state"):
     idle_seconds: float
     """Since its last worker ended, or since its imports were done."""
 
+    problem: str = ""
+    """A clause without a full stop: why it cannot fork."""
+
 
 Message = Fork | Importing | Forked | Refused | Exited | Ask | End | TemplateState
 

@@ -313,6 +313,7 @@ class Server:
             len(self._workers),
             own_memory(),
             0.0 if self._workers else time.monotonic() - self._last_use,
+            self._problem,
         )
 
 
