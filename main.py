@@ -139,7 +139,8 @@ def _parser() -> Parser:
     _add_run_options(resume, "the run's own")
     add("empty-cache", "free unused memory of a run's devices", run)
     add("strategies", "list the strategies, and whether this machine can run them", json)
-    add("devices", "list the devices of this machine", json)
+    add("devices", "list the devices of this machine, and the frameworks that are loaded", json)
+    _add_warm(add("warm", "load frameworks in advance, so that runs start at once", json))
     add("recipes", "list the built-in recipes", json)
     desktop = add("desktop-entry", "add Traindeck to this user's menu of applications (Linux)")
     desktop.add_argument("--remove", action="store_true", help="remove it from the menu")
@@ -152,6 +153,25 @@ def _parser() -> Parser:
             "--only", default="*", metavar="PATTERN", help="such as 'running-*' or '*-1280x800'"
         )
     return parser
+
+
+def _add_warm(parser: Parser) -> None:
+    from engine.templates.kinds import KINDS
+
+    either = parser.add_mutually_exclusive_group()
+    either.add_argument(
+        "--framework",
+        choices=KINDS,
+        action="append",
+        default=[],
+        help="load only this one; may be given several times (default: all)",
+    )
+    either.add_argument(
+        "--off",
+        action="store_true",
+        help="unload them, and let no window and no run load them again",
+    )
+    either.add_argument("--on", action="store_true", help="the opposite of --off")
 
 
 def _add_run_options(parser: Parser, default: str = "") -> None:
@@ -171,7 +191,7 @@ def _add_run_options(parser: Parser, default: str = "") -> None:
 
 def _run(options: argparse.Namespace) -> int:
     """Carry out the command. The imports are in here, so that --help is quick."""
-    from engine.cli import commands, desktop_entry, listings, queue, show
+    from engine.cli import commands, desktop_entry, listings, queue, show, warm
     from engine.cli.options import given_options
     from engine.cli.train import RunOptions, resume, train
 
@@ -216,6 +236,12 @@ def _run(options: argparse.Namespace) -> int:
             return listings.strategies(json=options.json)
         case "devices":
             return listings.devices(json=options.json)
+        case "warm" if options.off:
+            return warm.switch_off(json=options.json)
+        case "warm" if options.on:
+            return warm.switch_on(json=options.json)
+        case "warm":
+            return warm.load(options.framework, json=options.json)
         case "recipes":
             return listings.recipes(json=options.json)
         case "desktop-entry":

@@ -8,6 +8,7 @@ import msgspec
 from rich.table import Table
 from rich.text import Text
 
+from engine.cli import warm
 from engine.cli.devices import why_not_here
 from engine.cli.output import (
     STATE_STYLES,
@@ -68,7 +69,7 @@ def _run_as_json(run: RunInfo | UnreadableRun) -> dict[str, Any]:
 
 
 def devices(*, json: bool) -> Exit:
-    """List the CPU, and every GPU that the driver knows."""
+    """List the CPU, and every GPU that the driver knows; as text, also the loaded frameworks."""
     snapshot = snapshot_once()
     if json:
         print_json(snapshot.devices)
@@ -77,6 +78,7 @@ def devices(*, json: bool) -> Exit:
         for device in snapshot.devices:
             table.add_row(*_device_cells(device))
         out().print(table)
+        out().print(warm.summary(), soft_wrap=True)
     if snapshot.gpu_note:
         err().print(snapshot.gpu_note, soft_wrap=True)
     return Exit.DONE

@@ -61,6 +61,7 @@ def test_only_what_differs_from_the_defaults_is_in_the_command(started: list[Run
             checkpoint_minutes=0.0,
             checkpoint_best="accuracy",
             deterministic=True,
+            cold_start=True,
             compile=True,
         ),
         RunSpec(
