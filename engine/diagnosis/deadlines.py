@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 
 START_SECONDS = 300.0
-"""Time for every worker to import its framework and to build its model."""
+"""Time for all workers, once they are launched, to import their framework and build the model."""
 
 FAILURE_GRACE_SECONDS = 1.0
 """Time between the first failure and the end of the attempt. Other ranks may report the root cause
@@ -61,6 +61,10 @@ class Deadlines:
         self._last_message: dict[int, float] = {}
         self._last_check = clock()
         self._end = math.inf
+
+    def launched(self) -> None:
+        """Note that the processes of all workers run: their time to start begins now."""
+        self._ready_by = self._clock() + self.start_seconds
 
     def ready(self, rank: int) -> None:
         """Note that the worker of `rank` has started; from now on it sends signs of life."""

@@ -67,6 +67,7 @@ _SIGNAL_HINTS = {
     "SIGKILL": " (killed from outside; when memory runs out, the system does that)",
     "SIGSEGV": " (a crash in native code)",
     "SIGABRT": " (native code called abort)",
+    "an unknown signal": " (the template that forked it would know, and has ended too)",
 }
 
 

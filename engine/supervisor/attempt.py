@@ -31,7 +31,14 @@ from engine.messages.events import (
 from engine.runs import checkpoint_files
 from engine.runs.run_state import RunState
 from engine.supervisor.buffered_store import BufferedStore
-from engine.supervisor.inbox import Inbox, Launch, LaunchedCold, LaunchFailed, WorkerLaunched
+from engine.supervisor.inbox import (
+    Inbox,
+    Launch,
+    LaunchedCold,
+    LaunchEnded,
+    LaunchFailed,
+    WorkerLaunched,
+)
 from engine.supervisor.restart_policy import FailurePoint, StepBounds
 from engine.supervisor.stop_escalation import StopEscalation
 from engine.supervisor.worker_pool import RunPlan, WorkerPool
@@ -61,6 +68,7 @@ class Attempt:
         self._failed_checkpoint: CheckpointFailed | None = None
         self._failure: Failure | None = None
         self._step_bounds = StepBounds(0)
+        self._is_launching = False
         self._training_started = False
         self._stop_number = 0
         self.training_ended: TrainingEnded | None = None
@@ -86,6 +94,7 @@ class Attempt:
             if resume_from or is_restart:
                 self._rewind(resume_from)
             self._pool.start(extra)
+            self._is_launching = True
         except (OSError, checkpoint_files.CheckpointDamaged) as error:
             self.fail(str(error))
 
@@ -97,10 +106,13 @@ class Attempt:
                 _log.info("rank %d: started as pid %d on %s", rank, pid, devices)
                 self._store.append(WorkerStarted(rank, pid, devices))
             case LaunchedCold(reason):
-                text = f"The workers start cold, which takes seconds longer: {reason}."
+                text = f"The workers start without their template, which takes longer: {reason}."
                 self._store.append(Notice(text))
             case LaunchFailed(reason):
                 self.fail(reason)
+            case LaunchEnded():
+                self._is_launching = False
+                self._deadlines.launched()
             case _:
                 assert_never(item)
 
@@ -180,7 +192,7 @@ class Attempt:
     def is_drained(self) -> bool:
         """Whether all processes have exited and all their messages were received."""
         return (
-            not self._pool.is_starting
+            not self._is_launching
             and len(self._exit_codes) == self._pool.size
             and not self._channels
         )
@@ -188,11 +200,13 @@ class Attempt:
     @property
     def is_over(self) -> bool:
         """Whether the supervisor can stop waiting for the workers."""
-        if self._failure or self._device_watch.fatal_lost_device(self._store.status):
+        if self._failure:
             return True
         if self.is_stopping and self.is_drained:
             return True  # perhaps before all its workers were started
-        return (self._all_exited and not self._channels) or self._deadlines.is_over
+        if not self._is_launching and self._device_watch.fatal_lost_device(self._store.status):
+            return True
+        return self._all_told or self._deadlines.is_over
 
     def kill(self) -> None:
         """Kill the remaining processes, and delete the rendezvous file."""
@@ -237,6 +251,15 @@ class Attempt:
     @property
     def _all_exited(self) -> bool:
         return len(self._exit_codes) == len(self._plan.workers)
+
+    @property
+    def _all_told(self) -> bool:
+        """Whether every worker has reported its failure, or has ended and can report no more."""
+        return all(
+            worker.rank in self._failure_reports
+            or (worker.rank in self._exit_codes and worker.rank not in self._channels)
+            for worker in self._plan.workers
+        )
 
     def _handle_event(self, event: Event) -> None:
         match event:
@@ -284,9 +307,8 @@ class Attempt:
 
     def _check_deadlines(self) -> None:
         # Both cases end in SIGKILL: a framework that waits for a lost rank may ignore SIGTERM.
-        if late := ", ".join(
-            self._plan.workers[rank].label for rank in self._deadlines.late_ranks()
-        ):
+        late_ranks = [] if self._is_launching else self._deadlines.late_ranks()
+        if late := ", ".join(self._plan.workers[rank].label for rank in late_ranks):
             self.fail(
                 f"{late} did not start within {self._deadlines.start_seconds:.0f} s: "
                 f"the logs in {self._plan.folder / 'logs'} say more."

@@ -53,6 +53,10 @@ class LaunchFailed(NamedTuple):
     reason: str
 
 
+class LaunchEnded(NamedTuple):
+    """No more workers will be started: all of them were, or one failed, or the attempt ended."""
+
+
 class WorkerExited(NamedTuple):
     """The process of a worker has ended."""
 
@@ -72,7 +76,7 @@ class SignalReceived(NamedTuple):
     signal: str
 
 
-Launch = WorkerLaunched | LaunchedCold | LaunchFailed
+Launch = WorkerLaunched | LaunchedCold | LaunchFailed | LaunchEnded
 
 InboxItem = (
     Connected

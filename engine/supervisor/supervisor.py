@@ -41,6 +41,7 @@ from engine.supervisor.inbox import (
     Inbox,
     InboxItem,
     LaunchedCold,
+    LaunchEnded,
     LaunchFailed,
     MessageReceived,
     SignalReceived,
@@ -166,6 +167,7 @@ class Supervisor:
         self._store.append(AttemptStarted(number, pid, process.start_time(pid)))
         self._attempt = self._new_attempt()  # a Stop during the search is noted here
         search = CheckpointSearch(self._folder)
+        search.join(COMMIT_SECONDS)  # it mostly takes less
         while search.is_alive() and not self._attempt.is_stopping:
             self._process_inbox()
         if not self._attempt.is_stopping:
@@ -199,7 +201,7 @@ class Supervisor:
                         self._flush(channel, message)
             case Disconnected(rank):
                 attempt.disconnected(rank)
-            case WorkerLaunched() | LaunchedCold() | LaunchFailed():
+            case WorkerLaunched() | LaunchedCold() | LaunchFailed() | LaunchEnded():
                 attempt.launched(item)
             case WorkerExited(rank, code):
                 attempt.exited(rank, code)

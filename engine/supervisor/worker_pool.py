@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +18,7 @@ from engine.spec.strategy import Strategy, WorkerPlan
 from engine.supervisor.inbox import (
     Launch,
     LaunchedCold,
+    LaunchEnded,
     LaunchFailed,
     WorkerExited,
     WorkerLaunched,
@@ -26,6 +28,8 @@ from engine.system.process import Process, end_group, module_environment, start_
 from engine.templates import client as templates
 from engine.templates.kinds import SHARED_ENVIRONMENT, kind_for
 from engine.templates.protocol import Fork
+
+_log = logging.getLogger(__name__)
 
 
 class RunPlan(NamedTuple):
@@ -47,20 +51,20 @@ class WorkerPool:
         self._report = report
         self._changing = threading.Lock()
         self._processes: list[Process] = []
-        self._launcher: threading.Thread | None = None
         self._is_ended = False
 
     def start(self, extra_environment: dict[str, str]) -> None:
-        """Start all workers, with `extra_environment` in their environment, from a thread."""
-        self._launcher = threading.Thread(
+        """Start all workers, with `extra_environment` in their environment, from a thread.
+
+        Its last report is `LaunchEnded`. Raises OSError if the system refuses the thread.
+        """
+        launcher = threading.Thread(
             target=self._launch, args=(extra_environment,), daemon=True, name="launch"
         )
-        self._launcher.start()
-
-    @property
-    def is_starting(self) -> bool:
-        """Whether more workers may be started."""
-        return self._launcher is not None and self._launcher.is_alive()
+        try:
+            launcher.start()
+        except RuntimeError as error:
+            raise OSError(f"No worker could be started: {error}.") from error
 
     @property
     def size(self) -> int:
@@ -97,8 +101,11 @@ class WorkerPool:
                 if is_ended:
                     end_group(process, kill=True)
                     return
-        except OSError as error:
-            self._report(LaunchFailed(str(error)))
+        except Exception as error:  # whatever it is, the run must not wait for its workers
+            _log.info("the launch fails", exc_info=True)
+            self._report(LaunchFailed(f"A worker could not be started: {error}."))
+        finally:
+            self._report(LaunchEnded())
 
     def _new_processes(self, extra_environment: dict[str, str]) -> Iterator[Process]:
         """Start each worker and yield its process: by a fork, or else cold. Raises OSError."""

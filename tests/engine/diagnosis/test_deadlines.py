@@ -92,6 +92,16 @@ def test_a_late_rank_is_named_once_its_time_is_over(clock: Clock) -> None:
     assert made.late_ranks() == [2]
 
 
+def test_the_time_to_start_begins_again_once_all_workers_are_launched(clock: Clock) -> None:
+    made = deadlines(clock)
+    clock.now += 59.0
+    made.launched()
+    clock.now += 60.0
+    assert made.late_ranks() == []
+    clock.now += 0.1
+    assert made.late_ranks() == [2]
+
+
 def test_the_end_comes_soonest_after_a_failure(clock: Clock) -> None:
     made = deadlines(clock)
     made.training_ended()
