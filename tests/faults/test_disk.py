@@ -133,6 +133,7 @@ def bound_by_permissions(work: Callable[[], str]) -> str:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere root ignores permissions")
+@pytest.mark.usefixtures("own_templates")  # the shared ones have all rights
 def test_a_run_folder_that_became_read_only_is_reported_and_no_point_is_lost() -> None:
     wanted = spec("probe_torch", "torch/single", epochs=10_000)
     run_id = bound_by_permissions(lambda: client.start(wanted))
