@@ -19,6 +19,7 @@ from gui.bridge.memory_owners import MemoryOwners
 from gui.bridge.settings_file import window_settings
 from gui.bridge.store_reader import StoreReader
 from gui.bridge.telemetry_reader import TelemetryReader
+from gui.bridge.template_keeper import TemplateKeeper, TemplateStatus
 from gui.compare.comparison import Comparison
 from gui.devices.alarm_bar import AlarmBar
 from gui.devices.device_list import DeviceList
@@ -71,6 +72,8 @@ def run(argv: Sequence[str]) -> int:
     qt_app = application(argv)
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C in the terminal ends the window only
     app = AppController(ThemeController(qt_app))
+    # Not in AppController: pictures and tests open windows that load no framework.
+    app.window.first_painted.connect(app.templates.begin)
     qt_app.aboutToQuit.connect(app.shut_down)
     app.window.show()
     _log.info("the window is open")
@@ -92,6 +95,7 @@ class AppController(QObject):
         self._connect_commands()
         self._connect_run_list()
         self._connect_telemetry()
+        self._connect_templates()
         self._connect_window()
         self._repaint_timer = RepaintTimer(self._repaint, self)
         self._repaint_timer.start()
@@ -126,6 +130,7 @@ class AppController(QObject):
         self._refresh_timer.stop()
         self.reader.watch(None)
         self.telemetry.stop()
+        self.templates.stop()
         self.background.finish()
 
     def _build_engine_side(self, telemetry: TelemetryReader | None) -> None:
@@ -134,6 +139,7 @@ class AppController(QObject):
         self.reader = StoreReader(self)
         self.telemetry = telemetry or TelemetryReader(parent=self)
         self.memory_owners = MemoryOwners(self.background, self)
+        self.templates = TemplateKeeper(self.background, self)
 
     def _build_widgets(self, theme: Theme, settings: QSettings) -> None:
         self.controls = RunControls(theme)
@@ -220,6 +226,8 @@ class AppController(QObject):
         self.form.continue_requested.connect(client.resume)
         for requested in (self.form.start_requested, self.form.continue_requested):
             requested.connect(lambda _: self._show_message(self.tr("Starting the run…")))
+        for done in (client.started, client.problems):  # often long before the message is old
+            done.connect(lambda _: self.window.statusBar().clearMessage())
         controls.pause_clicked.connect(client.pause)
         controls.resume_paused_clicked.connect(client.resume_paused)
         controls.stop_clicked.connect(client.stop)
@@ -271,6 +279,20 @@ class AppController(QObject):
         snapshot.connect(self.first_run_controller.show_snapshot)
         snapshot.connect(self._label_devices)
         self.telemetry.stale.connect(self.devices.set_stale)
+
+    def _connect_templates(self) -> None:
+        templates, window = self.templates, self.window
+        templates.status.connect(window.template_label.show_status)
+        templates.status.connect(self._tick_keep_loaded)
+        templates.failed.connect(self._show_message)
+        templates.want(self.form.template)
+        self.form.template_changed.connect(templates.want)
+        self.form.entered.connect(templates.return_to_form)
+        window.visibility_changed.connect(templates.set_visible)
+        window.keep_loaded.triggered.connect(templates.switch)
+
+    def _tick_keep_loaded(self, status: TemplateStatus) -> None:
+        self.window.keep_loaded.setChecked(status.is_on)
 
     def _connect_window(self) -> None:
         window = self.window

@@ -105,6 +105,7 @@ DATA_OF_THE_ENGINE = {
     "engine.runs.store_follower": {"CurveUpdate"},
     "engine.runs.store_reader": {"StoredEvent", "StoredPoints"},
     "engine.spec.recipe_file": {"RecipeInfo"},
+    "engine.templates.protocol": {"TemplateState"},
 }
 """What the window may import from modules that also read or write files: data, pure functions."""
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from PySide6.QtCore import Signal
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtGui import QEnterEvent, QGuiApplication
 from PySide6.QtWidgets import (
+    QApplication,
     QFrame,
     QHBoxLayout,
     QLabel,
@@ -20,6 +21,7 @@ from engine.runs.checkpoint_files import CheckpointInfo
 from engine.runs.run_info import RunInfo
 from engine.spec.run_spec import FIELDS, RunSpec, batch_arithmetic
 from engine.spec.validation import Problem, problems
+from engine.templates.kinds import TemplateKind, kind_for
 from gui.run_form.advanced_fields import AdvancedFields, form_rows
 from gui.run_form.choices import RecipeChoice, StrategyChoice
 from gui.run_form.device_choice import DeviceChoice
@@ -51,6 +53,12 @@ class RunForm(QFrame):
     message = Signal(str)
     """A sentence for the status bar."""
 
+    template_changed = Signal(object)
+    """The form needs another template: the new value of `template`."""
+
+    entered = Signal()
+    """The mouse or the keyboard has come into the form: the user may start a run soon."""
+
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("card")
@@ -79,6 +87,9 @@ class RunForm(QFrame):
         self.advanced.setVisible(False)
         self.presets, self.copy_button = self.heading.presets, self.heading.copy_button
         self._spec: RunSpec | None = None
+        self.template: TemplateKind | None = None
+        """The kind of template whose workers train with these settings; None: they start cold."""
+
         self._active: list[RunInfo] = []
         self._lay_out()
         self.recipe.chosen.connect(self._recipe_chosen)
@@ -94,7 +105,13 @@ class RunForm(QFrame):
         self.presets.failed.connect(lambda sentence: self.note.set_note(f"⚠ {sentence}"))
         self.copy_button.clicked.connect(self.copy_command)
         self.heading.mode_changed.connect(self._set_mode)
+        if isinstance(app := QApplication.instance(), QApplication):
+            app.focusChanged.connect(self._focus_moved)
         self._recipe_chosen()
+
+    def enterEvent(self, event: QEnterEvent) -> None:
+        super().enterEvent(event)
+        self.entered.emit()
 
     def spec(self) -> RunSpec | None:
         """Return the spec in the form, or None while it has problems."""
@@ -233,6 +250,18 @@ class RunForm(QFrame):
         self.heading.set_spec(self._spec)
         self.advanced.show_changes()
         self.show_problems(found)
+        kind = kind_for(strategy.framework, recipe.framework)
+        self._set_template(None if spec.cold_start else kind)
+
+    def _set_template(self, template: TemplateKind | None) -> None:
+        if self.template is not template:
+            self.template = template
+            self.template_changed.emit(template)
+
+    def _focus_moved(self, before: QWidget | None, now: QWidget | None) -> None:
+        is_inside = now is not None and self.isAncestorOf(now)
+        if is_inside and not (before is not None and self.isAncestorOf(before)):
+            self.entered.emit()
 
     def _show_overlap(self) -> None:
         devices = self.devices

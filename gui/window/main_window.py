@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from PySide6.QtCore import QEvent, QSettings, Qt, Signal
-from PySide6.QtGui import QAction, QCloseEvent, QHideEvent, QKeySequence, QShowEvent
+from PySide6.QtGui import (
+    QAction,
+    QCloseEvent,
+    QHideEvent,
+    QKeySequence,
+    QPaintEvent,
+    QShowEvent,
+)
 from PySide6.QtWidgets import (
     QDockWidget,
     QFrame,
@@ -23,6 +30,7 @@ from gui.log.log_bar import LogBar
 from gui.style.theme import Choice
 from gui.window.shortcuts import ShortcutsDialog, go_to_pane
 from gui.window.tab_order import TabOrder
+from gui.window.template_label import TemplateLabel
 from gui.window.window_layout import WindowLayout
 
 SIDE_WIDTH = 316
@@ -53,10 +61,14 @@ class MainWindow(QMainWindow):
     visibility_changed = Signal(bool)
     """Whether the window is visible: it is neither hidden nor minimised."""
 
+    first_painted = Signal()
+    """Emitted once: from now on, other work does not delay what the user sees first."""
+
     def __init__(self, parts: WindowParts, settings: QSettings) -> None:
         super().__init__()
         self._parts = parts
         self._shows_welcome, self._bottom_was_shown = False, True
+        self._was_painted = False
         self.setWindowTitle("Traindeck")
         self.setObjectName("window")
         self.open_recipe = self._action(self.tr("Open recipe…"), "Ctrl+O")
@@ -72,10 +84,13 @@ class MainWindow(QMainWindow):
         self.pause = self._action(self.tr("Pause or resume"), "Ctrl+P")
         self.empty_cache = self._action(self.tr("Empty cache"), "Ctrl+E")
         self.copy_command = self._action(self.tr("Copy command"), "Ctrl+Shift+C")
+        self.keep_loaded = self._action(self.tr("Keep frameworks loaded"), "")
+        self.keep_loaded.setCheckable(True)
+        self.keep_loaded.setChecked(True)
         self._add_menu(
             self.tr("&Run"),
             *(self.start, self.pause, self.stop, self.checkpoint, self.empty_cache),
-            self.copy_command,
+            *(self.copy_command, self.keep_loaded),
         )
         self.theme_choices: dict[Choice, QAction] = {
             "system": self._action(self.tr("As the system"), ""),
@@ -99,6 +114,8 @@ class MainWindow(QMainWindow):
         self.bottom = self._add_bottom(parts)
         self.statusBar().setSizeGripEnabled(False)
         self.statusBar().addWidget(self.status)
+        self.template_label = TemplateLabel()
+        self.statusBar().addPermanentWidget(self.template_label)
         self.filter_action.triggered.connect(self._focus_filter)
         self.quit.triggered.connect(self.close)
         TabOrder(
@@ -118,6 +135,12 @@ class MainWindow(QMainWindow):
             self.show_comparison(False)
         self._layout.save()
         super().closeEvent(event)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        super().paintEvent(event)
+        if not self._was_painted:
+            self._was_painted = True
+            self.first_painted.emit()
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)

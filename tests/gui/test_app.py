@@ -12,22 +12,36 @@ from typing import Any
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QTabWidget
+from PySide6.QtWidgets import QApplication, QTabWidget
 from pytestqt.qtbot import QtBot
 
+from engine import client
+from engine.client import CannotStart
 from engine.messages.events import EpochEnded, Failure, RunEnded
 from engine.runs import device_queue
 from engine.runs.device_queue import Ticket
+from engine.spec.run_spec import RunSpec
+from engine.spec.validation import Problem
 from engine.system.process import start_time
 from gui.app import NO_DISPLAY, AppController, run
+from gui.bridge import template_keeper
 from gui.bridge.liveness import Silence
 from gui.bridge.log_tail import MAX_BYTES
 from gui.bridge.telemetry_reader import TelemetryReader
 from gui.run_list.run_list_model import DETAIL
 from gui.window.application import has_display
+from gui.window.main_window import MainWindow
 from tests.support import device_states
+from tests.support.template_double import TemplateDouble
 
 ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.fixture
+def templates(monkeypatch: pytest.MonkeyPatch) -> TemplateDouble:
+    monkeypatch.setattr(template_keeper, "DELAY_MS", 20)
+    monkeypatch.setattr(template_keeper, "ASK_MS", 20)
+    return TemplateDouble(monkeypatch)
 
 
 def test_without_a_display_it_names_the_command_line_before_qt_aborts(
@@ -285,3 +299,73 @@ def test_the_details_of_a_gpu_are_asked_for_while_they_are_open(
     app.devices.detail.reject()
     assert said == [device_states.HOT, ""]
     assert "busy: python of guest" in app.form.devices.chips[device_states.OTHERS].note
+
+
+def test_the_framework_of_the_form_is_loaded_and_told(
+    open_app: Callable[[], AppController], templates: TemplateDouble, qtbot: QtBot
+) -> None:
+    app = open_app()
+    label, switch = app.window.template_label, app.window.keep_loaded
+    assert not label.isVisible()
+    app.templates.begin()
+    qtbot.waitUntil(lambda: label.text() == "PyTorch ready")
+    assert label.isVisible()
+    app.form.recipe.choose("digits_keras")
+    app.form.strategy.choose("tf/single")
+    qtbot.waitUntil(lambda: label.text() == "TensorFlow ready")
+    templates.running.clear()
+    qtbot.waitUntil(lambda: not label.isVisible())
+    app.form.entered.emit()
+    qtbot.waitUntil(lambda: label.text() == "TensorFlow ready")
+    assert templates.starts == [("torch", True), ("tensorflow", True), ("tensorflow", True)]
+    assert switch.isChecked()
+    switch.trigger()
+    qtbot.waitUntil(lambda: not label.isVisible())
+    assert not templates.is_on
+    templates.is_on = True
+    qtbot.waitUntil(switch.isChecked)
+    templates.is_on = False
+    qtbot.waitUntil(lambda: not switch.isChecked())
+
+
+def test_the_program_loads_a_framework_after_the_first_paint(
+    processes: None,
+    templates: TemplateDouble,
+    qapp: QApplication,
+    qtbot: QtBot,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    painted: list[int] = []
+    monkeypatch.setattr("gui.app.application", lambda _: qapp)
+    monkeypatch.setattr("gui.app.signal.signal", lambda *_: None)
+
+    def execute(_: QApplication) -> int:
+        (window,) = [each for each in qapp.topLevelWidgets() if isinstance(each, MainWindow)]
+        window.first_painted.connect(lambda: painted.append(len(templates.starts)))
+        qtbot.waitUntil(lambda: bool(templates.starts), timeout=60_000)
+        window.repaint()
+        window.close()
+        qapp.aboutToQuit.emit()
+        window.deleteLater()
+        return 0
+
+    monkeypatch.setattr(QApplication, "exec", execute)
+    assert run(["main.py"]) == 0
+    assert painted == [0]
+    assert templates.starts == [("torch", True)]
+
+
+def test_a_run_that_has_started_is_no_longer_starting(
+    open_app: Callable[[], AppController], monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
+) -> None:
+    app = open_app()
+    bar = app.window.statusBar()
+
+    def start(_: RunSpec) -> str:
+        raise CannotStart([Problem("epochs", "Too many.")])
+
+    monkeypatch.setattr(client, "start", start)
+    app.form.start()
+    assert bar.currentMessage() == "Starting the run…"
+    qtbot.waitUntil(lambda: app.form.field("epochs").problem == "Too many.")
+    assert bar.currentMessage() == ""

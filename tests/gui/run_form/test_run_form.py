@@ -5,15 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QStandardItemModel
+from PySide6.QtCore import QPointF, Qt
+from PySide6.QtGui import QEnterEvent, QGuiApplication, QStandardItemModel
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QLineEdit
+from PySide6.QtWidgets import QApplication, QLineEdit
 from pytestqt.qtbot import QtBot
 
 from engine.spec.run_spec import RunSpec
 from engine.spec.validation import Problem
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
+from engine.templates.kinds import KINDS, TemplateKind
 from gui.run_form.run_form import RunForm
 from tests.gui.conftest import FakeStrategy, UseStrategies
 
@@ -226,3 +227,54 @@ def test_what_the_engine_refuses_is_said_beside_its_field(form: RunForm) -> None
     form.show_problems([Problem("epochs", "Too many."), Problem("", "The disk is full.")])
     assert form.field("epochs").problem == "Too many."
     assert form.note.problem == "The disk is full."
+
+
+def test_the_strategy_and_the_recipe_decide_which_framework_is_loaded(form: RunForm) -> None:
+    changes: list[TemplateKind | None] = []
+    form.template_changed.connect(changes.append)
+    assert form.template is KINDS["torch"]
+    form.field("epochs").set_value(7)
+    form.strategy.choose("torch/ddp")
+    assert changes == []
+    form.recipe.choose("digits_keras")
+    form.strategy.choose("tf/single")
+    form.strategy.choose("torch/keras_ddp")
+    assert changes[-2:] == [KINDS["tensorflow"], KINDS["keras-torch"]]
+    form.field("cold_start").set_value(True)
+    assert changes[-1] is form.template is None
+    form.field("cold_start").set_value(False)
+    assert changes[-1] is KINDS["keras-torch"]
+
+
+def test_a_cold_start_is_in_the_spec_and_in_the_command(form: RunForm) -> None:
+    assert "--cold-start" not in copied_command(form)
+    form.field("cold_start").set_value(True)
+    spec = form.spec()
+    assert spec is not None
+    assert spec.cold_start
+    assert copied_command(form).endswith(" --cold-start")
+
+
+def copied_command(form: RunForm) -> str:
+    form.copy_command()
+    return QGuiApplication.clipboard().text()
+
+
+def test_it_is_entered_by_mouse_and_by_keyboard(form: RunForm, qtbot: QtBot) -> None:
+    other = QLineEdit()
+    qtbot.addWidget(other)
+    other.show()
+    with qtbot.waitActive(other):
+        other.activateWindow()
+    other.setFocus()
+    entered: list[bool] = []
+    form.entered.connect(lambda: entered.append(True))
+    with qtbot.waitActive(form):
+        form.activateWindow()
+        line(form, "epochs").setFocus()
+    assert entered == [True]
+    line(form, "batch_size").setFocus()
+    assert entered == [True], "it was inside already"
+    corner = QPointF()
+    QApplication.sendEvent(form, QEnterEvent(corner, corner, corner))
+    assert entered == [True, True]
