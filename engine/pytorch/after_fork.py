@@ -9,9 +9,13 @@ import torch
 
 
 def set_up(environment: Mapping[str, str]) -> None:
-    """Use the threads and the device that `environment` names."""
-    threads = environment.get("OMP_NUM_THREADS", "")
-    if threads.isdecimal() and int(threads):
-        torch.set_num_threads(int(threads))
+    """Use the threads and the device that `environment` names, and random numbers of its own."""
+    # MKL's own variable counts more: PyTorch takes its number of threads from MKL.
+    for name in ("MKL_NUM_THREADS", "OMP_NUM_THREADS"):
+        threads = environment.get(name, "")
+        if threads.isdecimal() and int(threads):
+            torch.set_num_threads(int(threads))
+            break
+    torch.default_generator.seed()
     if keras_core := sys.modules.get("keras.src.backend.torch.core"):
         keras_core.DEFAULT_DEVICE = environment["KERAS_TORCH_DEVICE"]  # type: ignore[attr-defined]

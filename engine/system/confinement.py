@@ -7,6 +7,7 @@ it from its template, so it compares what cannot be changed and adopts the rest.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import signal
 from collections.abc import Iterator
@@ -21,14 +22,25 @@ _RIGHTS = (
 )
 """Lines of /proc/self/status that a process cannot change back."""
 
-_NAMESPACES = ("ipc", "mnt", "net", "pid", "time", "user", "uts")
+_NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "time", "user", "uts")
+_FIXED_FILES = {"security label": "attr/current", "personality": "personality"}
+"""Files of /proc/self with what a program inherits and a process should not change."""
+
+_GET_MEMORY_POLICY = {"x86_64": 239, "aarch64": 236}
+"""Number of the system call get_mempolicy(2), which the C library does not offer."""
 
 _CGROUP_ROOT = Path("/sys/fs/cgroup")
-_CGROUP_LIMITS = (
-    *("cpu.max", "cpuset.cpus", "io.max", "memory.high", "memory.max", "memory.swap.max"),
-    "pids.max",
-)
-_NO_LIMIT = ("", "max", "max 100000")
+_CGROUP_LIMITS = {
+    # Version 2, then version 1, of the control groups.
+    **{f"memory.{name}": "max" for name in ("high", "max", "swap.max")},
+    "pids.max": "max",
+    "cpu.max": "max 100000",
+    **dict.fromkeys(("io.max", "cpuset.cpus", "cpuset.mems"), ""),
+    "cpu.cfs_quota_us": "-1",
+    "memory.limit_in_bytes": "9223372036854771712",
+}
+"""The files that limit the processes of a control group, each with its text for no limit."""
+
 _OWN_IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)
 """Signals that Python itself ignores."""
 
@@ -52,6 +64,9 @@ class Confinement(msgspec.Struct, frozen=True):
     affinity: list[int]
     niceness: int
     io_priority: tuple[int, int]
+    scheduling: tuple[int, int]
+    """Policy and priority; see sched(7)."""
+
     umask: int
     oom_score_adjustment: str
     blocked_signals: list[int]
@@ -62,16 +77,11 @@ def own_confinement() -> Confinement:
     """Return the confinement of this process. Raises OSError where /proc does not show it."""
     import resource  # not on Windows
 
-    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-    fixed = {name: status[name].strip() for name in _RIGHTS if name in status}
-    for name in _NAMESPACES:
-        with contextlib.suppress(FileNotFoundError):  # this kernel has no such namespace
-            fixed[f"{name} namespace"] = str(Path(f"/proc/self/ns/{name}").readlink())
-    root = Path("/").stat()
-    fixed["root directory"] = f"{root.st_dev}:{root.st_ino}"
-    umask = os.umask(0o077)
-    os.umask(umask)
-    io_class, io_level = psutil.Process().ionice()
+    status = _status()
+    try:
+        io_class, io_level = psutil.Process().ionice()
+    except psutil.Error as error:
+        raise OSError(f"the priority of input and output is not known: {error}") from error
     resources = {value for name, value in vars(resource).items() if name.startswith("RLIMIT_")}
     return Confinement(
         _fixed(),
@@ -80,10 +90,11 @@ def own_confinement() -> Confinement:
         sorted(os.sched_getaffinity(0)),
         os.getpriority(os.PRIO_PROCESS, 0),
         (int(io_class), int(io_level)),
-        umask,
+        (os.sched_getscheduler(0), os.sched_getparam(0).sched_priority),
+        int(status["Umask"], 8),
         Path("/proc/self/oom_score_adj").read_text().strip(),
         sorted(map(int, signal.pthread_sigmask(signal.SIG_BLOCK, ()))),
-        sorted(_signals_in(_status()["SigIgn"]) - set(_OWN_IGNORED)),
+        sorted(_signals_in(status["SigIgn"]) - set(_OWN_IGNORED)),
     )
 
 
@@ -96,9 +107,12 @@ def rights_difference(wanted: Confinement) -> str:
 
 def adopt(wanted: Confinement) -> None:
     """Give this process, which has one thread, the confinement `wanted`. Raises CannotAdopt."""
-    own = own_confinement()
+    try:
+        own = own_confinement()
+    except OSError as error:
+        raise CannotAdopt(f"the confinement of this process is not known: {error}") from error
     if name := rights_difference(wanted):
-        raise CannotAdopt(f"the template was started with another {name}")
+        raise CannotAdopt(f"the run has another {name}")
     _adopt_control_groups(own.control_groups, wanted.control_groups)
     with _reason("the limits of the run (ulimit) differ"):
         _adopt_limits(own, wanted)
@@ -107,6 +121,10 @@ def adopt(wanted: Confinement) -> None:
             os.setpriority(os.PRIO_PROCESS, 0, wanted.niceness)
         if own.io_priority != wanted.io_priority:
             psutil.Process().ionice(*wanted.io_priority)
+    with _reason("the run is scheduled in another way (chrt)"):
+        if own.scheduling != wanted.scheduling:
+            policy, priority = wanted.scheduling
+            os.sched_setscheduler(0, policy, os.sched_param(priority))
     with _reason("the run may use other processors"):
         os.sched_setaffinity(0, wanted.affinity)
     with _reason("the run has a lower oom_score_adj"):
@@ -120,14 +138,33 @@ def adopt(wanted: Confinement) -> None:
 
 
 def _fixed() -> dict[str, str]:
+    import resource
+
     status = _status()
     fixed = {name: status[name] for name in _RIGHTS if name in status}
     for name in _NAMESPACES:
         with contextlib.suppress(FileNotFoundError):  # this kernel has no such namespace
             fixed[f"{name} namespace"] = str(Path(f"/proc/self/ns/{name}").readlink())
+    for name, file in _FIXED_FILES.items():
+        with contextlib.suppress(OSError):  # this kernel has no such thing
+            fixed[name] = Path("/proc/self", file).read_text().strip("\0\n")
+    if policy := _memory_policy():
+        fixed["memory policy (numactl)"] = policy
     root = Path("/").stat()
     fixed["root directory"] = f"{root.st_dev}:{root.st_ino}"
+    # The C library reads it once, for the stacks of threads.
+    fixed["stack size (ulimit -s)"] = str(resource.getrlimit(resource.RLIMIT_STACK)[0])
     return fixed
+
+
+def _memory_policy() -> str:
+    """Return mode and nodes of this process's policy; empty if this system does not tell."""
+    number = _GET_MEMORY_POLICY.get(os.uname().machine)
+    mode, nodes = ctypes.c_int(), (ctypes.c_ulong * 16)()
+    arguments = (ctypes.byref(mode), nodes, ctypes.c_ulong(8 * ctypes.sizeof(nodes)), None, 0)
+    if number is None or ctypes.CDLL(None).syscall(ctypes.c_long(number), *arguments):
+        return ""
+    return f"{mode.value}:{sum(word << 64 * place for place, word in enumerate(nodes)):x}"
 
 
 def _status() -> dict[str, str]:
@@ -157,31 +194,36 @@ def _control_groups() -> dict[str, str]:
 
 
 def _adopt_control_groups(own: dict[str, str], wanted: dict[str, str]) -> None:
-    """Enter the control group `wanted`, or accept another one if neither of them has limits."""
+    """Enter the control groups `wanted`, or accept another one if neither of them has limits."""
     for controllers, path in wanted.items():
-        here = own.get(controllers, "")
+        here = own.get(controllers, path)
         if here == path:
             continue
-        if controllers:
-            raise CannotAdopt(f"the run is in another control group ({controllers}: {path})")
+        mount = _mount(controllers)
         try:
-            (_CGROUP_ROOT / path.lstrip("/") / "cgroup.procs").write_text(f"{os.getpid()}")
+            (mount / path.lstrip("/") / "cgroup.procs").write_text(f"{os.getpid()}")
         except OSError:  # only the common owner of both groups may do it
             common = os.path.commonpath([here, path])
-            if _has_limits(here, common) or _has_limits(path, common):
+            if _has_limits(mount, here, common) or _has_limits(mount, path, common):
                 raise CannotAdopt(
                     f"the run is in the control group {path}, which has limits of its own"
                 ) from None
 
 
-def _has_limits(path: str, above: str) -> bool:
+def _mount(controllers: str) -> Path:
+    """Return the folder of a hierarchy of control groups."""
+    name = controllers.removeprefix("name=") or "unified"
+    folder = _CGROUP_ROOT / name
+    return folder if folder.is_dir() else _CGROUP_ROOT
+
+
+def _has_limits(mount: Path, path: str, above: str) -> bool:
     """Whether the control group `path`, or one between it and `above`, limits its processes."""
     group = path
     while group != above:
-        for name in _CGROUP_LIMITS:
+        for name, unlimited in _CGROUP_LIMITS.items():
             with contextlib.suppress(OSError):
-                limit = (_CGROUP_ROOT / group.lstrip("/") / name).read_text().strip()
-                if limit not in _NO_LIMIT:
+                if (mount / group.lstrip("/") / name).read_text().strip() != unlimited:
                     return True
         group = os.path.dirname(group)  # noqa: PTH120  # a path of the kernel, as text
     return False
@@ -189,4 +231,4 @@ def _has_limits(path: str, above: str) -> bool:
 
 def _signals_in(mask: str) -> set[int]:
     bits = int(mask, 16)
-    return {number for number in range(1, 65) if bits >> (number - 1) & 1}
+    return {number for number in signal.valid_signals() if bits >> (number - 1) & 1}

@@ -3,32 +3,56 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import gc
 import sys
+import traceback
+from collections.abc import Mapping
 
+from setproctitle import setproctitle
+
+from engine.system.process import leave
 from engine.templates import child
-from engine.templates.kinds import KINDS
+from engine.templates.kinds import KINDS, TemplateKind
 from engine.templates.server import IDLE_SECONDS, Server
 
 
-def main(arguments: list[str]) -> int:
-    """Serve until the template ends, and return the exit code of the process."""
+def main(arguments: list[str], kinds: Mapping[str, TemplateKind] = KINDS) -> int:
+    """Serve until the template ends, and return the exit code of the process.
+
+    It is the number of the error if the template cannot listen.
+    """
     gc.disable()  # garbage collection takes a fifth of the time of the imports
     parser = argparse.ArgumentParser(prog="python -m engine.templates")
-    parser.add_argument("kind", choices=KINDS)
+    parser.add_argument("kind", choices=kinds)
     parser.add_argument("--low-priority", action="store_true")
     parser.add_argument("--idle-seconds", type=float, default=IDLE_SECONDS)
     parsed = parser.parse_args(arguments)
-    kind = KINDS[parsed.kind]
+    kind = kinds[parsed.kind]
+    # Before the imports: it moves the environment, to which libraries keep pointers.
+    setproctitle(f"traindeck template {kind.name}")
     try:
         server = Server(kind, at_low_priority=parsed.low_priority, idle_seconds=parsed.idle_seconds)
     except BlockingIOError:
         return 0  # another template of this kind listens
+    except OSError as error:
+        traceback.print_exc()
+        return error.errno or errno.EIO
     job = server.serve()
     if job is not None:
         child.run(kind, job)
     return 0
 
 
+def run(kinds: Mapping[str, TemplateKind] = KINDS) -> None:
+    """Run `main`, and end at once: a thread may still import."""
+    code = 1
+    try:
+        code = main(sys.argv[1:], kinds)
+    except Exception:
+        traceback.print_exc()
+    leave(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    run()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import multiprocessing
 import os
 import pkgutil
@@ -10,15 +11,19 @@ import runpy
 import sys
 import tempfile
 import time
+import traceback
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import NoReturn
+
+import msgspec
+from setproctitle import setproctitle
 
 from engine.system import process
 from engine.system.confinement import CannotAdopt, adopt
 from engine.templates import protocol
 from engine.templates.kinds import TemplateKind
-from engine.templates.server import Job
+from engine.templates.server import UNFIT, Job
 
 
 def run(kind: TemplateKind, job: Job) -> NoReturn:
@@ -27,31 +32,57 @@ def run(kind: TemplateKind, job: Job) -> NoReturn:
     try:
         os.setpgid(0, 0)
         adopt(request.confinement)
+    except CannotAdopt as error:
+        print(f"A run cannot be served: {error}.", file=sys.stderr)  # the log of the template
+        os._exit(UNFIT)
+    try:
         _redirect_output(Path(request.log))
         os.chdir(request.folder)
         _set_environment(job.set_by_imports | request.environment)
         _set_threads(request.environment)
         pkgutil.resolve_name(kind.after_fork)(request.environment)
-    except (CannotAdopt, OSError) as error:
-        with contextlib.suppress(OSError):
-            protocol.send(connection, protocol.Refused(str(error)))
-        os._exit(1)
-    _renew_identity()
-    pid = os.getpid()
-    try:
+        printed = pkgutil.resolve_name(kind.shown)(job.printed, request.environment)
+        _renew_identity(request)
+        pid = os.getpid()
         protocol.send(connection, protocol.Forked(pid, process.start_time(pid)))
-    except OSError:  # the supervisor is gone
+        connection.poll(None)  # the supervisor may sleep, or be stopped
+        if not isinstance(protocol.receive(connection), protocol.Run):
+            os._exit(1)
+    except (EOFError, msgspec.DecodeError, ConnectionError):  # the supervisor is gone
+        os._exit(1)
+    except Exception as error:
+        with contextlib.suppress(OSError):
+            protocol.send(connection, protocol.Refused(f"it could not become a worker: {error}"))
         os._exit(1)
     _report_exit(connection)
-    os.write(2, job.printed)
+    with contextlib.suppress(OSError):  # a full disk
+        os.write(2, printed.encode(errors="replace"))
+    gc.enable()
+    process.leave(_run_module(request))
+
+
+def _run_module(request: protocol.Fork) -> int:
+    """Run the module of `request` as `python -m` does, and return the exit code."""
     sys.argv[:] = ["-m", *request.arguments]
-    runpy.run_module(request.module, run_name="__main__", alter_sys=True)
-    process.leave(0)
+    try:
+        runpy.run_module(request.module, run_name="__main__", alter_sys=True)
+    except SystemExit as error:
+        if isinstance(error.code, str):
+            print(error.code, file=sys.stderr)
+        return error.code if isinstance(error.code, int) else int(error.code is not None)
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):  # a full disk; the module has closed it
+                stream.flush()
+    return 0
 
 
 def _redirect_output(log: Path) -> None:
     """Make `log` the standard output and error, and let the standard input be empty."""
-    null = os.open(os.devnull, os.O_RDONLY)
+    null = os.open(os.devnull, os.O_RDWR)
     output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
     for descriptor, target in ((null, 0), (output, 1), (output, 2)):
         os.dup2(descriptor, target)
@@ -79,12 +110,13 @@ def _set_threads(environment: dict[str, str]) -> None:
             threadpoolctl.threadpool_limits(int(threads), user_api=interface)
 
 
-def _renew_identity() -> None:
+def _renew_identity(request: protocol.Fork) -> None:
     """Draw anew what a process draws when it starts; Python itself reseeds `random`."""
-    import numpy as np  # imported by the template; a light import of this module needs none
-
-    np.random.seed()
+    if numpy := sys.modules.get("numpy"):
+        numpy.random.seed()
     multiprocessing.current_process().authkey = os.urandom(32)
+    sys.orig_argv[:] = [sys.executable, "-P", "-m", request.module, *request.arguments]
+    setproctitle(" ".join(sys.orig_argv))
 
 
 def _report_exit(connection: Connection) -> None:

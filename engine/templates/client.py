@@ -6,6 +6,7 @@ Templates exist on Linux only: elsewhere, the libraries of the system do not sur
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 import threading
@@ -31,8 +32,14 @@ IMPORT_SECONDS = 120.0
 LOW_PRIORITY_SECONDS = 10.0
 """Longest wait for a template that imports at low priority: it may get no processor time."""
 
-_CONNECT_SECONDS = 10.0
+ANSWER_SECONDS = 20.0
+"""Longest silence of a template that has a request: one that imports says so each second."""
+
+_CONNECT_SECONDS = 20.0
 """Longest wait for a new template to listen, which it does before it imports."""
+
+_SYSTEM_ERRORS = errno.errorcode.keys() - {1, 2}
+"""Exit codes that say why a template could not listen; Python itself ends with 1 and 2."""
 
 _OWN_VARIABLES = {
     # A forked process may have one thread only; a worker gets its number of threads afterwards.
@@ -97,79 +104,156 @@ def fork_workers(
     If the template does not listen, it is started. While it imports, this waits; `is_cancelled`
     ends the wait.
     """
-    sent = [_send(kind, request, is_cancelled) for request in requests]
-    for request, connection in zip(requests, sent, strict=True):
-        answer = _answer(connection, is_cancelled)
-        if isinstance(answer, _TemplateEnds):
-            answer = _answer(_send(kind, request, is_cancelled), is_cancelled)
-        yield answer
+    left = list(requests)
+    problem = NoTemplate("")
+    for _ in range(2):  # the second time with a new template
+        sent: list[Connection] = []
+        try:
+            sent.extend(_send(kind, request, is_cancelled) for request in left)
+            silence = _Silence()
+            while left:
+                process = _answer(sent[0], silence, is_cancelled)
+                del sent[0], left[0]
+                yield process
+            return
+        except _TemplateEnds as error:
+            problem = error
+        except NoTemplate as error:
+            problem = error
+            break
+        finally:
+            for connection in sent:
+                connection.close()  # a worker that was forked for it ends
+    for _ in left:
+        yield problem
+
+
+class _Silence:
+    """When a caller gives up waiting for a template."""
+
+    def __init__(self) -> None:
+        self._begun = self._heard = time.monotonic()
+        self._longest = IMPORT_SECONDS
+
+    def heard(self, *, at_low_priority: bool) -> None:
+        """The template imports."""
+        self._heard = time.monotonic()
+        self._longest = LOW_PRIORITY_SECONDS if at_low_priority else IMPORT_SECONDS
+
+    def check(self) -> None:
+        """Raises NoTemplate."""
+        now = time.monotonic()
+        if now > self._heard + ANSWER_SECONDS:
+            raise NoTemplate("the template does not answer")
+        if now > self._begun + self._longest:
+            raise NoTemplate("the template did not finish its imports in time")
 
 
 def _send(
     kind: TemplateKind, request: protocol.Fork, is_cancelled: Callable[[], bool]
-) -> Connection | NoTemplate:
-    try:
-        connection = _connect_or_start(kind, is_cancelled)
-    except NoTemplate as error:
-        return error
+) -> Connection:
+    """Send a request to the template, which is started if needed. Raises NoTemplate."""
+    connection = _connect_or_start(kind, is_cancelled)
     try:
         protocol.send(connection, request)
     except OSError as error:
         connection.close()
-        return _TemplateEnds(f"it does not answer: {error}")
+        raise _TemplateEnds(f"the template does not answer: {error}") from error
     return connection
 
 
 def _answer(
-    connection: Connection | NoTemplate, is_cancelled: Callable[[], bool]
-) -> ForkedProcess | NoTemplate:
-    """Wait for the answer to a `Fork` that was sent on `connection`, if there is one."""
-    if isinstance(connection, NoTemplate):
-        return connection
-    deadline = time.monotonic() + IMPORT_SECONDS
+    connection: Connection, silence: _Silence, is_cancelled: Callable[[], bool]
+) -> ForkedProcess:
+    """Wait for the answer to a `Fork` that was sent on `connection`. Raises NoTemplate."""
     try:
         while not is_cancelled():
             if not connection.poll(0.05):
-                if time.monotonic() > deadline:
-                    raise NoTemplate("it did not finish its imports in time")
+                silence.check()
                 continue
             match protocol.receive(connection):
                 case protocol.Importing(at_low_priority):
-                    if at_low_priority:
-                        deadline = time.monotonic() + LOW_PRIORITY_SECONDS
+                    silence.heard(at_low_priority=at_low_priority)
                 case protocol.Forked() as forked:
-                    return ForkedProcess(forked, connection)
+                    return _followed(forked, connection)
                 case protocol.Refused(reason, is_ending):
                     raise _TemplateEnds(reason) if is_ending else NoTemplate(reason)
                 case _:
-                    raise NoTemplate("it could not fork a worker")
+                    raise NoTemplate("the template could not fork a worker")
         raise NoTemplate("the start was cancelled")
     except (EOFError, OSError, msgspec.DecodeError) as error:
-        connection.close()
-        return _TemplateEnds(f"it ended: {error}".rstrip(": "))
-    except NoTemplate as error:
-        connection.close()
-        return error
+        raise _TemplateEnds(f"the template ended: {error}".rstrip(": ")) from error
+
+
+def _followed(forked: protocol.Forked, connection: Connection) -> ForkedProcess:
+    try:
+        return ForkedProcess(forked, connection)
+    except OSError as error:
+        raise NoTemplate(f"the forked worker cannot be followed: {error}") from error
 
 
 def _connect_or_start(kind: TemplateKind, is_cancelled: Callable[[], bool]) -> Connection:
     """Return a connection to the template, which is started if it does not listen.
 
-    Raises NoTemplate.
+    Of several callers, also in other processes, one starts it. Raises NoTemplate.
     """
+    _check_allowed()
     files = protocol.Files(kind.name)
-    with contextlib.suppress(OSError):
-        return protocol.connect(files)
-    has_ended = _start_process(kind, at_low_priority=False)
+    has_ended: Callable[[], int | None] | None = None
     deadline = time.monotonic() + _CONNECT_SECONDS
-    while not is_cancelled():
-        code = has_ended()  # asked before the last attempt to connect
-        with contextlib.suppress(OSError):
-            return protocol.connect(files)
-        if code or time.monotonic() > deadline:
-            break
-        time.sleep(0.01)
-    raise NoTemplate(f"it could not be started: see {files.log}")
+    with _start_lock(files) as lock:
+        while not is_cancelled():
+            code = has_ended() if has_ended else None  # asked before the attempt to connect
+            try:
+                return protocol.connect(files, is_cancelled)
+            except (FileNotFoundError, ConnectionError):
+                pass  # none listens yet
+            except OSError as error:
+                raise NoTemplate(f"the template does not answer: {error}".rstrip(": ")) from error
+            if code:
+                why = os.strerror(code) if code in _SYSTEM_ERRORS else f"see {files.log}"
+                raise NoTemplate(f"the template could not be started: {why}")
+            if time.monotonic() > deadline:
+                raise NoTemplate(f"the template could not be started in time: see {files.log}")
+            if has_ended is None and lock():
+                has_ended = _start_process(kind, at_low_priority=False)
+            time.sleep(0.01)
+    raise NoTemplate("the start was cancelled")
+
+
+@contextlib.contextmanager
+def _start_lock(files: protocol.Files) -> Iterator[Callable[[], bool]]:
+    """Yield a function that returns whether this caller may start the template of `files`.
+
+    It may until the end of the `with` block. Raises NoTemplate.
+    """
+    import fcntl  # not on Windows
+
+    try:
+        _make_folder(files.folder)
+        descriptor = os.open(files.start_lock, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise NoTemplate(f"the template could not be started: {error}") from error
+
+    def is_ours() -> bool:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    try:
+        yield is_ours
+    finally:
+        os.close(descriptor)
+
+
+def _check_allowed() -> None:
+    """Raises NoTemplate where there are no templates."""
+    if not ON_LINUX or not hasattr(os, "pidfd_open"):
+        raise NoTemplate("this system has no templates")
+    if not is_switched_on():
+        raise NoTemplate(f"templates are switched off; `{call('warm --on')}` switches them on")
 
 
 def _start_process(kind: TemplateKind, at_low_priority: bool) -> Callable[[], int | None]:
@@ -178,16 +262,13 @@ def _start_process(kind: TemplateKind, at_low_priority: bool) -> Callable[[], in
     If another process starts the same template meanwhile, one of them ends with the code 0. Raises
     NoTemplate.
     """
-    if not ON_LINUX or not hasattr(os, "pidfd_open"):
-        raise NoTemplate("this system does not support it")
-    if not is_switched_on():
-        raise NoTemplate(f"they are switched off; `{call('warm --on')}` switches them on")
+    _check_allowed()
     files = protocol.Files(kind.name)
     inherited = {name: value for name, value in os.environ.items() if name != "TF_CONFIG"}
     try:
         _make_folder(files.folder)
         process = start_module(
-            "engine.templates",
+            kind.program,
             kind.name,
             *(["--low-priority"] if at_low_priority else []),
             log=files.log,
@@ -196,7 +277,7 @@ def _start_process(kind: TemplateKind, at_low_priority: bool) -> Callable[[], in
             own_session=True,
         )
     except OSError as error:
-        raise NoTemplate(f"it could not be started: {error}") from error
+        raise NoTemplate(f"the template could not be started: {error}") from error
     _log.info("started the template %s, pid %d", kind.name, process.pid)
     # This thread reaps a template that ends before this process.
     threading.Thread(target=process.wait, daemon=True, name="reap").start()
@@ -208,6 +289,8 @@ def _request(kind: str, message: protocol.Message) -> protocol.TemplateState | N
     try:
         with protocol.connect(protocol.Files(kind)) as connection:
             protocol.send(connection, message)
+            if not connection.poll(protocol.HANDSHAKE_SECONDS):
+                return None
             answer = protocol.receive(connection)
     except (EOFError, OSError, msgspec.DecodeError):
         return None

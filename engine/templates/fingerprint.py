@@ -6,6 +6,8 @@ import os
 import sys
 from pathlib import Path
 
+from engine.system.process import PROJECT
+
 _PACKAGE_FOLDERS = ("site-packages", "dist-packages")
 
 Stamp = tuple[int, int]
@@ -13,17 +15,24 @@ Stamp = tuple[int, int]
 
 
 class Fingerprint:
-    """The files that this process has imported, and the folders of installed packages."""
+    """The files that this process imports, the engine's own, and the folders of packages.
+
+    Create it before the imports: what changes meanwhile is noticed too.
+    """
 
     def __init__(self) -> None:
-        modules = [
-            str(file)
-            for module in list(sys.modules.values())
-            if (file := getattr(module, "__file__", None))
-        ]
         folders = [entry for entry in sys.path if Path(entry).name in _PACKAGE_FOLDERS]
-        settings = Path.home() / ".keras" / "keras.json"  # Keras reads it when it is imported
-        self._stamps = {path: _stamp(path) for path in {*modules, *folders, str(settings)}}
+        # A worker also imports, or runs, files of the engine that its template has not imported.
+        own = map(str, (PROJECT / "engine").rglob("*.py"))
+        keras = os.environ.get("KERAS_HOME") or os.path.expanduser("~/.keras")  # noqa: PTH111
+        settings = str(Path(keras, "keras.json"))  # Keras reads it when it is imported
+        self._stamps = {path: _stamp(path) for path in (*folders, *own, settings)}
+
+    def add_imported(self) -> None:
+        """Watch the files of all modules that are imported by now."""
+        for module in list(sys.modules.values()):
+            if isinstance(file := getattr(module, "__file__", None), str):
+                self._stamps.setdefault(file, _stamp(file))
 
     def changed(self) -> str:
         """Return the path of a file or folder that has changed; empty if none has."""

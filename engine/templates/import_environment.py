@@ -12,7 +12,18 @@ _PREFIXES = (
     *("PYTHON", "LD_", "MALLOC_", "GLIBC_", "JE_MALLOC", "TCMALLOC", "LC_", "VIRTUAL_ENV", "CONDA"),
     *("OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "GOTO_", "BLIS_", "NUMEXPR_", "NPY_"),
     *("DNNL_", "ONEDNN_", "ATEN_", "C10_", "TORCH", "PYTORCH", "TF_", "TENSORFLOW_", "TF2_"),
-    *("XLA_", "KERAS_", "ABSL_", "GRPC_", "GLOG_", "TRITON_", "SKLEARN_", "SCIPY_"),
+    *("MKLDNN_", "KINETO_", "JOBLIB_", "LOKY_", "HDF5_", "H5PY_", "OPENSSL_", "WRAPT_"),
+    *(
+        "PROTOCOL_BUFFERS_",
+        "XLA_",
+        "KERAS_",
+        "ABSL_",
+        "GRPC_",
+        "GLOG_",
+        "TRITON_",
+        "SKLEARN_",
+        "SCIPY_",
+    ),
 )
 _NAMES = frozenset({"HOME", "LANG", "LANGUAGE", "TMPDIR", "TZ", "XDG_CACHE_HOME"})
 

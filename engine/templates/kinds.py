@@ -39,6 +39,18 @@ class TemplateKind(NamedTuple):
     """`module:function`, called in a new worker with its environment; it sets what the modules read
     from other variables when they were imported."""
 
+    shown: str = "engine.templates.kinds:everything"
+    """`module:function`, called in a new worker with what the imports have printed and with its
+    environment; it returns the part that a cold worker would show."""
+
+    program: str = "engine.templates"
+    """The module that runs the template, with its name as the argument."""
+
+
+def everything(printed: str, environment: Mapping[str, str]) -> str:
+    """Return what the imports have printed."""
+    return printed
+
 
 KINDS: Mapping[str, TemplateKind] = {
     kind.name: kind
@@ -63,6 +75,7 @@ KINDS: Mapping[str, TemplateKind] = {
             (*_COMMON_MODULES, "tensorflow", "engine.tf.entry", "engine.tf.trainer"),
             {"KERAS_BACKEND": "tensorflow"},
             "engine.tf.after_fork:set_up",
+            "engine.tf.entry:shown_of_imports",
         ),
     )
 }

@@ -1,20 +1,23 @@
 """The messages between a template and the supervisors, and the files by which they find it.
 
-A template listens on a Unix socket in the data folder. A connection begins with the HMAC challenge
-of `multiprocessing.connection`, in both directions, with a key that only this user can read.
+A template listens on a Unix socket in the data folder. A connection begins with an HMAC challenge
+in both directions, with a key that only this user can read. The template answers each message on
+its own, so that no caller makes the others wait.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hmac
 import json
 import os
+import secrets
 import socket
 import struct
 import sys
-from collections.abc import Iterator
-from multiprocessing import AuthenticationError
-from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
+import time
+from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import msgspec
@@ -23,8 +26,30 @@ from engine.system.confinement import Confinement
 from engine.system.paths import home
 from engine.system.process import PROJECT
 
-HANDSHAKE_SECONDS = 2.0
-"""Longest wait for the other side during the handshake, and for a message to be sent."""
+HANDSHAKE_SECONDS = 5.0
+"""Longest wait of a caller for the template during the handshake."""
+
+WHOLE_MESSAGE_SECONDS = 2.0
+"""Longest wait for the rest of a message that has begun, and for room to send one."""
+
+
+class Challenge(msgspec.Struct, frozen=True, tag="challenge"):
+    """The first message of a template: random bytes."""
+
+    nonce: bytes
+
+
+class Proof(msgspec.Struct, frozen=True, tag="proof"):
+    """The caller's answer: it knows the key; and its own random bytes."""
+
+    nonce: bytes
+    digest: bytes
+
+
+class Welcome(msgspec.Struct, frozen=True, tag="welcome"):
+    """The template knows the key too, and reads requests from now on."""
+
+    digest: bytes
 
 
 class Interpreter(msgspec.Struct, frozen=True):
@@ -55,17 +80,21 @@ class Fork(msgspec.Struct, frozen=True, tag="fork"):
 
 
 class Importing(msgspec.Struct, frozen=True, tag="importing"):
-    """The template still imports its modules; it will answer when it is done."""
+    """The template still imports its modules, and will answer then; sent every second."""
 
     at_low_priority: bool
 
 
 class Forked(msgspec.Struct, frozen=True, tag="forked"):
-    """The worker runs."""
+    """The worker is there and waits for `Run`; it ends if the connection ends before."""
 
     pid: int
     created_at: float
     """See `engine.system.process.start_time`."""
+
+
+class Run(msgspec.Struct, frozen=True, tag="run"):
+    """The supervisor follows the worker, which now begins its work."""
 
 
 class Refused(msgspec.Struct, frozen=True, tag="refused"):
@@ -114,7 +143,20 @@ class TemplateState(msgspec.Struct, frozen=True, tag="state"):
     """A clause without a full stop: why it cannot fork."""
 
 
-Message = Fork | Importing | Forked | Refused | Exited | Ask | End | TemplateState
+Message = (
+    Challenge
+    | Proof
+    | Welcome
+    | Fork
+    | Importing
+    | Forked
+    | Run
+    | Refused
+    | Exited
+    | Ask
+    | End
+    | TemplateState
+)
 
 _encode = msgspec.msgpack.Encoder().encode
 _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
@@ -144,6 +186,9 @@ class Files:
         self.lock = self.folder / f"{kind}.lock"
         """Locked by the template that listens."""
 
+        self.start_lock = self.folder / f"{kind}.start"
+        """Locked by the caller that starts the template, until it listens."""
+
         self.log = self.folder / f"{kind}.log"
 
 
@@ -154,68 +199,109 @@ def send(connection: Connection, message: Message) -> None:
 
 def receive(connection: Connection) -> Message:
     """Wait for the next message. Raises EOFError, OSError or msgspec.DecodeError."""
-    return _decoder.decode(connection.recv_bytes(LARGEST_FRAME))
+    frame = connection.recv_bytes(LARGEST_FRAME)
+    try:
+        return _decoder.decode(frame)
+    except (RecursionError, UnicodeDecodeError) as error:
+        raise msgspec.DecodeError("nested too deeply, or not valid UTF-8") from error
 
 
-def connect(files: Files) -> Connection:
-    """Connect to the template of `files`. Raises OSError if none listens."""
+def connect(files: Files, is_cancelled: Callable[[], bool] = lambda: False) -> Connection:
+    """Connect to the template of `files`.
+
+    Raises FileNotFoundError or ConnectionRefusedError if none listens; another OSError if it does
+    not answer, or does not know the key.
+    """
     try:
         key = bytes.fromhex(json.loads(files.control.read_text())["key"])
     except (ValueError, KeyError, TypeError) as error:
-        raise OSError(f"{files.control} is damaged: {error}") from error
+        raise FileNotFoundError(f"{files.control} is damaged: {error}") from error
     end = socket.socket(socket.AF_UNIX)
+    _limit(end)  # also the wait for room in the queue of a template that was stopped
     try:
         with _short_path(files.socket) as path:
             end.connect(path)
-        connection = prepared(end)
-        answer_challenge(connection, key)
-        deliver_challenge(connection, key)
-    except (EOFError, AuthenticationError) as error:
-        end.close()
-        raise OSError(f"the template does not answer: {error}") from error
     except OSError:
         end.close()
+        raise
+    connection = Connection(end.detach())
+    try:
+        challenge = _next(connection, is_cancelled)
+        if not isinstance(challenge, Challenge):
+            raise ConnectionError("it did not greet")
+        nonce = secrets.token_bytes(32)
+        send(connection, Proof(nonce, _digest(key, b"caller", challenge.nonce, nonce)))
+        welcome = _next(connection, is_cancelled)
+        expected = _digest(key, b"template", challenge.nonce, nonce)
+        if not isinstance(welcome, Welcome) or not hmac.compare_digest(welcome.digest, expected):
+            raise ConnectionError("it does not know the key")
+    except (EOFError, msgspec.DecodeError) as error:
+        connection.close()
+        raise ConnectionError(str(error)) from error
+    except OSError:
+        connection.close()
         raise
     return connection
 
 
+def _next(connection: Connection, is_cancelled: Callable[[], bool]) -> Message:
+    deadline = time.monotonic() + HANDSHAKE_SECONDS
+    while not connection.poll(0.05):
+        if is_cancelled() or time.monotonic() > deadline:
+            raise TimeoutError
+    return receive(connection)
+
+
 def listen(path: Path) -> socket.socket:
-    """Return a new socket that listens at `path`. Raises OSError."""
+    """Return a new socket that listens at `path`, for this user only. Raises OSError."""
     path.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX)
     try:
+        os.fchmod(listener.fileno(), 0o600)  # the file that `bind` makes gets these permissions
         with _short_path(path) as short:
             listener.bind(short)
-        listener.listen(128)
+        listener.listen(1024)
     except OSError:
         listener.close()
         raise
     return listener
 
 
-def accept(listener: socket.socket, key: bytes) -> Connection | None:
-    """Accept a connection; return None if the caller does not know the key, or is gone."""
+def accept(listener: socket.socket) -> tuple[Connection, bytes]:
+    """Accept a connection; return it and its challenge, which was sent. Raises OSError."""
+    end, _ = listener.accept()
+    _limit(end)
+    connection = Connection(end.detach())
+    nonce = secrets.token_bytes(32)
     try:
-        end, _ = listener.accept()
+        send(connection, Challenge(nonce))
     except OSError:
-        return None
-    connection = prepared(end)
-    try:
-        deliver_challenge(connection, key)
-        answer_challenge(connection, key)
-    except (EOFError, OSError, AuthenticationError):
         connection.close()
-        return None
-    return connection
+        raise
+    return connection, nonce
 
 
-def prepared(end: socket.socket) -> Connection:
-    """Return the connection of a socket, whose single reads and writes have a time limit."""
-    whole, part = divmod(HANDSHAKE_SECONDS, 1)
+def welcome(connection: Connection, answer: Message, nonce: bytes, key: bytes) -> None:
+    """Welcome a caller whose `answer` to the challenge `nonce` proves that it knows the key.
+
+    Raises ConnectionError if it does not, and OSError.
+    """
+    expected = _digest(key, b"caller", nonce, answer.nonce) if isinstance(answer, Proof) else b""
+    if not isinstance(answer, Proof) or not hmac.compare_digest(answer.digest, expected):
+        raise ConnectionError("the caller does not know the key")
+    send(connection, Welcome(_digest(key, b"template", nonce, answer.nonce)))
+
+
+def _digest(key: bytes, role: bytes, template_nonce: bytes, caller_nonce: bytes) -> bytes:
+    return hmac.digest(key, b"\0".join((role, template_nonce, caller_nonce)), "sha256")
+
+
+def _limit(end: socket.socket) -> None:
+    """Limit the time of single reads and writes."""
+    whole, part = divmod(WHOLE_MESSAGE_SECONDS, 1)
     limit = struct.pack("ll", int(whole), int(part * 1e6))
     end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
     end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
-    return Connection(end.detach())
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""The memory of a template: what it holds, and what it can give back after its imports."""
+"""The memory of a template: what is its own, and what it can give back after its imports."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 from engine.system.process import trim_heap
 
 _MADV_DONTNEED = 4
-_MAPPING = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) r-xp .* (/.*)$")
+_MAPPING = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) (r-.p) .* (/.*)$")
+_WRITTEN = re.compile(r"^(?:Anonymous|Swap): +[1-9]")
 
 
 def own_memory() -> int:
@@ -17,19 +18,36 @@ def own_memory() -> int:
     return _rollup("Anonymous")
 
 
-def release_mapped_files() -> None:
-    """Give the pages of libraries' code back to the system, which reads them again when needed.
+def release_memory() -> None:
+    """Give freed memory, and the pages of libraries, back to the system, which reads the latter
+    again when they are needed.
 
     Most of the code of a framework is used only while it is imported.
     """
     trim_heap()
     advise = ctypes.CDLL(None, use_errno=True).madvise
     advise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-    for line in Path("/proc/self/maps").read_text().splitlines():
-        # Code is never written; pages of data that were written would be lost.
+    for begin, end in _unwritten_mappings(Path("/proc/self/smaps").read_text()):
+        advise(begin, end - begin, _MADV_DONTNEED)
+
+
+def _unwritten_mappings(smaps: str) -> list[tuple[int, int]]:
+    """Return the read-only mappings of files that equal their file; see proc(5) on `smaps`.
+
+    The loader has written into some, such as tables of addresses: those pages would be lost.
+    """
+    found: list[tuple[int, int]] = []
+    is_candidate = False
+    for line in smaps.splitlines():
         if match := _MAPPING.match(line):
-            begin, end = int(match[1], 16), int(match[2], 16)
-            advise(begin, end - begin, _MADV_DONTNEED)
+            found.append((int(match[1], 16), int(match[2], 16)))
+            is_candidate = True
+        elif "-" in line.partition(" ")[0]:
+            is_candidate = False  # another mapping
+        elif is_candidate and _WRITTEN.match(line):
+            found.pop()
+            is_candidate = False
+    return found
 
 
 def _rollup(name: str) -> int:

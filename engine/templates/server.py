@@ -7,6 +7,7 @@ thread, and locks that other threads hold would stay locked in the worker for ev
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import fcntl
 import gc
 import importlib
@@ -35,7 +36,7 @@ from engine.templates.fingerprint import Fingerprint
 from engine.templates.import_environment import difference
 from engine.templates.kinds import TemplateKind
 from engine.templates.protocol import Fork, Refused
-from engine.templates.resident_memory import own_memory, release_mapped_files
+from engine.templates.resident_memory import own_memory, release_memory
 
 _log = logging.getLogger(__name__)
 
@@ -48,6 +49,15 @@ THREAD_END_SECONDS = 2.0
 CHECK_SECONDS = 5.0
 """Time between two checks whether the files on disk have changed."""
 
+LARGEST_LOG = 2**20
+"""Bytes; a template that finds a larger log file empties it."""
+
+MOST_STRANGERS = 64
+"""Callers that have not yet proved that they know the key; if there are more, the oldest goes."""
+
+UNFIT = 79
+"""Exit code of a forked process that could not become the worker, while a new template's could."""
+
 
 class Job(NamedTuple):
     """What a new worker has to do; only the forked child gets it."""
@@ -56,7 +66,7 @@ class Job(NamedTuple):
     connection: Connection
     """To the supervisor; the template holds it too."""
 
-    printed: bytes
+    printed: str
     """What the imports have printed."""
 
     set_by_imports: dict[str, str]
@@ -77,6 +87,8 @@ class Server:
         # Not a FileLock: a worker must close its copy, or it would hold a dead template's lock.
         self._lock = os.open(self._files.lock, os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self._printed_from = self._open_log()
+        self._fingerprint = Fingerprint()
         self._selector = selectors.DefaultSelector()
         self._wakeups = self._wake_up_on_signals()
         self._listener = protocol.listen(self._files.socket)
@@ -84,12 +96,15 @@ class Server:
         self._key = secrets.token_bytes(32)
         control = {"key": self._key.hex(), "pid": os.getpid()}
         write_atomically(self._files.control, json.dumps(control), mode=0o600)
-        self._printed_from = self._files.log.stat().st_size
-        self._printed = b""
+        self._own_files = {
+            file: _identity(file) for file in (self._files.control, self._files.socket)
+        }
+        self._printed = ""
         self._environment = dict(os.environ)
-        self._importer: threading.Thread | None = threading.Thread(target=self._import)
-        self._fingerprint: Fingerprint | None = None
+        self._importer: threading.Thread | None = threading.Thread(target=self._import, daemon=True)
         self._problem = ""
+        self._thread_starters: dict[int, str] = {}
+        self._strangers: dict[Connection, bytes] = {}
         self._waiting: list[tuple[Fork, Connection]] = []
         self._workers: dict[int, Connection] = {}
         self._is_ending = False
@@ -100,16 +115,31 @@ class Server:
         if self._importer:
             self._importer.start()
         while not (self._is_ending and not self._workers):
-            for key, _ in self._selector.select(1.0):
+            can_fork = self._waiting and not self._importer
+            for key, _ in self._selector.select(0.0 if can_fork else 1.0):
                 self._handle(key.fileobj)
             self._reap()
-            if self._importer is None or not self._importer.is_alive():
-                self._finish_imports()
-                while self._waiting:
-                    if job := self._fork(*self._waiting.pop(0)):
-                        return job
-                self._check()
+            if self._importer and self._importer.is_alive():
+                for _, connection in self._waiting:
+                    self._tell(connection, protocol.Importing(self._at_low_priority))
+                continue
+            self._finish_imports()
+            if self._waiting and (job := self._fork(*self._waiting.pop(0))):
+                return job
+            self._check()
         return None
+
+    def _open_log(self) -> int:
+        """Let all output of this process go to its log; return the bytes that are in it already."""
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+        log = os.open(self._files.log, flags, 0o600)
+        os.fchmod(log, 0o600)
+        if os.fstat(log).st_size > LARGEST_LOG:
+            os.ftruncate(log, 0)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        os.close(log)
+        return os.fstat(2).st_size
 
     def _wake_up_on_signals(self) -> socket.socket:
         """Make signals end `select`: one that a worker has ended, or one that asks to end."""
@@ -130,13 +160,31 @@ class Server:
         try:
             if self._at_low_priority:
                 os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 19)
+            self._note_threads("the start of Python")
             for module in self._kind.modules:
                 importlib.import_module(module)
+                self._note_threads(module)
         except BaseException as error:  # a module may even raise SystemExit
             traceback.print_exc()
             text = str(error) or type(error).__name__
             self._problem = f"its imports failed: {text}; see {self._files.log}"
         self._sending.send(b"\0")
+
+    def _note_threads(self, starter: str) -> None:
+        for thread in _other_threads():
+            self._thread_starters.setdefault(thread, starter)
+
+    def _threads_problem(self) -> str:
+        """Return why the threads of this process forbid a fork; empty if there is only one."""
+        threads = [
+            f"{name} ({self._thread_starters.get(number, 'an import')})"
+            for number, name in _other_threads().items()
+        ]
+        return (
+            f"a fork would lose threads that imports have started: {', '.join(threads)}"
+            if threads
+            else ""
+        )
 
     def _finish_imports(self) -> None:
         """Make the state of the imports permanent, once they are done."""
@@ -145,20 +193,21 @@ class Server:
         self._importer.join()
         self._importer = None
         deadline = time.monotonic() + THREAD_END_SECONDS
-        while not self._problem and (problem := _threads_problem()):
+        while not self._problem and (problem := self._threads_problem()):
             if time.monotonic() > deadline:
                 self._problem = problem
             time.sleep(0.001)
         if self._problem:
             _log.info("cannot fork: %s", self._problem)
             print(f"The template cannot fork: {self._problem}.", file=sys.stderr)
-        self._fingerprint = Fingerprint()
+        self._fingerprint.add_imported()
         gc.collect()
         gc.freeze()  # a collection in a worker must not copy the pages of these objects
-        release_mapped_files()
         sys.stdout.flush()
         sys.stderr.flush()
-        with self._files.log.open("rb") as log:
+        ctypes.CDLL(None).fflush(None)  # each worker would write it again
+        release_memory()
+        with self._files.log.open(errors="replace") as log:
             log.seek(self._printed_from)
             self._printed = log.read()
         self._last_use = time.monotonic()
@@ -171,75 +220,103 @@ class Server:
                 if set(self._wakeups.recv(4096)) & set(END_SIGNALS):
                     self._end("a signal asked it to end")
         elif source is self._listener:
-            if connection := protocol.accept(self._listener, self._key):
-                self._selector.register(connection, selectors.EVENT_READ)
-        elif isinstance(source, Connection):
+            self._accept()
+        elif isinstance(source, Connection) and not source.closed:
             self._receive(source)
+
+    def _accept(self) -> None:
+        """Greet a new caller; its requests are read once it has proved that it knows the key."""
+        try:
+            connection, nonce = protocol.accept(self._listener)
+        except OSError as error:
+            _log.info("a caller could not be accepted: %s", error)
+            time.sleep(0.01)  # with too many open files, the caller stays in the queue
+            return
+        self._selector.register(connection, selectors.EVENT_READ)
+        self._strangers[connection] = nonce
+        if len(self._strangers) > MOST_STRANGERS:
+            self._close(next(iter(self._strangers)))
 
     def _receive(self, connection: Connection) -> None:
         """Handle a message of a caller, or the end of its connection."""
         try:
             message = protocol.receive(connection)
+            if connection in self._strangers:
+                protocol.welcome(connection, message, self._strangers.pop(connection), self._key)
+                return
             match message:
-                case Fork():
-                    if self._importer:
-                        protocol.send(connection, protocol.Importing(self._at_low_priority))
-                    self._waiting.append((message, connection))
-                    return  # the connection stays open
+                case Fork() if not any(each is connection for _, each in self._waiting):
+                    if self._is_ending:
+                        self._tell(connection, _ENDING)
+                    else:
+                        self._waiting.append((message, connection))
+                        if self._importer:
+                            self._tell(connection, protocol.Importing(self._at_low_priority))
+                        return  # the connection stays open
                 case protocol.End():
-                    protocol.send(connection, self._state())
+                    state = self._state()
                     self._end("it was asked to end")
+                    protocol.send(connection, state)
                 case protocol.Ask():
                     protocol.send(connection, self._state())
         except (EOFError, OSError, msgspec.DecodeError) as error:
             _log.debug("a connection ended: %r", error)
         self._close(connection)
 
+    def _tell(self, connection: Connection, message: protocol.Message) -> None:
+        """Send `message`; a caller that is gone is noticed when its connection is read."""
+        with contextlib.suppress(OSError):
+            protocol.send(connection, message)
+
     def _close(self, connection: Connection) -> None:
-        with contextlib.suppress(KeyError, ValueError):
-            self._selector.unregister(connection)
+        self._strangers.pop(connection, None)
         self._waiting = [each for each in self._waiting if each[1] is not connection]
+        with contextlib.suppress(KeyError, ValueError, OSError):
+            self._selector.unregister(connection)
         connection.close()
 
     def _fork(self, request: Fork, connection: Connection) -> Job | None:
         """Fork a worker; return its job in the worker only."""
-        self._selector.unregister(connection)
-        if refusal := self._refusal(request):
-            with connection, contextlib.suppress(OSError):
-                protocol.send(connection, refusal)
-            return None
-        try:
-            pid = os.fork()
-        except OSError as error:
-            with connection, contextlib.suppress(OSError):
-                protocol.send(connection, Refused(f"the system refused the fork: {error}"))
-            return None
-        if pid:
-            self._last_use = time.monotonic()
-            self._workers[pid] = connection
-            return None
-        self._leave_to_worker()
-        set_by_imports = {
-            name: value for name, value in os.environ.items() if name not in self._environment
-        }
-        return Job(request, connection, self._printed, set_by_imports)
+        refusal = self._refusal(request)
+        if refusal is None:
+            self._selector.unregister(connection)
+            # A signal that arrives in the worker too early would be taken for the template's.
+            blocked = signal.pthread_sigmask(signal.SIG_BLOCK, END_SIGNALS)
+            try:
+                pid = os.fork()
+            except OSError as error:
+                refusal = Refused(f"the system refused the fork: {error}")
+            else:
+                if not pid:
+                    self._leave_to_worker()
+                    return Job(request, connection, self._printed, self._set_by_imports())
+                self._last_use = time.monotonic()
+                self._workers[pid] = connection
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        if refusal:
+            self._tell(connection, refusal)
+            self._close(connection)
+        return None
+
+    def _set_by_imports(self) -> dict[str, str]:
+        before = self._environment
+        return {name: value for name, value in os.environ.items() if name not in before}
 
     def _refusal(self, request: Fork) -> Refused | None:
         """Return why `request` cannot be served. The template ends if a new one can serve it."""
-        if not self._is_ending:
-            if self._problem:
-                self._end(self._problem)
-                return Refused(self._problem)
-            if obstacle := self._obstacle(request):
+        try:
+            if not self._is_ending and (obstacle := self._obstacle(request)):
                 self._end(obstacle)
-        if self._is_ending:
-            return Refused("it is about to end", is_ending=True)
-        problem = _threads_problem()
+            if self._is_ending:
+                return _ENDING
+            problem = self._problem or self._threads_problem()
+        except OSError as error:  # such as too many open files
+            problem = str(error)
         return Refused(problem) if problem else None
 
     def _obstacle(self, request: Fork) -> str:
         """Return in what this template differs from one that the supervisor would start now."""
-        if self._fingerprint and (path := self._fingerprint.changed()):
+        if path := self._fingerprint.changed():
             return f"{path} has changed"
         if request.interpreter != protocol.Interpreter():
             return f"{request.interpreter.prefix} is another installation"
@@ -270,13 +347,17 @@ class Server:
         """Report the workers that have ended."""
         for pid, connection in list(self._workers.items()):
             ended, status = os.waitpid(pid, os.WNOHANG)
-            if ended:
-                self._last_use = time.monotonic()
-                del self._workers[pid]
-                code = os.waitstatus_to_exitcode(status)
-                _log.info("worker %d ended with code %d", pid, code)
-                with connection, contextlib.suppress(OSError):
-                    protocol.send(connection, protocol.Exited(code, by_template=True))
+            if not ended:
+                continue
+            self._last_use = time.monotonic()
+            del self._workers[pid]
+            code = os.waitstatus_to_exitcode(status)
+            _log.info("worker %d ended with code %d", pid, code)
+            if code == UNFIT:
+                self._end("a run has other limits, which it cannot adopt")
+                self._tell(connection, _ENDING)
+            self._tell(connection, protocol.Exited(code, by_template=True))
+            connection.close()
 
     def _check(self) -> None:
         """End if the template is idle, or if the files on disk have changed."""
@@ -287,9 +368,9 @@ class Server:
             self._end("it was idle")
         elif now - self._last_check > CHECK_SECONDS:
             self._last_check = now
-            if self._fingerprint and (path := self._fingerprint.changed()):
+            if path := self._fingerprint.changed():
                 self._end(f"{path} has changed")
-            elif not self._files.control.exists():
+            elif any(_identity(file) != own for file, own in self._own_files.items()):
                 self._end("its files were deleted")
 
     def _end(self, reason: str) -> None:
@@ -300,10 +381,14 @@ class Server:
         self._is_ending = True
         self._selector.unregister(self._listener)
         self._listener.close()
-        for file in (self._files.control, self._files.socket):
-            with contextlib.suppress(OSError):
-                file.unlink(missing_ok=True)
+        for file, own in self._own_files.items():
+            if _identity(file) == own:  # not of a template that was started since
+                with contextlib.suppress(OSError):
+                    file.unlink()
         fcntl.flock(self._lock, fcntl.LOCK_UN)
+        for _, connection in list(self._waiting):
+            self._tell(connection, _ENDING)
+            self._close(connection)
 
     def _state(self) -> protocol.TemplateState:
         return protocol.TemplateState(
@@ -317,13 +402,26 @@ class Server:
         )
 
 
-def _threads_problem() -> str:
-    """Return why the threads of this process forbid a fork; empty if there is only this one."""
-    names = []
-    for thread in Path("/proc/self/task").iterdir():
-        if thread.name != str(threading.get_native_id()):
+_ENDING = Refused("the template is about to end", is_ending=True)
+
+
+def _identity(file: Path) -> tuple[int, int] | None:
+    """Return what tells `file` from another one of its name; None if there is none."""
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _other_threads() -> dict[int, str]:
+    """Return the names of this process's threads, except for the first one and this one."""
+    python_names = {thread.native_id: thread.name for thread in threading.enumerate()}
+    names = {}
+    for task in Path("/proc/self/task").iterdir():
+        number = int(task.name)
+        if number not in (os.getpid(), threading.get_native_id()):
             with contextlib.suppress(OSError):  # it has ended
-                names.append((thread / "comm").read_text().strip())
-    if not names:
-        return ""
-    return f"an import started {len(names)} threads, which a fork would lose: {', '.join(names)}"
+                name = (task / "comm").read_text().strip()
+                names[number] = python_names.get(number, name)
+    return names

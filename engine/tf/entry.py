@@ -7,7 +7,7 @@ import os
 import pkgutil
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,6 +50,11 @@ def without_noise(text: str, wants_gpu: bool) -> str:
     return "".join(line for line in text.splitlines(keepends=True) if not is_noise(line))
 
 
+def shown_of_imports(printed: str, environment: Mapping[str, str]) -> str:
+    """Return what a worker with `environment` shows of what the imports have printed."""
+    return without_noise(printed, wants_gpu=environment.get("CUDA_VISIBLE_DEVICES") != "")
+
+
 @contextmanager
 def _without_noise() -> Iterator[None]:
     """Hold the text that Python or C++ writes to stderr here; write it, filtered, at the end."""
@@ -64,6 +69,5 @@ def _without_noise() -> Iterator[None]:
             faulthandler.enable(STDERR)
             os.close(stderr)
             captured.seek(0)
-            wants_gpu = os.environ.get("CUDA_VISIBLE_DEVICES") != ""
-            text = without_noise(captured.read().decode(errors="replace"), wants_gpu)
+            text = shown_of_imports(captured.read().decode(errors="replace"), os.environ)
             os.write(STDERR, text.encode())

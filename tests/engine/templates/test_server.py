@@ -1,0 +1,395 @@
+"""The life of a template: requests, refusals, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import psutil
+import pytest
+
+from engine.system.confinement import own_confinement
+from engine.system.process import PROJECT, UNKNOWN_EXIT, start_module
+from engine.templates import client, protocol, server
+from engine.templates.forked_process import ForkedProcess
+from tests.engine.templates.conftest import LightTemplates, is_gone, until
+from tests.support.light_templates import LIGHT_KINDS
+
+FOREVER = "import threading; threading.Event().wait()"
+
+SHOW_DESCRIPTORS = """
+import json, os
+links = []
+for number in sorted(map(int, os.listdir("/proc/self/fd"))):
+    try:
+        links.append(os.readlink(f"/proc/self/fd/{number}"))
+    except OSError:
+        pass  # that of the listing
+print(json.dumps(links), flush=True)
+"""
+
+
+def test_a_worker_runs_in_its_folder_with_its_arguments_and_its_log(
+    templates: LightTemplates,
+) -> None:
+    code = templates.run("import os, sys; print(sys.argv[1:], os.getcwd()); os._exit(7)")
+    assert code == 7
+    assert f"{templates.log.parent}\n" in templates.log.read_text()
+
+
+def test_the_exit_codes_of_workers_are_those_of_a_started_program(
+    templates: LightTemplates,
+) -> None:
+    for code, expected in (
+        ("", 0),
+        ("raise SystemExit", 0),
+        ("raise SystemExit(3)", 3),
+        ("raise SystemExit('a reason')", 1),
+        ("1 / 0", 1),
+        ("import os; os._exit(9)", 9),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL),
+        ("import os; os.abort()", -signal.SIGABRT),
+    ):
+        assert templates.run(code) == expected, code
+    text = templates.log.read_text()
+    assert "a reason" in text
+    assert "ZeroDivisionError" in text
+
+
+def test_files_are_for_this_user_only(templates: LightTemplates) -> None:
+    templates.start()
+    files = templates.files()
+    assert stat.S_IMODE(files.folder.stat().st_mode) == 0o700
+    for file in files.folder.iterdir():
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
+
+
+def test_a_worker_has_no_descriptor_of_its_template_but_its_connection(
+    templates: LightTemplates,
+) -> None:
+    """And a program that the worker starts, or a process that it forks, has not even that."""
+    templates.fork(FOREVER)  # another worker, whose connection the template holds
+    with socket.socket(socket.AF_UNIX) as stranger:  # and a caller that says nothing
+        stranger.connect(str(templates.files().socket))
+        code = (
+            "import os, subprocess, sys\n"
+            "exec(sys.argv[2])\n"
+            "if os.fork() == 0: exec(sys.argv[2]); os._exit(0)\n"
+            "os.wait()\n"
+            "subprocess.run([sys.executable, '-c', sys.argv[2]])"
+        )
+        assert templates.run(code, arguments=[code, SHOW_DESCRIPTORS]) == 0
+    worker, forked, program = (json.loads(line) for line in templates.log.read_text().splitlines())
+    standard = ["/dev/null", str(templates.log), str(templates.log)]
+    assert worker[:3] == forked[:3] == program[:3] == standard
+    [connection] = worker[3:]
+    assert connection.startswith("socket:")
+    assert forked[3:] == program[3:] == []
+
+
+def test_a_worker_outlives_its_template_and_its_exit_code_arrives(
+    templates: LightTemplates,
+) -> None:
+    pid = templates.start().pid
+    release = templates.folder / "release"
+    code = (
+        "import os, threading\n"
+        f"while not os.path.exists({str(release)!r}): threading.Event().wait(0.01)\n"
+        "raise SystemExit(5)"
+    )
+    worker = templates.fork(code)
+    other = templates.fork(FOREVER)
+    assert isinstance(worker, ForkedProcess)
+    assert isinstance(other, ForkedProcess)
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: is_gone(pid))
+    release.touch()
+    assert worker.wait() == 5
+    os.kill(other.pid, signal.SIGKILL)
+    assert other.wait() == UNKNOWN_EXIT
+
+
+def test_after_a_template_was_killed_the_next_start_makes_a_new_one(
+    templates: LightTemplates,
+) -> None:
+    """Its socket and its control file are still there."""
+    first = templates.start().pid
+    os.kill(first, signal.SIGKILL)
+    until(lambda: is_gone(first))
+    assert templates.files().socket.exists()
+    assert templates.files().control.exists()
+    assert templates.run("") == 0
+    state = templates.state()
+    assert state
+    assert state.pid != first
+
+
+def test_a_control_file_of_a_dead_template_whose_pid_lives_is_no_obstacle(
+    templates: LightTemplates,
+) -> None:
+    files = templates.files()
+    files.folder.mkdir(mode=0o700)
+    files.control.write_text(json.dumps({"key": "00" * 32, "pid": os.getpid()}))
+    files.socket.touch()
+    assert templates.run("") == 0
+
+
+def test_a_template_ends_after_its_idle_time(templates: LightTemplates) -> None:
+    templates.folder.mkdir(mode=0o700)
+    process = start_module(
+        "tests.support.light_templates", "light", "--idle-seconds", "0", log=templates.log
+    )
+    assert process.wait(40) == 0
+    assert not templates.files().socket.exists()
+    assert not templates.files().control.exists()
+
+
+def test_a_template_that_is_asked_to_end_waits_for_its_workers(templates: LightTemplates) -> None:
+    worker = templates.fork(FOREVER)
+    assert isinstance(worker, ForkedProcess)
+    [state] = client.end_all()
+    assert state.workers == 1
+    assert client.states() == []
+    assert templates.run("") == 0  # by a new template
+    os.kill(worker.pid, signal.SIGTERM)
+    assert worker.wait() == -signal.SIGTERM
+    until(lambda: is_gone(state.pid))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_template_ends_on_signals_that_ask_for_it(
+    number: signal.Signals, templates: LightTemplates
+) -> None:
+    pid = templates.start().pid
+    os.kill(pid, number)
+    until(lambda: is_gone(pid))
+    assert not templates.files().control.exists()
+
+
+def test_a_template_that_ends_does_not_touch_the_files_of_its_successor(
+    templates: LightTemplates,
+) -> None:
+    """Its folder was deleted, and another template was started in a new one."""
+    first = templates.start().pid
+    templates.folder.rename(templates.folder.with_name("deleted"))
+    second = templates.start().pid
+    assert second != first
+    os.kill(first, signal.SIGTERM)
+    until(lambda: is_gone(first))
+    state = templates.state()
+    assert state
+    assert state.pid == second
+
+
+def test_a_template_whose_imports_start_a_thread_refuses_by_name(
+    templates: LightTemplates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusal = templates.fork("", "thread")
+    assert isinstance(refusal, client.NoTemplate)
+    assert "never ends (tests.support.imported_by_templates.thread)" in str(refusal)
+    state = templates.state("thread")
+    assert state
+    assert state.problem == str(refusal)
+    assert str(templates.fork("", "thread")) == str(refusal)  # at once, by the same template
+    assert templates.state("thread").pid == state.pid  # type: ignore[union-attr]
+
+
+def test_a_template_whose_imports_fail_says_so(templates: LightTemplates) -> None:
+    refusal = templates.fork("", "broken")
+    assert isinstance(refusal, client.NoTemplate)
+    assert "its imports failed: this module is broken" in str(refusal)
+    assert str(templates.files("broken").log) in str(refusal)
+    assert "SystemExit: this module is broken" in templates.files("broken").log.read_text()
+
+
+def test_workers_show_what_the_imports_have_printed_without_the_noise(
+    templates: LightTemplates,
+) -> None:
+    for _ in range(2):
+        templates.log.unlink(missing_ok=True)
+        assert templates.run("print('of the worker')", "talkative") == 0
+        assert templates.log.read_text() == "a line of stdout\nof the worker\n"
+    client.end_all()
+    templates.log.unlink()
+    assert templates.run("", "talkative") == 0  # the log holds the lines of two templates now
+    assert templates.log.read_text() == "a line of stdout\n"
+
+
+def test_variables_that_imports_set_are_set_in_workers_unless_the_run_sets_them(
+    templates: LightTemplates,
+) -> None:
+    show = "import os; print(os.environ['SET_BY_AN_IMPORT'])"
+    assert templates.run(show, "talkative") == 0
+    assert templates.run(show, "talkative", variables={"SET_BY_AN_IMPORT": "by the run"}) == 0
+    assert templates.log.read_text().splitlines()[1::2] == ["yes", "by the run"]
+
+
+def test_requests_that_wait_for_the_imports_are_answered_when_the_template_ends(
+    templates: LightTemplates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They go to a new template; and the old one does not wait for its imports."""
+    monkeypatch.setenv("IMPORT_LASTS_UNTIL", str(tmp_path / "never"))
+    client.start(LIGHT_KINDS["slow"])
+    connection = until(lambda: _connected(templates.files("slow")))
+    state = templates.state("slow")
+    assert state
+    assert not state.is_ready
+    protocol.send(connection, templates.request())
+    assert protocol.receive(connection) == protocol.Importing(at_low_priority=False)
+    client.end_all()
+    answers = [protocol.receive(connection)]
+    while isinstance(answers[-1], protocol.Importing):
+        answers.append(protocol.receive(connection))
+    assert answers[-1] == protocol.Refused("the template is about to end", is_ending=True)
+    until(lambda: is_gone(state.pid))
+
+
+def _connected(files: protocol.Files) -> protocol.Connection | None:
+    try:
+        return protocol.connect(files)
+    except OSError:
+        return None
+
+
+def test_a_caller_that_is_gone_gets_no_worker(
+    templates: LightTemplates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("IMPORT_LASTS_UNTIL", str(tmp_path / "imported"))
+    client.start(LIGHT_KINDS["slow"])
+    trace = tmp_path / "trace"
+    with until(lambda: _connected(templates.files("slow"))) as connection:
+        protocol.send(connection, templates.request(f"open({str(trace)!r}, 'w')"))
+        assert isinstance(protocol.receive(connection), protocol.Importing)
+    (tmp_path / "imported").touch()
+    assert templates.run("", "slow") == 0
+    assert not trace.exists()
+
+
+def test_a_worker_does_not_begin_before_its_supervisor_follows_it(
+    templates: LightTemplates, tmp_path: Path
+) -> None:
+    """A supervisor that gives up at that moment starts another worker instead."""
+    templates.start()
+    trace = tmp_path / "trace"
+    with protocol.connect(templates.files()) as connection:
+        protocol.send(connection, templates.request(f"open({str(trace)!r}, 'w')"))
+        forked = protocol.receive(connection)
+        assert isinstance(forked, protocol.Forked)
+        assert not is_gone(forked.pid)
+    until(lambda: is_gone(forked.pid))
+    assert not trace.exists()
+
+
+def test_callers_that_say_nothing_do_not_delay_the_others(templates: LightTemplates) -> None:
+    templates.start()
+    path = str(templates.files().socket)
+    silent = [socket.socket(socket.AF_UNIX) for _ in range(server.MOST_STRANGERS + 10)]
+    try:
+        for caller in silent:
+            caller.connect(path)
+        assert templates.run("") == 0
+        first = silent[0]
+        first.settimeout(40)
+        while first.recv(4096):  # the challenge, then the end: the oldest was sent away
+            pass
+    finally:
+        for caller in silent:
+            caller.close()
+
+
+def test_nonsense_ends_the_connection_and_not_the_template(templates: LightTemplates) -> None:
+    templates.start()
+    for text in (b"", b"nonsense", b"\xff" * 100):
+        with protocol.connect(templates.files()) as connection:
+            connection.send_bytes(text)
+            with pytest.raises((EOFError, OSError)):
+                protocol.receive(connection)
+    with protocol.connect(templates.files()) as connection:
+        protocol.send(connection, protocol.Run())  # a message that is none of a caller
+        with pytest.raises((EOFError, OSError)):
+            protocol.receive(connection)
+    assert templates.run("") == 0
+
+
+def test_a_fork_that_the_system_refuses_is_told(templates: LightTemplates) -> None:
+    refusal = templates.fork("", "no_fork")
+    assert isinstance(refusal, client.NoTemplate)
+    assert "the system refused the fork: " in str(refusal)
+    assert "Resource temporarily unavailable" in str(refusal)
+    assert templates.state("no_fork")  # it may succeed later
+
+
+def test_a_template_without_free_descriptors_survives(templates: LightTemplates) -> None:
+    state = templates.start()
+    process = psutil.Process(state.pid)
+    before = process.rlimit(psutil.RLIMIT_NOFILE)
+    process.rlimit(psutil.RLIMIT_NOFILE, (process.num_fds(), before[1]))
+    assert templates.state() is None
+    process.rlimit(psutil.RLIMIT_NOFILE, before)
+    assert templates.run("") == 0
+    assert templates.state().pid == state.pid  # type: ignore[union-attr]
+
+
+def test_a_template_ends_when_a_file_of_the_engine_changes(
+    templates: LightTemplates, tmp_path: Path
+) -> None:
+    """One that it has not imported: workers run it."""
+    copy = tmp_path / "project"
+    command = ["cp", "-r", "--preserve=timestamps", "engine", "tests", str(copy)]
+    copy.mkdir()
+    subprocess.run(command, cwd=PROJECT, check=True)
+    templates.folder.mkdir(mode=0o700)
+    template = subprocess.Popen(
+        [sys.executable, "-P", "-m", "tests.support.light_templates", "light"],
+        env=templates.request().environment | {"PYTHONPATH": str(copy)},
+    )
+    until(lambda: templates.state())
+    with protocol.connect(templates.files()) as connection:
+        (copy / "engine" / "worker" / "__main__.py").write_text("# changed\n")
+        protocol.send(connection, templates.request())
+        until(connection.poll)
+        answer = protocol.receive(connection)
+        assert answer == protocol.Refused("the template is about to end", is_ending=True)
+    assert template.wait(40) == 0
+
+
+def test_a_large_log_is_emptied(templates: LightTemplates) -> None:
+    templates.folder.mkdir(mode=0o700)
+    templates.files().log.write_bytes(b"x" * (server.LARGEST_LOG + 1))
+    templates.start()
+    assert templates.files().log.stat().st_size < 1000
+
+
+def test_a_run_whose_limits_a_template_cannot_adopt_gets_a_new_template(
+    templates: LightTemplates,
+) -> None:
+    """A new template has the limits of the run that starts it."""
+    number = psutil.RLIMIT_NOFILE
+    soft, hard = psutil.Process().rlimit(number)
+    first = templates.start().pid
+    psutil.Process(first).rlimit(number, (256, 256))  # only some users can raise it again
+    adopted = f"import resource; assert resource.getrlimit({number}) == ({soft}, {hard})"
+    assert templates.run(adopted) == 0
+
+
+def test_a_run_whose_limits_no_template_can_adopt_is_refused(templates: LightTemplates) -> None:
+    first = templates.start().pid
+    impossible = msgspec.structs.replace(own_confinement(), affinity=[1_000_000])
+    refusal = templates.fork("", confinement=impossible)
+    assert isinstance(refusal, client.NoTemplate)
+    until(lambda: is_gone(first))
+    assert "the run may use other processors" in templates.files().log.read_text()
+    assert templates.run("") == 0
+
+
+def test_a_worker_that_leaves_with_the_code_of_the_unfit_is_a_worker(
+    templates: LightTemplates,
+) -> None:
+    assert templates.run(f"import os; os._exit({server.UNFIT})") == server.UNFIT

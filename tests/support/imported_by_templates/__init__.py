@@ -1,0 +1,1 @@
+"""Modules whose import does what a template must survive."""

@@ -1,0 +1,3 @@
+"""Its import fails."""
+
+raise SystemExit("this module is broken")
