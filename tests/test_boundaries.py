@@ -57,6 +57,14 @@ def test_a_loaded_framework_is_noticed() -> None:
     assert loaded_by("import PySide6") == {"PySide6"}
 
 
+@pytest.mark.usefixtures("processes")
+def test_a_supervisor_asks_for_its_workers_before_it_loads_numpy() -> None:
+    code = "import engine.supervisor.__main__, sys; print('numpy' in sys.modules)"
+    command = [sys.executable, "-c", code]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert result.stdout == "False\n"
+
+
 def test_every_source_is_searched() -> None:
     assert {Path("main.py"), Path("engine/client.py"), Path("tests/test_boundaries.py")} <= set(
         SOURCES

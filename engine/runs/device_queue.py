@@ -18,7 +18,6 @@ from filelock import FileLock
 
 from engine.messages.channel import supervisor_pid
 from engine.runs.run_state import RunState, RunStatus
-from engine.runs.store_reader import RunReader
 from engine.spec.device_names import is_logical_cpu
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import UnreadableSpec, read_spec
@@ -223,6 +222,8 @@ def _rebuilt_tickets() -> Iterator[Ticket]:
 
     Runs keep their devices; the moves of waiting runs are lost.
     """
+    from engine.runs.store_reader import RunReader  # it imports numpy, which takes a while
+
     for run in reversed(paths.run_ids()):
         folder = paths.run_folder(run)
         if not supervisor_pid(folder):

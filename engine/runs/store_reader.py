@@ -17,8 +17,9 @@ import numpy as np
 
 from engine.messages.events import Event
 from engine.runs.downsampling import FACTOR, Array, Blocks, BlockStatistics, concatenate, zigzag
+from engine.runs.point_tables import read_blocks
 from engine.runs.run_state import RunStatus
-from engine.runs.store import FILE_NAME, read_blocks
+from engine.runs.store import FILE_NAME
 
 MOST_GAPS = 1000
 """Largest number of points without a finite value in a curve of blocks."""

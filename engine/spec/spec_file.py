@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import platform
 import shutil
 import tomllib
@@ -113,6 +112,8 @@ def _unreadable(folder: Path, error: Exception) -> UnreadableSpec:
 
 def _environment(recipe: RecipeInfo) -> dict[str, Any]:
     """Return the versions of packages, without importing them, and the recipe's git commit."""
+    import importlib.metadata  # slow; a supervisor only reads specs
+
     versions = {}
     for package in _PACKAGES:
         try:
@@ -126,9 +127,11 @@ def _environment(recipe: RecipeInfo) -> dict[str, Any]:
         "packages": versions,
         "recipe_path": recipe.path,
     }
-    commit = command_output(["git", "rev-parse", "HEAD"], where)
-    if commit:
+    status = command_output(
+        ["git", "status", "--porcelain=v2", "--branch", "--", recipe.path], where
+    ).splitlines()
+    commit = next((line.split()[-1] for line in status if line.startswith("# branch.oid ")), "")
+    if commit not in ("", "(initial)"):  # no repository, or one without a commit
         environment["recipe_commit"] = commit
-        changed = command_output(["git", "status", "--porcelain", "--", recipe.path], where)
-        environment["recipe_changed_since_commit"] = bool(changed)
+        environment["recipe_changed_since_commit"] = not status[-1].startswith("#")
     return environment

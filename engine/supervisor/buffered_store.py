@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sqlite3
 import time
@@ -97,6 +98,11 @@ class BufferedStore:
             self._retry_at = time.monotonic() + RETRY_SECONDS
             if not self._reserve.create():
                 self.write_problem = ""
+
+    def prepare_for_points(self) -> None:
+        """Do in advance what the first points would have to wait for."""
+        with contextlib.suppress(sqlite3.Error):  # the first points will meet it again
+            self._store.prepare_for_points()
 
     def last_seq(self) -> int:
         """Return the sequence number of the newest event that is on disk."""

@@ -96,9 +96,13 @@ class Supervisor:
 
         Continue from the checkpoint with the name `resume_from`, unless that is empty.
         """
-        telemetry = TelemetryStream(lambda snapshot: self._inbox.put(SnapshotReceived(snapshot)))
+        telemetry: TelemetryStream | None = None
         try:
-            self._attempt.start(resume_from)
+            self._attempt.start(resume_from)  # first: the workers start during the rest
+            telemetry = TelemetryStream(
+                lambda snapshot: self._inbox.put(SnapshotReceived(snapshot))
+            )
+            self._store.prepare_for_points()
             ended = self._follow_attempt()
             while ended.failure and self._may_restart(ended):
                 done, most = self._restart_policy.count, self._restart_policy.limit
@@ -107,7 +111,8 @@ class Supervisor:
                 ended = self._follow_attempt()
         finally:
             self._attempt.kill()
-            telemetry.close()
+            if telemetry is not None:
+                telemetry.close()
             self._wakefulness.keep(False)
             self._heartbeat.end()
         if remark := self._restart_policy.refusal or self._restore_settings(ended):
@@ -181,10 +186,13 @@ class Supervisor:
         """Handle the items of the inbox until the next commit is due, then commit."""
         self._heartbeat.beat()
         due = time.monotonic() + COMMIT_SECONDS
+        had_stepped = self._attempt.has_stepped
         while (remaining := due - time.monotonic()) > 0:
             item = self._inbox.next(remaining)
             if item is not None:
                 self._handle(item)
+            if self._attempt.has_stepped and not had_stepped:
+                break  # the user waits for the first step
         self._store.commit()
 
     def _handle(self, item: InboxItem) -> None:

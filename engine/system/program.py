@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import sys
 import tomllib
 from pathlib import Path
@@ -36,4 +35,6 @@ def version() -> str:
     if IN_CHECKOUT:
         project = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["project"]
         return str(project["version"])
+    import importlib.metadata  # slow, and only an installed package needs it
+
     return importlib.metadata.version("traindeck")

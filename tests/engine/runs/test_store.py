@@ -12,8 +12,9 @@ import pytest
 
 from engine.messages.events import EpochEnded, Event, Metrics, Notice, Paused, Points, Progress
 from engine.runs.downsampling import FACTOR
+from engine.runs.point_tables import read_blocks
 from engine.runs.run_state import RunState, RunStatus, fold
-from engine.runs.store import FILE_NAME, RunStore, read_blocks
+from engine.runs.store import FILE_NAME, RunStore
 from engine.runs.store_reader import RunReader
 from tests.support.events import EXAMPLES, NOT_NUMBERS, losses
 

@@ -22,6 +22,7 @@ from engine.messages.events import (
 )
 from engine.runs.store import RunStore
 from engine.runs.store_reader import RunReader
+from engine.supervisor import supervisor
 from engine.supervisor.buffered_store import BufferedStore
 from engine.supervisor.inbox import Inbox, MessageReceived, SnapshotReceived
 from engine.supervisor.queue_admission import QueueAdmission
@@ -79,6 +80,15 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SupervisedR
     with closing(SupervisedRun(tmp_path / "hangs.py", "torch/single", (GPU,))) as made:
         made.receive(TrainingStarted(0, 10, 3, 1, 1234), Progress(1, 3, 100.0, 0.0, 60.0))
         yield made
+
+
+def test_the_first_step_can_be_read_before_a_commit_is_due(
+    run: SupervisedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "COMMIT_SECONDS", 1e6)
+    run.supervisor._process_inbox()
+    with RunReader(run.folder) as reader:
+        assert reader.status().step == 3
 
 
 def left_of(run: SupervisedRun) -> list[psutil.Process]:
