@@ -106,7 +106,7 @@ class Attempt:
                 _log.info("rank %d: started as pid %d on %s", rank, pid, devices)
                 self._store.append(WorkerStarted(rank, pid, devices))
             case LaunchedCold(reason):
-                text = f"The workers start without their template, which takes longer: {reason}."
+                text = f"The workers start cold, which takes seconds longer: {reason}."
                 self._store.append(Notice(text))
             case LaunchFailed(reason):
                 self.fail(reason)

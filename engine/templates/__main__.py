@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import errno
 import gc
 import sys
@@ -36,7 +37,8 @@ def main(arguments: list[str], kinds: Mapping[str, TemplateKind] = KINDS) -> int
     except BlockingIOError:
         return 0  # another template of this kind listens
     except OSError as error:
-        traceback.print_exc()
+        with contextlib.suppress(OSError):  # the disk of the log may be full
+            traceback.print_exc()
         return error.errno or errno.EIO
     job = server.serve()
     if job is not None:

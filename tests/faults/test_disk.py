@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
-import subprocess
 import sys
 import threading
 import time
@@ -18,6 +17,7 @@ from engine import client
 from engine.messages.commands import Resume, SaveCheckpoint, Stop
 from engine.messages.events import CheckpointFailed, CheckpointSaved, Trouble
 from engine.runs.run_state import RunState
+from tests.support.full_disk import fill, small_disk
 from tests.support.runs import (
     curve,
     events,
@@ -39,36 +39,17 @@ LARGE = {"width": 20_000}
 
 
 @pytest.fixture
-def small_disk(traindeck_home: Path) -> Iterator[Path]:
+def filler(traindeck_home: Path) -> Iterator[Path]:
     """Puts the data folder on its own disk of 64 MB; the path of a file that may fill the disk."""
-    traindeck_home.mkdir()
-    mount = shutil.which("mount")
-    command = [mount or "", "-t", "tmpfs", "-o", "size=64m,mode=700", "tmpfs", str(traindeck_home)]
-    done = subprocess.run(command, capture_output=True, check=False) if mount else None
-    if done is None or done.returncode:
-        pytest.skip(
-            "a disk of its own can be mounted by root only; see test_buffered_store for a limit"
-        )
-    yield traindeck_home / "filler"
-    subprocess.run(["umount", "--lazy", str(traindeck_home)], check=True)
+    with small_disk(traindeck_home, "64m"):
+        yield traindeck_home / "filler"
 
 
-def fill(file: Path) -> None:
-    """Write until the disk is full."""
-    size = 2**20
-    with file.open("ab", buffering=0) as filler:
-        while size:
-            try:
-                filler.write(bytes(size))
-            except OSError:
-                size //= 2
-
-
-def test_a_full_disk_pauses_the_training_and_loses_nothing(small_disk: Path) -> None:
+def test_a_full_disk_pauses_the_training_and_loses_nothing(filler: Path) -> None:
     run_id = client.start(spec("probe_torch", "torch/single", epochs=10_000, settings=LARGE))
     wait_for(run_id, is_training)
     full = time.monotonic()
-    fill(small_disk)
+    fill(filler)
     info = wait_for(run_id, lambda info: info.state is RunState.PAUSED)
     print(f"paused {time.monotonic() - full:.2f} s after the disk was full")
     [trouble] = [event for event in events(info) if isinstance(event, Trouble)]
@@ -84,7 +65,7 @@ def test_a_full_disk_pauses_the_training_and_loses_nothing(small_disk: Path) -> 
     assert f"step {info.status.step} could not be saved: No space left on device" in failed.text
     assert not list((info.folder / "checkpoints").iterdir())
 
-    small_disk.unlink()
+    filler.unlink()
     freed = time.monotonic()
     wait_for(run_id, lambda info: set(info.status.troubles) == {"checkpoint"})
     print(f"recovered {time.monotonic() - freed:.2f} s after there was room")
@@ -99,12 +80,12 @@ def test_a_full_disk_pauses_the_training_and_loses_nothing(small_disk: Path) -> 
     wait_until_gone(info)
 
 
-def test_a_full_disk_stops_the_training_with_that_option(small_disk: Path) -> None:
+def test_a_full_disk_stops_the_training_with_that_option(filler: Path) -> None:
     run_id = client.start(
         spec("probe_torch", "torch/single", epochs=10_000, settings=LARGE, on_disk_full="stop")
     )
     wait_for(run_id, is_training)
-    fill(small_disk)
+    fill(filler)
     info = wait_for_end(run_id)
     assert info.state is RunState.STOPPED
     assert info.reason.startswith("The run folder could not be written: the disk is full. Stopped ")
@@ -112,7 +93,7 @@ def test_a_full_disk_stops_the_training_with_that_option(small_disk: Path) -> No
     assert not list((info.folder / "checkpoints").iterdir())
     assert curve(info, "train/loss")[0] == list(range(1, info.status.step + 1))
     wait_until_gone(info)
-    fill(small_disk)
+    fill(filler)
     with pytest.raises(client.CannotStart, match=r"cannot be written: .*No space left"):
         client.start(spec("probe_torch", "torch/single"))
 
