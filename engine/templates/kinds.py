@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from engine.system.process import PROJECT
+
+_STRATEGIES = tuple(
+    ".".join(file.relative_to(PROJECT).with_suffix("").parts)
+    for file in sorted((PROJECT / "engine").glob("*/strategies/[!_]*.py"))
+)
+"""The modules that `engine.spec.catalog` imports in each worker."""
+
 _COMMON_MODULES = (
     *("engine.runs.checkpoint_files", "engine.spec.spec_file", "engine.training.loop"),
     *("engine.worker.debugger", "engine.worker.failure_report", "engine.worker.session"),
-    *("engine.pytorch.strategies", "engine.tf.strategies"),
+    *("engine.worker.optional_imports", *_STRATEGIES),
     *("sklearn.datasets", "sklearn.model_selection"),
 )
 """What a worker imports besides its framework; the built-in recipes use scikit-learn."""
@@ -16,7 +24,14 @@ _COMMON_MODULES = (
 _TORCH_MODULES = (
     *("torch", "engine.pytorch.trainer", "engine.pytorch.defaults"),
     *("engine.pytorch.parallelism.ddp", "engine.pytorch.parallelism.model_parallel"),
-    *("torch.distributed", "torch.utils.data"),
+    *("torch.distributed", "torch.utils.data", "safetensors.torch"),
+)
+
+
+_TENSORFLOW_MODULES = (
+    *("tensorflow", "engine.tf.entry", "engine.tf.trainer"),
+    *("engine.tf.parallel", "engine.tf.parallelism.multi_worker"),
+    *("engine.tf.parallelism.ps_coordinator", "engine.tf.parallelism.ps_task"),
 )
 
 
@@ -72,7 +87,7 @@ KINDS: Mapping[str, TemplateKind] = {
         TemplateKind(
             "tensorflow",
             "TensorFlow",
-            (*_COMMON_MODULES, "tensorflow", "engine.tf.entry", "engine.tf.trainer"),
+            (*_COMMON_MODULES, *_TENSORFLOW_MODULES),
             {"KERAS_BACKEND": "tensorflow"},
             "engine.tf.after_fork:set_up",
             "engine.tf.entry:shown_of_imports",
