@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import msgspec
-from setproctitle import setproctitle
+from setproctitle import setproctitle, setthreadtitle
 
 from engine.system import process
 from engine.system.confinement import CannotAdopt, adopt
@@ -101,13 +101,16 @@ def _set_threads(environment: dict[str, str]) -> None:
     """Set the numbers of threads that libraries read from the environment when they are loaded."""
     import threadpoolctl  # it sets environment variables
 
+    processors = len(os.sched_getaffinity(0))
     for interface, names in {
         "openmp": ("OMP_NUM_THREADS",),
         "blas": ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS"),
     }.items():
-        threads = next((environment[name] for name in names if environment.get(name)), "")
-        if threads.isdecimal() and int(threads):
-            threadpoolctl.threadpool_limits(int(threads), user_api=interface)
+        texts = (environment.get(name, "") for name in names)
+        threads = next((int(text) for text in texts if text.isdecimal() and int(text)), processors)
+        if interface == "blas":
+            threads = min(threads, processors)
+        threadpoolctl.threadpool_limits(threads, user_api=interface)
 
 
 def _renew_identity(request: protocol.Fork) -> None:
@@ -117,6 +120,7 @@ def _renew_identity(request: protocol.Fork) -> None:
     multiprocessing.current_process().authkey = os.urandom(32)
     sys.orig_argv[:] = [sys.executable, "-P", "-m", request.module, *request.arguments]
     setproctitle(" ".join(sys.orig_argv))
+    setthreadtitle(Path(sys.executable).name)
 
 
 def _report_exit(connection: Connection) -> None:

@@ -16,7 +16,7 @@ from gui.app import AppController
 from gui.style.theme import ThemeController
 from tools.screenshots.fake_telemetry import FakeTelemetry
 from tools.screenshots.pictures import State
-from tools.screenshots.window_states import STATES
+from tools.screenshots.window_states import STATES, show_template
 
 LONGEST = 120.0
 """Seconds until the window must show the runs."""
@@ -43,6 +43,7 @@ def window_in_state(state: State, qt_app: QApplication) -> Iterator[AppControlle
             stage.live.append_rest()
             app.reader.poll()
         stage.subject(app)
+        show_template(app)
         for _ in range(2):
             qt_app.processEvents()
             for _ in range(12):

@@ -29,7 +29,7 @@ from gui.window.application import application
 from tools.screenshots.fake_telemetry import FakeTelemetry
 from tools.screenshots.pictures import PICTURES, Picture
 from tools.screenshots.png_palette import with_palette
-from tools.screenshots.window_states import STATES, Scene
+from tools.screenshots.window_states import STATES, Scene, show_template
 
 LONGEST_WAIT = 60.0
 """Seconds until the window must have read everything."""
@@ -91,6 +91,7 @@ def _draw(
         scene.live.append_rest()
         app.reader.poll()
     subject = scene.subject(app)
+    show_template(app)
     for picture in pictures:
         theme.set_choice(picture.theme)
         width, height = picture.logical_size

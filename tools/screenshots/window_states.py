@@ -8,7 +8,10 @@ from typing import NamedTuple
 
 from PySide6.QtWidgets import QWidget
 
+from engine.templates.kinds import KINDS
+from engine.templates.protocol import TemplateState
 from gui.app import AppController
+from gui.bridge.template_keeper import TemplateStatus
 from gui.devices.device_charts import TEN_MINUTES
 from gui.devices.row_layouts import SHOWN_SECONDS
 from tools.screenshots import fake_machine
@@ -19,6 +22,15 @@ from tools.screenshots.replayed_run import BusyMachine, ReplayedRun, replay
 
 _HOUR = 3600.0
 _COMPARED = ("single", "narrow", "dropout", "one-cycle")
+
+
+def show_template(app: AppController) -> None:
+    """Let the window say that the template of its form is ready; none is."""
+    kind = app.form.template or KINDS["torch"]
+    state = TemplateState(
+        kind.name, pid=4242, is_ready=True, workers=0, memory=290 * 2**20, idle_seconds=30.0
+    )
+    app.templates.status.emit(TemplateStatus(kind, True, (state,)))
 
 
 def _window(app: AppController) -> QWidget:
