@@ -14,7 +14,7 @@ import time
 import traceback
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import msgspec
 from setproctitle import setproctitle, setthreadtitle
@@ -24,6 +24,9 @@ from engine.system.confinement import CannotAdopt, adopt
 from engine.templates import protocol
 from engine.templates.kinds import TemplateKind
 from engine.templates.server import UNFIT, Job
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 
 def run(kind: TemplateKind, job: Job) -> NoReturn:
@@ -39,7 +42,7 @@ def run(kind: TemplateKind, job: Job) -> NoReturn:
         _redirect_output(Path(request.log))
         os.chdir(request.folder)
         _set_environment(job.set_by_imports | request.environment)
-        _set_threads(request.environment)
+        _set_threads(job.thread_pools, request.environment)
         pkgutil.resolve_name(kind.after_fork)(request.environment)
         printed = pkgutil.resolve_name(kind.shown)(job.printed, request.environment)
         _renew_identity(request)
@@ -97,10 +100,8 @@ def _set_environment(environment: dict[str, str]) -> None:
     tempfile.tempdir = None  # it was computed from the environment
 
 
-def _set_threads(environment: dict[str, str]) -> None:
+def _set_threads(pools: ThreadpoolController, environment: dict[str, str]) -> None:
     """Set the numbers of threads that libraries read from the environment when they are loaded."""
-    import threadpoolctl  # it sets environment variables
-
     processors = len(os.sched_getaffinity(0))
     for interface, names in {
         "openmp": ("OMP_NUM_THREADS",),
@@ -110,7 +111,7 @@ def _set_threads(environment: dict[str, str]) -> None:
         threads = next((int(text) for text in texts if text.isdecimal() and int(text)), processors)
         if interface == "blas":
             threads = min(threads, processors)
-        threadpoolctl.threadpool_limits(threads, user_api=interface)
+        pools.limit(limits=threads, user_api=interface)
 
 
 def _renew_identity(request: protocol.Fork) -> None:

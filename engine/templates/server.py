@@ -24,7 +24,7 @@ import time
 import traceback
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -38,6 +38,9 @@ from engine.templates.kinds import TemplateKind
 from engine.templates.protocol import Fork, Refused
 from engine.templates.resident_memory import own_memory, release_memory
 
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
+
 _log = logging.getLogger(__name__)
 
 IDLE_SECONDS = 900.0
@@ -48,6 +51,9 @@ THREAD_END_SECONDS = 2.0
 
 CHECK_SECONDS = 5.0
 """Time between two checks whether the files on disk have changed."""
+
+START_SECONDS = 0.5
+"""Time within which the files count as unchanged: all ranks of a run are checked once."""
 
 LARGEST_LOG = 2**20
 """Bytes; a template that finds a larger log file empties it."""
@@ -71,6 +77,9 @@ class Job(NamedTuple):
 
     set_by_imports: dict[str, str]
     """Environment variables that the imports have set."""
+
+    thread_pools: ThreadpoolController
+    """Those of the libraries that were loaded by the imports."""
 
 
 class Server:
@@ -201,6 +210,8 @@ class Server:
             _log.info("cannot fork: %s", self._problem)
             print(f"The template cannot fork: {self._problem}.", file=sys.stderr)
         self._fingerprint.add_imported()
+        threadpoolctl = importlib.import_module("threadpoolctl")  # it sets environment variables
+        self._thread_pools = threadpoolctl.ThreadpoolController()  # to find them takes 10 ms
         gc.collect()
         gc.freeze()  # a collection in a worker must not copy the pages of these objects
         sys.stdout.flush()
@@ -289,7 +300,10 @@ class Server:
             else:
                 if not pid:
                     self._leave_to_worker()
-                    return Job(request, connection, self._printed, self._set_by_imports())
+                    set_by_imports = self._set_by_imports()
+                    return Job(
+                        request, connection, self._printed, set_by_imports, self._thread_pools
+                    )
                 self._last_use = time.monotonic()
                 self._workers[pid] = connection
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
@@ -316,7 +330,7 @@ class Server:
 
     def _obstacle(self, request: Fork) -> str:
         """Return in what this template differs from one that the supervisor would start now."""
-        if path := self._fingerprint.changed():
+        if path := self._changed_file(START_SECONDS):
             return f"{path} has changed"
         if request.interpreter != protocol.Interpreter():
             return f"{request.interpreter.prefix} is another installation"
@@ -361,17 +375,23 @@ class Server:
 
     def _check(self) -> None:
         """End if the template is idle, or if the files on disk have changed."""
-        now = time.monotonic()
         if self._is_ending:
             return
-        if not self._workers and now - self._last_use > self._idle_seconds:
+        if not self._workers and time.monotonic() - self._last_use > self._idle_seconds:
             self._end("it was idle")
-        elif now - self._last_check > CHECK_SECONDS:
-            self._last_check = now
-            if path := self._fingerprint.changed():
+        elif time.monotonic() - self._last_check > CHECK_SECONDS:
+            if path := self._changed_file():
                 self._end(f"{path} has changed")
             elif any(_identity(file) != own for file, own in self._own_files.items()):
                 self._end("its files were deleted")
+
+    def _changed_file(self, pause: float = 0.0) -> str:
+        """Return a file on disk that has changed; empty if none has, `pause` seconds ago."""
+        now = time.monotonic()
+        if now - self._last_check < pause:
+            return ""
+        self._last_check = now
+        return self._fingerprint.changed()
 
     def _end(self, reason: str) -> None:
         """Stop listening; another template may be started from now on."""
