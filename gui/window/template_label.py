@@ -9,6 +9,7 @@ from engine.templates.kinds import KINDS
 from engine.templates.protocol import TemplateState
 from gui.bridge.template_keeper import TemplateStatus
 from gui.style.formatting import capitalized
+from gui.widgets.entry_fields import wrapped
 
 IDLE_MINUTES = 15
 """After this time without a worker, a template ends."""
@@ -26,8 +27,9 @@ class TemplateLabel(QLabel):
         text = self._text(status)
         self.setText(text)
         self.setAccessibleName(self.tr("For the next run: {text}").format(text=text))
-        self.setToolTip("\n".join(self._lines(status)))
-        self.setAccessibleDescription(self.toolTip())
+        facts = "\n".join(self._lines(status))
+        self.setToolTip(wrapped(facts))
+        self.setAccessibleDescription(facts)
         self.setVisible(bool(text))
 
     def _text(self, status: TemplateStatus) -> str:

@@ -48,15 +48,16 @@ def test_the_text_is_about_the_next_run(
 
 def test_the_tooltip_tells_of_all(label: TemplateLabel) -> None:
     label.show_status(TemplateStatus(TORCH, True, (READY, OTHER), "no process"))
-    assert label.toolTip().splitlines() == [
+    assert label.accessibleDescription().splitlines() == [
         "A run starts at once if its framework is loaded in advance.",
         "PyTorch ready · 290.0 MiB · pid 4711 · workers: 0",
         "TensorFlow ready · 290.0 MiB · pid 12 · workers: 2",
         "PyTorch: no process.",
         "Each ends after 15 minutes without a run. The menu Run switches this off.",
     ]
+    assert "pid 4711" in label.toolTip()
     label.show_status(TemplateStatus(TORCH, True, (template(problem="its imports failed"),)))
-    assert "its imports failed." in label.toolTip().splitlines()
+    assert "its imports failed." in label.accessibleDescription().splitlines()
 
 
 def test_the_minutes_are_those_of_the_templates() -> None:
