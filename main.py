@@ -166,6 +166,7 @@ def _add_warm(parser: Parser) -> None:
         default=[],
         help="load only this one; may be given several times (default: all)",
     )
+    either.add_argument("--list", action="store_true", help="load none, list those that are there")
     either.add_argument(
         "--off",
         action="store_true",
@@ -236,6 +237,8 @@ def _run(options: argparse.Namespace) -> int:
             return listings.strategies(json=options.json)
         case "devices":
             return listings.devices(json=options.json)
+        case "warm" if options.list:
+            return warm.show(json=options.json)
         case "warm" if options.off:
             return warm.switch_off(json=options.json)
         case "warm" if options.on:

@@ -82,12 +82,15 @@ def switch_on(*, json: bool) -> Exit:
     return Exit.DONE
 
 
-def show(*, json: bool) -> None:
+def show(*, json: bool) -> Exit:
     """Print the state of each template."""
     states = client.states()
     if json:
         _print_json(states)
-        return
+        return Exit.DONE
+    if not states:
+        out().print(summary(), soft_wrap=True)
+        return Exit.DONE
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("framework", "kind", "state", "pid", "memory", "workers", "idle"):
         table.add_column(column, overflow="fold")
@@ -101,8 +104,8 @@ def show(*, json: bool) -> None:
             str(state.workers),
             "–" if state.workers or not state.is_ready else format_duration(state.idle_seconds),
         )
-    if states:
-        out().print(table)
+    out().print(table)
+    return Exit.DONE
 
 
 def summary() -> str:

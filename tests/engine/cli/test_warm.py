@@ -164,6 +164,19 @@ def test_what_makes_no_sense_is_refused(
     assert templates.starts == []
 
 
+def test_a_list_loads_nothing(
+    templates: TemplateDouble, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["warm", "--list"]) == 0
+    assert "No framework is loaded in advance" in capsys.readouterr().out
+    templates.running["torch"] = template()
+    assert main(["warm", "--list"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].startswith("PyTorch")
+    assert main(["warm", "--list", "--json"]) == 0
+    assert [state["pid"] for state in json.loads(capsys.readouterr().out)] == [4711]
+    assert templates.starts == []
+
+
 def test_devices_tell_what_is_loaded(
     templates: TemplateDouble, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

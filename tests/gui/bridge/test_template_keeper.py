@@ -123,6 +123,7 @@ def test_the_switch_works_in_both_directions_here_and_elsewhere(
     templates.is_on = False
     begin(keeper)
     qtbot.waitUntil(lambda: bool(shown) and not shown[-1].is_on)
+    qtbot.wait(3 * template_keeper.DELAY_MS)
     assert templates.starts == []
     templates.is_on = True  # as the command line does
     qtbot.waitUntil(lambda: bool(shown[-1].states))
