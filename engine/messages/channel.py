@@ -172,7 +172,10 @@ class Server:
             except OSError:  # the client is gone already, or too many files are open
                 self._closing.wait(0.1)
                 continue
-            threading.Thread(target=self._handshake, args=(connection,), daemon=True).start()
+            try:
+                threading.Thread(target=self._handshake, args=(connection,), daemon=True).start()
+            except RuntimeError:  # a limit for threads: the client learns that it is not served
+                connection.close()
 
     def _handshake(self, connection: Connection) -> None:
         try:

@@ -10,6 +10,7 @@ import contextlib
 import logging
 import os
 import time
+import traceback
 from pathlib import Path
 from typing import assert_never
 
@@ -109,6 +110,10 @@ class Supervisor:
                 self._store.append(Restarting(ended.failure, done, most))
                 self._restart()
                 ended = self._follow_attempt()
+        except (OSError, RuntimeError) as error:  # such as a limit for processes and threads
+            traceback.print_exc()
+            self._attempt.fail(f"The supervisor of the run failed: {error}.")
+            ended = self._attempt.verdict()
         finally:
             self._attempt.kill()
             if telemetry is not None:

@@ -27,6 +27,7 @@ from engine.supervisor.buffered_store import BufferedStore
 from engine.supervisor.inbox import Inbox, MessageReceived, SnapshotReceived
 from engine.supervisor.queue_admission import QueueAdmission
 from engine.supervisor.supervisor import Supervisor
+from engine.telemetry.helper_client import TelemetryStream
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
 from tests.support.recorded_runs import new_run_folder, this_process_supervises
 from tests.support.runs import spec
@@ -109,6 +110,20 @@ def test_workers_that_never_get_ready_are_named_and_ended(
         assert ended.reason.startswith(
             "Rank 0 on cpu:0, Rank 1 on cpu:1 did not start within 2 s: the logs in "
         )
+        assert not left_of(run)
+
+
+def test_a_supervisor_that_may_start_no_thread_ends_its_run_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: object) -> TelemetryStream:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("engine.supervisor.supervisor.TelemetryStream", refuse)
+    with closing(SupervisedRun(tmp_path / "hangs.py", "torch/single", 1)) as run:
+        ended = run.supervisor.run()
+        assert ended.state == "failed"
+        assert ended.reason == "The supervisor of the run failed: can't start new thread."
         assert not left_of(run)
 
 
