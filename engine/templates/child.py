@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import locale
 import multiprocessing
 import os
 import pkgutil
@@ -97,6 +98,10 @@ def _set_environment(environment: dict[str, str]) -> None:
     os.environ.clear()
     os.environ.update(environment)
     time.tzset()
+    encoding = locale.nl_langinfo(locale.CODESET)
+    locale.setlocale(locale.LC_CTYPE, "")
+    if locale.nl_langinfo(locale.CODESET) != encoding:  # Python chooses its own at its start
+        raise ValueError(f"the encoding of its locale is not {encoding}")
     tempfile.tempdir = None  # it was computed from the environment
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _PREFIXES = (
-    *("PYTHON", "LD_", "MALLOC_", "GLIBC_", "JE_MALLOC", "TCMALLOC", "LC_", "VIRTUAL_ENV", "CONDA"),
+    *("PYTHON", "LD_", "MALLOC_", "GLIBC_", "JE_MALLOC", "TCMALLOC"),
     *("OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "GOTO_", "BLIS_", "NUMEXPR_", "NPY_"),
     *("DNNL_", "ONEDNN_", "ATEN_", "C10_", "TORCH", "PYTORCH", "TF_", "TENSORFLOW_", "TF2_"),
     *("MKLDNN_", "KINETO_", "JOBLIB_", "LOKY_", "HDF5_", "H5PY_", "OPENSSL_", "WRAPT_"),
@@ -25,7 +25,7 @@ _PREFIXES = (
         "SCIPY_",
     ),
 )
-_NAMES = frozenset({"HOME", "LANG", "LANGUAGE", "TMPDIR", "TZ", "XDG_CACHE_HOME"})
+_NAMES = frozenset({"HOME"})  # Keras reads its settings in it
 
 _SET_AFTERWARDS = frozenset(
     {

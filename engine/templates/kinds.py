@@ -17,21 +17,22 @@ _COMMON_MODULES = (
     *("engine.runs.checkpoint_files", "engine.spec.spec_file", "engine.training.loop"),
     *("engine.worker.debugger", "engine.worker.failure_report", "engine.worker.session"),
     *("engine.worker.optional_imports", *_STRATEGIES),
-    *("sklearn.datasets", "sklearn.model_selection"),
 )
-"""What a worker imports besides its framework; the built-in recipes use scikit-learn."""
+"""What a worker imports besides its framework."""
+
+_LATER_MODULES = ("sklearn.datasets", "sklearn.model_selection")
+"""What the built-in recipes use."""
 
 _TORCH_MODULES = (
     *("torch", "engine.pytorch.trainer", "engine.pytorch.defaults"),
-    *("engine.pytorch.parallelism.ddp", "engine.pytorch.parallelism.model_parallel"),
-    *("torch.distributed", "torch.utils.data", "safetensors.torch"),
+    *("engine.pytorch.parallelism.ddp", "torch.distributed", "torch.utils.data"),
 )
+_LATER_TORCH_MODULES = ("engine.pytorch.parallelism.model_parallel", "safetensors.torch")
 
-
-_TENSORFLOW_MODULES = (
-    *("tensorflow", "engine.tf.entry", "engine.tf.trainer"),
-    *("engine.tf.parallel", "engine.tf.parallelism.multi_worker"),
-    *("engine.tf.parallelism.ps_coordinator", "engine.tf.parallelism.ps_task"),
+_TENSORFLOW_MODULES = ("tensorflow", "engine.tf.entry", "engine.tf.trainer", "engine.tf.parallel")
+_LATER_TENSORFLOW_MODULES = (
+    *("engine.tf.parallelism.multi_worker", "engine.tf.parallelism.ps_coordinator"),
+    "engine.tf.parallelism.ps_task",
 )
 
 
@@ -45,7 +46,10 @@ class TemplateKind(NamedTuple):
     """The name for the user, such as `PyTorch`."""
 
     modules: tuple[str, ...]
-    """The modules that it imports, in order."""
+    """The modules that it imports before it forks, in order."""
+
+    later_modules: tuple[str, ...]
+    """The modules that it imports when no worker is waited for."""
 
     environment: dict[str, str]
     """Variables that all its workers share, because they are read when the modules are imported."""
@@ -74,6 +78,7 @@ KINDS: Mapping[str, TemplateKind] = {
             "torch",
             "PyTorch",
             (*_COMMON_MODULES, *_TORCH_MODULES),
+            (*_LATER_MODULES, *_LATER_TORCH_MODULES),
             {"KERAS_BACKEND": "torch"},
             "engine.pytorch.after_fork:set_up",
         ),
@@ -81,6 +86,7 @@ KINDS: Mapping[str, TemplateKind] = {
             "keras-torch",
             "Keras on PyTorch",
             (*_COMMON_MODULES, *_TORCH_MODULES, "keras", "engine.pytorch.parallelism.keras_model"),
+            (*_LATER_MODULES, *_LATER_TORCH_MODULES),
             {"KERAS_BACKEND": "torch"},
             "engine.pytorch.after_fork:set_up",
         ),
@@ -88,6 +94,7 @@ KINDS: Mapping[str, TemplateKind] = {
             "tensorflow",
             "TensorFlow",
             (*_COMMON_MODULES, *_TENSORFLOW_MODULES),
+            (*_LATER_MODULES, *_LATER_TENSORFLOW_MODULES),
             {"KERAS_BACKEND": "tensorflow"},
             "engine.tf.after_fork:set_up",
             "engine.tf.entry:shown_of_imports",

@@ -13,6 +13,7 @@ import gc
 import importlib
 import json
 import logging
+import math
 import os
 import secrets
 import selectors
@@ -22,6 +23,7 @@ import sys
 import threading
 import time
 import traceback
+from collections import deque
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -45,6 +47,12 @@ _log = logging.getLogger(__name__)
 
 IDLE_SECONDS = 900.0
 """A template that has no worker and forks none for this time ends."""
+
+KEPT_SECONDS = 60.0
+"""A template that has forked a worker in this time does not make room for another one."""
+
+LOW_PRIORITY = 19
+"""The niceness of imports for which no worker waits."""
 
 THREAD_END_SECONDS = 2.0
 """Time in which threads that only the imports needed have to end."""
@@ -82,6 +90,12 @@ class Job(NamedTuple):
     """Those of the libraries that were loaded by the imports."""
 
 
+class _Worker(NamedTuple):
+    connection: Connection
+    fork_before: float
+    """When the worker before it was forked."""
+
+
 class Server:
     """One template process."""
 
@@ -110,19 +124,20 @@ class Server:
         }
         self._printed = ""
         self._environment = dict(os.environ)
-        self._importer: threading.Thread | None = threading.Thread(target=self._import, daemon=True)
+        self._left = deque([*kind.modules, *kind.later_modules])
+        self._importer: threading.Thread | None = None
         self._problem = ""
         self._thread_starters: dict[int, str] = {}
         self._strangers: dict[Connection, bytes] = {}
         self._waiting: list[tuple[Fork, Connection]] = []
-        self._workers: dict[int, Connection] = {}
+        self._workers: dict[int, _Worker] = {}
         self._is_ending = False
         self._last_use = self._last_check = time.monotonic()
+        self._last_fork = -math.inf
 
     def serve(self) -> Job | None:
         """Serve requests until the template ends, and return None; return the job in a worker."""
-        if self._importer:
-            self._importer.start()
+        self._start_importer()
         while not (self._is_ending and not self._workers):
             can_fork = self._waiting and not self._importer
             for key, _ in self._selector.select(0.0 if can_fork else 1.0):
@@ -133,8 +148,11 @@ class Server:
                     self._tell(connection, protocol.Importing(self._at_low_priority))
                 continue
             self._finish_imports()
-            if self._waiting and (job := self._fork(*self._waiting.pop(0))):
-                return job
+            if self._waiting:
+                if job := self._fork(*self._waiting.pop(0)):
+                    return job
+            elif self._left and not self._problem and not self._is_ending:
+                self._start_importer()
             self._check()
         return None
 
@@ -162,15 +180,25 @@ class Server:
         self._selector.register(receiving, selectors.EVENT_READ)
         return receiving
 
+    def _start_importer(self) -> None:
+        self._importer = threading.Thread(target=self._import, daemon=True)
+        self._importer.start()
+
     def _import(self) -> None:
-        """Import the modules, in a thread of its own: only that thread gets a low priority, which
-        an ordinary user cannot raise again.
+        """Import the modules that are left, until a worker is waited for and can be forked.
+
+        A thread of its own does it: only that thread gets a low priority, which an ordinary user
+        cannot raise again.
         """
         try:
-            if self._at_low_priority:
-                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 19)
             self._note_threads("the start of Python")
-            for module in self._kind.modules:
+            while self._left:
+                can_fork = len(self._left) <= len(self._kind.later_modules)
+                if can_fork and self._waiting:
+                    break
+                if can_fork or self._at_low_priority:
+                    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LOW_PRIORITY)
+                module = self._left.popleft()
                 importlib.import_module(module)
                 self._note_threads(module)
         except BaseException as error:  # a module may even raise SystemExit
@@ -212,17 +240,18 @@ class Server:
         self._fingerprint.add_imported()
         threadpoolctl = importlib.import_module("threadpoolctl")  # it sets environment variables
         self._thread_pools = threadpoolctl.ThreadpoolController()  # to find them takes 10 ms
-        gc.collect()
+        if not self._left:
+            gc.collect()
+            release_memory()
         gc.freeze()  # a collection in a worker must not copy the pages of these objects
         sys.stdout.flush()
         sys.stderr.flush()
         ctypes.CDLL(None).fflush(None)  # each worker would write it again
-        release_memory()
         with self._files.log.open(errors="replace") as log:
             log.seek(self._printed_from)
             self._printed = log.read()
         self._last_use = time.monotonic()
-        _log.info("ready: %s", self._state())
+        _log.info("can fork: %s", self._state())
 
     def _handle(self, source: object) -> None:
         """Handle what `source` of the selector has received."""
@@ -304,8 +333,8 @@ class Server:
                     return Job(
                         request, connection, self._printed, set_by_imports, self._thread_pools
                     )
-                self._last_use = time.monotonic()
-                self._workers[pid] = connection
+                self._workers[pid] = _Worker(connection, self._last_fork)
+                self._last_use = self._last_fork = time.monotonic()
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         if refusal:
             self._tell(connection, refusal)
@@ -319,26 +348,37 @@ class Server:
     def _refusal(self, request: Fork) -> Refused | None:
         """Return why `request` cannot be served. The template ends if a new one can serve it."""
         try:
-            if not self._is_ending and (obstacle := self._obstacle(request)):
-                self._end(obstacle)
+            if path := self._changed_file(START_SECONDS):
+                self._end(f"{path} has changed")
             if self._is_ending:
                 return _ENDING
+            if difference := self._difference(request):
+                return self._refuse_stranger(difference)
             problem = self._problem or self._threads_problem()
         except OSError as error:  # such as too many open files
             problem = str(error)
         return Refused(problem) if problem else None
 
-    def _obstacle(self, request: Fork) -> str:
-        """Return in what this template differs from one that the supervisor would start now."""
-        if path := self._changed_file(START_SECONDS):
-            return f"{path} has changed"
+    def _difference(self, request: Fork) -> str:
+        """Return in what the run differs from this template, which cannot change it."""
         if request.interpreter != protocol.Interpreter():
-            return f"{request.interpreter.prefix} is another installation"
+            return f"another installation, {request.interpreter.prefix}"
         if name := difference(self._environment, request.environment):
-            return f"a run has another environment variable {name}, which is read only once"
+            return f"another value of {name}, which is read only once"
         if name := rights_difference(request.confinement):
-            return f"a run has another {name}"
+            return f"another {name}"
         return ""
+
+    def _refuse_stranger(self, difference: str) -> Refused:
+        """Refuse a run that only another template could serve.
+
+        A template that forked a worker lately stays: two kinds of runs in turn would otherwise wait
+        for a new template each time, which takes longer than a cold start.
+        """
+        if time.monotonic() - self._last_fork < KEPT_SECONDS:
+            return Refused(f"the template is in use, and this run has {difference}")
+        self._end(f"a run has {difference}")
+        return _ENDING
 
     def _leave_to_worker(self) -> None:
         """Close, in a new worker, what belongs to the template."""
@@ -351,15 +391,15 @@ class Server:
                 key.fileobj.close()
         for _, connection in self._waiting:
             connection.close()
-        for connection in self._workers.values():
-            connection.close()
+        for worker in self._workers.values():
+            worker.connection.close()
         self._selector.close()
         self._sending.close()
         os.close(self._lock)
 
     def _reap(self) -> None:
         """Report the workers that have ended."""
-        for pid, connection in list(self._workers.items()):
+        for pid, (connection, fork_before) in list(self._workers.items()):
             ended, status = os.waitpid(pid, os.WNOHANG)
             if not ended:
                 continue
@@ -368,8 +408,8 @@ class Server:
             code = os.waitstatus_to_exitcode(status)
             _log.info("worker %d ended with code %d", pid, code)
             if code == UNFIT:
-                self._end("a run has other limits, which it cannot adopt")
-                self._tell(connection, _ENDING)
+                self._last_fork = fork_before
+                self._tell(connection, self._refuse_stranger("limits that cannot be adopted"))
             self._tell(connection, protocol.Exited(code, by_template=True))
             connection.close()
 
@@ -380,7 +420,7 @@ class Server:
         if not self._workers and time.monotonic() - self._last_use > self._idle_seconds:
             self._end("it was idle")
         elif time.monotonic() - self._last_check > CHECK_SECONDS:
-            if path := self._changed_file():
+            if path := self._changed_file(START_SECONDS):
                 self._end(f"{path} has changed")
             elif any(_identity(file) != own for file, own in self._own_files.items()):
                 self._end("its files were deleted")
@@ -414,7 +454,7 @@ class Server:
         return protocol.TemplateState(
             self._kind.name,
             os.getpid(),
-            self._importer is None,
+            self._importer is None and not self._left,
             len(self._workers),
             own_memory(),
             0.0 if self._workers else time.monotonic() - self._last_use,

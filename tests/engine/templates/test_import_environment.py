@@ -11,7 +11,7 @@ from engine.templates.import_environment import difference, read_at_import
     "name",
     [
         *("PYTHONPATH", "LD_PRELOAD", "OMP_PROC_BIND", "MKL_DYNAMIC", "TORCH_LOGS", "TF_XLA_FLAGS"),
-        *("PYTORCH_CUDA_ALLOC_CONF", "KERAS_HOME", "HOME", "LANG", "LC_ALL", "KINETO_LOG_LEVEL"),
+        *("PYTORCH_CUDA_ALLOC_CONF", "KERAS_HOME", "HOME", "LD_LIBRARY_PATH", "KINETO_LOG_LEVEL"),
     ],
 )
 def test_what_is_read_at_the_import_must_be_equal(name: str) -> None:
@@ -26,7 +26,8 @@ def test_what_is_read_at_the_import_must_be_equal(name: str) -> None:
     [
         *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "KERAS_TORCH_DEVICE"),
         *("CUDA_VISIBLE_DEVICES", "CUBLAS_WORKSPACE_CONFIG", "NCCL_DEBUG", "RANK", "PATH"),
-        *("TF_CONFIG", "TRAINDECK_RESUME", "LS_COLORS"),
+        *("TF_CONFIG", "TRAINDECK_RESUME", "LS_COLORS", "TMPDIR", "TZ", "LANG", "LC_ALL"),
+        *("VIRTUAL_ENV", "CONDA_PREFIX", "XDG_CACHE_HOME"),
     ],
 )
 def test_what_is_read_or_set_later_may_differ(name: str) -> None:
@@ -35,4 +36,4 @@ def test_what_is_read_or_set_later_may_differ(name: str) -> None:
 
 
 def test_the_first_difference_is_named() -> None:
-    assert difference({"TZ": "a", "LANG": "a"}, {"TZ": "b", "LANG": "b"}) == "LANG"
+    assert difference({"TF_A": "a", "LD_A": "a"}, {"TF_A": "b", "LD_A": "b"}) == "LD_A"

@@ -27,7 +27,7 @@ def test_the_modules_of_a_kind_exist(kind: TemplateKind) -> None:
 
 
 def test_a_kind_without_a_filter_shows_everything() -> None:
-    shown = pkgutil.resolve_name(TemplateKind("a", "A", (), {}, "").shown)
+    shown = pkgutil.resolve_name(TemplateKind("a", "A", (), (), {}, "").shown)
     assert shown is everything
     assert shown("text\n", {}) == "text\n"
 

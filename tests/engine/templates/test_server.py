@@ -400,3 +400,31 @@ def test_a_worker_that_leaves_with_the_code_of_the_unfit_is_a_worker(
     templates: LightTemplates,
 ) -> None:
     assert templates.run(f"import os; os._exit({server.UNFIT})") == server.UNFIT
+
+
+def test_a_template_in_use_stays_when_a_run_needs_another_one(templates: LightTemplates) -> None:
+    first = templates.start().pid
+    assert templates.run("") == 0
+    refusal = templates.fork("", variables={"TF_OTHER": "1"})
+    assert "another value of TF_OTHER" in str(refusal)
+    state = templates.state()
+    assert state
+    assert state.pid == first
+
+
+def test_an_unused_template_makes_room_for_a_run_that_needs_another_one(
+    templates: LightTemplates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = templates.start().pid
+    monkeypatch.setenv("TF_OTHER", "1")  # the new template gets it too
+    assert templates.run("import os; assert os.environ['TF_OTHER'] == '1'") == 0
+    until(lambda: is_gone(first))
+
+
+def test_a_worker_does_not_wait_for_the_modules_that_are_imported_later(
+    templates: LightTemplates,
+) -> None:
+    code = "import sys; assert 'tests.support.imported_by_templates.much_later' not in sys.modules"
+    assert templates.run(code, "later") == 0
+    until(lambda: (state := templates.state("later")) and state.is_ready)
+    assert templates.run(code.replace("not in", "in"), "later") == 0

@@ -1,0 +1,1 @@
+"""Is imported after `later`."""
