@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 
+import psutil
 import torch
 
 
 def set_up(environment: Mapping[str, str]) -> None:
     """Use the threads and the device that `environment` names, and random numbers of its own."""
-    # MKL's own variable counts more: PyTorch takes its number of threads from MKL.
-    for name in ("MKL_NUM_THREADS", "OMP_NUM_THREADS"):
-        threads = environment.get(name, "")
-        if threads.isdecimal() and int(threads):
-            torch.set_num_threads(int(threads))
-            break
+    if threads := _threads(environment):
+        torch.set_num_threads(threads)
     torch.default_generator.seed()
     if keras_core := sys.modules.get("keras.src.backend.torch.core"):
         keras_core.DEFAULT_DEVICE = environment["KERAS_TORCH_DEVICE"]  # type: ignore[attr-defined]
+
+
+def _threads(environment: Mapping[str, str]) -> int:
+    """Return the number of threads that PyTorch takes when it is loaded; 0 if none is named."""
+    # MKL's own variable counts more: PyTorch takes its number of threads from MKL.
+    texts = (environment.get(name, "") for name in ("MKL_NUM_THREADS", "OMP_NUM_THREADS"))
+    threads = next((int(text) for text in texts if text.isdecimal() and int(text)), 0)
+    is_fixed = environment.get("MKL_DYNAMIC", "").upper() in ("FALSE", "0")
+    if torch.backends.mkl.is_available() and not is_fixed:  # type: ignore[no-untyped-call]
+        cores = min(psutil.cpu_count(logical=False) or threads, len(os.sched_getaffinity(0)))
+        threads = min(threads, cores)
+    return threads

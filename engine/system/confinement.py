@@ -61,7 +61,6 @@ class Confinement(msgspec.Struct, frozen=True):
     limits: dict[int, tuple[int, int]]
     """Soft and hard limit by number of the resource."""
 
-    affinity: list[int]
     niceness: int
     io_priority: tuple[int, int]
     scheduling: tuple[int, int]
@@ -87,7 +86,6 @@ def own_confinement() -> Confinement:
         _fixed(),
         _control_groups(),
         {number: resource.getrlimit(number) for number in sorted(resources)},
-        sorted(os.sched_getaffinity(0)),
         os.getpriority(os.PRIO_PROCESS, 0),
         (int(io_class), int(io_level)),
         (os.sched_getscheduler(0), os.sched_getparam(0).sched_priority),
@@ -125,8 +123,6 @@ def adopt(wanted: Confinement) -> None:
         if own.scheduling != wanted.scheduling:
             policy, priority = wanted.scheduling
             os.sched_setscheduler(0, policy, os.sched_param(priority))
-    with _reason("the run may use other processors"):
-        os.sched_setaffinity(0, wanted.affinity)
     with _reason("the run has a lower oom_score_adj"):
         if own.oom_score_adjustment != wanted.oom_score_adjustment:
             Path("/proc/self/oom_score_adj").write_text(wanted.oom_score_adjustment)
@@ -152,6 +148,8 @@ def _fixed() -> dict[str, str]:
         fixed["memory policy (numactl)"] = policy
     root = Path("/").stat()
     fixed["root directory"] = f"{root.st_dev}:{root.st_ino}"
+    # Numeric libraries count the processors when they are loaded.
+    fixed["set of processors (taskset)"] = " ".join(map(str, sorted(os.sched_getaffinity(0))))
     # The C library reads it once, for the stacks of threads.
     fixed["stack size (ulimit -s)"] = str(resource.getrlimit(resource.RLIMIT_STACK)[0])
     return fixed

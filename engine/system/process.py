@@ -24,6 +24,8 @@ ON_POSIX = os.name == "posix"
 ON_LINUX = sys.platform == "linux"
 PROJECT = Path(__file__).parents[2]
 
+_FOLDER_VARIABLES = ("TRAINDECK_HOME", "TRAINDECK_LOG_FOLDER", "TRAINDECK_TEMPLATES")
+
 
 def start_time(pid: int) -> float:
     """Return the start time of process `pid`; 0 if there is no such process.
@@ -110,10 +112,16 @@ def start_module(
 
 
 def module_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return `environment` with our modules first on the path, for any working directory."""
+    """Return `environment` for any working directory: our modules come first on the path, and our
+    own folders have absolute paths."""
+    folders = {
+        name: os.path.abspath(environment[name])  # noqa: PTH100  # links stay as they are
+        for name in _FOLDER_VARIABLES
+        if environment.get(name)
+    }
     modules = environment.get("PYTHONPATH", "").split(os.pathsep)
     others = [entry for entry in modules if entry and entry != str(PROJECT)]
-    return {**environment, "PYTHONPATH": os.pathsep.join([str(PROJECT), *others])}
+    return {**environment, **folders, "PYTHONPATH": os.pathsep.join([str(PROJECT), *others])}
 
 
 def _group_arguments(own_session: bool) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import pkgutil
 import runpy
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from multiprocessing.connection import Connection
@@ -43,10 +44,10 @@ def run(kind: TemplateKind, job: Job) -> NoReturn:
         _redirect_output(Path(request.log))
         os.chdir(request.folder)
         _set_environment(job.set_by_imports | request.environment)
+        _renew_identity(request)  # before threads are started, which take over the name
         _set_threads(job.thread_pools, request.environment)
         pkgutil.resolve_name(kind.after_fork)(request.environment)
         printed = pkgutil.resolve_name(kind.shown)(job.printed, request.environment)
-        _renew_identity(request)
         pid = os.getpid()
         protocol.send(connection, protocol.Forked(pid, process.start_time(pid)))
         connection.poll(None)  # the supervisor may sleep, or be stopped
@@ -123,6 +124,7 @@ def _renew_identity(request: protocol.Fork) -> None:
     """Draw anew what a process draws when it starts; Python itself reseeds `random`."""
     if numpy := sys.modules.get("numpy"):
         numpy.random.seed()
+    threading.main_thread()._set_native_id()  # type: ignore[attr-defined]
     multiprocessing.current_process().authkey = os.urandom(32)
     sys.orig_argv[:] = [sys.executable, "-P", "-m", request.module, *request.arguments]
     setproctitle(" ".join(sys.orig_argv))

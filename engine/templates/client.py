@@ -267,6 +267,7 @@ def _start_process(kind: TemplateKind, at_low_priority: bool) -> Callable[[], in
     inherited = {name: value for name, value in os.environ.items() if name != "TF_CONFIG"}
     try:
         _make_folder(files.folder)
+        files.log.touch(mode=0o600)
         process = start_module(
             kind.program,
             kind.name,

@@ -56,6 +56,9 @@ def process_facts() -> dict[str, Any]:
         "leads its group": os.getpgrp() == os.getpid(),
         "descriptors": _descriptors(),
         "modes": [fcntl.fcntl(number, fcntl.F_GETFL) for number in (0, 1, 2)],
+        "names of threads": sorted(
+            {(task / "comm").read_text() for task in Path("/proc/self/task").iterdir()}
+        ),
         "command line": " ".join(own.cmdline()),
         "getenv": {name: str(libc.getenv(name.encode())) for name in os.environ},
         "dumpable": libc.prctl(3, 0, 0, 0, 0),
@@ -105,7 +108,10 @@ def python_facts() -> dict[str, Any]:
         "signals": {number: str(signal.getsignal(number)) for number in signal.valid_signals()},
         "wakeup": signal.set_wakeup_fd(-1),
         "threads": [thread.name for thread in threading.enumerate()],
-        "main thread": threading.current_thread() is threading.main_thread(),
+        "main thread": [
+            threading.current_thread() is threading.main_thread(),
+            threading.main_thread().native_id == os.getpid(),
+        ],
         "stack size": threading.stack_size(),
         "multiprocessing": [
             str(multiprocessing.get_start_method(allow_none=True)),

@@ -21,11 +21,10 @@ from engine.templates.protocol import Fork
 
 
 def confine() -> None:
-    """What `ulimit`, `taskset`, `nice`, `ionice`, `umask`, `nohup` and the like do."""
+    """What `ulimit`, `nice`, `umask`, `nohup` and the like do."""
     import resource
 
     os.nice(5)
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     os.umask(0o027)
     for number, wanted in ((resource.RLIMIT_NOFILE, 900), (resource.RLIMIT_CORE, 0)):
         _, hard = resource.getrlimit(number)

@@ -67,7 +67,6 @@ def test_a_child_adopts_all_that_can_be_changed() -> None:
     limits[resource.RLIMIT_CORE] = (0, 0)
     wanted = changed(
         limits=limits,
-        affinity=own.affinity[:1],
         niceness=own.niceness + 3,
         io_priority=(2, 6),
         scheduling=(os.SCHED_BATCH, 0),
@@ -104,7 +103,8 @@ def test_a_started_program_has_the_confinement_of_its_parent() -> None:
 def test_rights_that_differ_are_named() -> None:
     own = own_confinement()
     assert rights_difference(own) == ""
-    for name in ("Uid", "CapEff", "NoNewPrivs", "net namespace", "root directory"):
+    fixed = ("Uid", "CapEff", "NoNewPrivs", "net namespace", "root directory")
+    for name in (*fixed, "set of processors (taskset)"):
         assert rights_difference(changed(fixed=own.fixed | {name: "another"})) == name
     lacking = {name: value for name, value in own.fixed.items() if name != "Groups"}
     assert rights_difference(changed(fixed=lacking)) == "Groups"
@@ -130,7 +130,6 @@ def _interleave_memory() -> None:
 
 @pytest.mark.usefixtures("processes")
 def test_what_this_process_cannot_get_is_refused_with_the_reason() -> None:
-    assert "other processors" in refusal(changed(affinity=[100_000]))
     impossible = own_confinement().limits | {resource.RLIMIT_NOFILE: (2, 1)}
     assert "(ulimit)" in refusal(changed(limits=impossible))
     assert "(chrt)" in refusal(changed(scheduling=(99, 0)))

@@ -209,3 +209,13 @@ def test_setting_the_clock_does_not_make_a_process_dead(monkeypatch: pytest.Monk
     monkeypatch.setattr(psutil, "boot_time", lambda: 0.0)
     monkeypatch.setattr(psutil._psplatform, "boot_time", lambda: 0.0)
     assert process.is_alive(os.getpid(), born)
+
+
+def test_folders_in_the_environment_of_a_module_hold_in_any_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("TRAINDECK_HOME", "TRAINDECK_TEMPLATES", "TRAINDECK_LOG_FOLDER"):
+        assert process.module_environment({name: "a/../b"})[name] == str(tmp_path / "b")
+        assert process.module_environment({name: "/absolute"})[name] == "/absolute"
+        assert process.module_environment({name: ""})[name] == ""

@@ -203,6 +203,15 @@ def test_a_template_that_cannot_listen_says_why(templates: LightTemplates) -> No
     assert str(refusal) == expected
 
 
+def test_a_folder_that_is_relative_is_found_by_all(
+    templates: LightTemplates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(templates.folder.parent)
+    monkeypatch.setenv(protocol.FOLDER_VARIABLE, templates.folder.name)
+    assert templates.run("") == 0
+    assert templates.folder.joinpath("light.sock").exists()
+
+
 def test_a_folder_of_another_kind_is_told(templates: LightTemplates) -> None:
     templates.folder.write_text("a file")
     refusal = templates.fork("")

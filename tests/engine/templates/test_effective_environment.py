@@ -83,7 +83,8 @@ def _leave_out_more(found: dict[str, Any], expected: dict[str, Any], allowed: An
 
 
 def test_the_environment_is_that_of_a_started_worker(tmp_path: Path) -> None:
-    forked, started = probe("torch", tmp_path, {})
+    """Also if the user asks for more threads than there are processors."""
+    forked, started = probe("torch", tmp_path, {"OMP_NUM_THREADS": "64"})
     assert_equal(forked, started)
 
 

@@ -388,11 +388,11 @@ def test_a_run_whose_limits_a_template_cannot_adopt_gets_a_new_template(
 
 def test_a_run_whose_limits_no_template_can_adopt_is_refused(templates: LightTemplates) -> None:
     first = templates.start().pid
-    impossible = msgspec.structs.replace(own_confinement(), affinity=[1_000_000])
+    impossible = msgspec.structs.replace(own_confinement(), scheduling=(99, 0))
     refusal = templates.fork("", confinement=impossible)
     assert isinstance(refusal, client.NoTemplate)
     until(lambda: is_gone(first))
-    assert "the run may use other processors" in templates.files().log.read_text()
+    assert "the run is scheduled in another way" in templates.files().log.read_text()
     assert templates.run("") == 0
 
 
