@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import QCoreApplication, QEvent
 from PySide6.QtGui import QPalette
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QMenu
 from pytestqt.qtbot import QtBot
 
 from engine.spec.run_spec import RunSpec
@@ -24,12 +24,16 @@ SPEC = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",), epo
 def windows_end_with_their_test() -> Iterator[None]:
     """Widgets whose deletion is due are deleted now: no event loop runs that would do it.
 
-    A change of theme dresses every widget there is, so the tests would grow slower and slower.
+    A change of theme dresses every widget there is, so the tests would grow slower and slower. The
+    menus of pyqtgraph's plots have no parent that deletes them.
     """
     yield
     app = QCoreApplication.instance()
     if app is None:
         return
+    for widget in QApplication.topLevelWidgets():
+        if isinstance(widget, QMenu):
+            widget.deleteLater()
     QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     if isinstance(app, QApplication) and app.styleSheet():
         app.setStyleSheet("")  # the theme of this test is not the next one's

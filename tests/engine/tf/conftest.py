@@ -3,35 +3,27 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-PROJECT = Path(__file__).parent.parent.parent.parent
+from tests.support.programs import Program
 
 
 @pytest.fixture(scope="session")
-def small(processes: None) -> dict[str, Any]:
+def small(processes: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What `small_trainers.py` found, by the name of its functions."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.engine.tf.parallelism.small_trainers"],
-        cwd=PROJECT,
-        env=os.environ
-        | {
-            "KERAS_BACKEND": "tensorflow",
-            "CUDA_VISIBLE_DEVICES": "",
-            "TF_CPP_MIN_LOG_LEVEL": "2",
-            "PYTHONPATH": str(PROJECT),
-        },
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
+    file = tmp_path_factory.mktemp("small") / "found.json"
+    program = Program(
+        "tensorflow",
+        "tests.engine.tf.parallelism.small_trainers",
+        str(file),
+        log=file.with_suffix(".log"),
+        variables={},
     )
-    assert done.returncode == 0, done.stderr[-4000:]
-    found: dict[str, Any] = json.loads(done.stdout)
+    try:
+        program.output()
+    finally:
+        program.kill()
+    found: dict[str, Any] = json.loads(file.read_text())
     return found

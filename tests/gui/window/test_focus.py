@@ -33,7 +33,7 @@ def focus_shows(window: QMainWindow, stop: QWidget) -> bool:
     stop.setFocus(Qt.FocusReason.TabFocusReason)
     QApplication.processEvents()
     focused = picture(window, stop)
-    window.centralWidget().setFocus()
+    stop.clearFocus()
     QApplication.processEvents()
     return focused != picture(window, stop)
 

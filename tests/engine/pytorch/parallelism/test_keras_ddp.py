@@ -5,10 +5,7 @@ What the ranks do stands in `keras_ddp_rank`.
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,8 +15,8 @@ from engine.pytorch.strategies.keras_ddp import strategy
 from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
 from engine.worker import environment
+from tests.support.programs import Program
 
-ROOT = Path(__file__).parents[4]
 RANKS = ((0, 1), (0, 2), (1, 2))
 """Number and world size of each process; the first is alone in its pool."""
 
@@ -31,39 +28,26 @@ def ranks(processes: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Fo
     """The results of each rank: alone, as rank 0 of 2, as rank 1 of 2."""
     folder = tmp_path_factory.mktemp("ranks")
     files = [folder / f"rank{number}of{size}.pt" for number, size in RANKS]
-    processes = [
-        subprocess.Popen(
-            [
-                sys.executable,
-                *("-W", "error", "-W", "ignore::DeprecationWarning"),
-                *(
-                    "-m",
-                    "tests.engine.pytorch.parallelism.keras_ddp_rank",
-                    str(number),
-                    str(size),
-                    str(file),
-                ),
-            ],
-            cwd=ROOT,
-            env=os.environ
-            | {
-                "KERAS_BACKEND": "torch",
-                "CUDA_VISIBLE_DEVICES": "",
+    programs = [
+        Program(
+            "keras-torch",
+            "tests.support.strict_program",
+            "tests.engine.pytorch.parallelism.keras_ddp_rank",
+            *(str(number), str(size), str(file)),
+            log=file.with_suffix(".log"),
+            variables={
                 "GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo",
                 environment.RENDEZVOUS: str(folder / f"rendezvous{size}"),
             },
-            stderr=subprocess.PIPE,
-            text=True,
         )
         for (number, size), file in zip(RANKS, files, strict=True)
     ]
     try:
-        for process in processes:
-            _, said = process.communicate(timeout=120)
-            assert process.returncode == 0, said
+        for program in programs:
+            program.output()
     finally:
-        for process in processes:
-            process.kill()  # a rank whose peer failed may still wait for it
+        for program in programs:
+            program.kill()  # a rank whose peer failed may still wait for it
     alone, first, second = (torch.load(file, weights_only=True) for file in files)
     return alone, first, second
 

@@ -5,12 +5,7 @@ What the ranks do stands in `pipeline_rank`.
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
 import sys
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,8 +17,8 @@ from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
 from tests.engine.pytorch.parallelism.pipeline_models import chain
 from tests.engine.pytorch.parallelism.pipeline_rank import MICROBATCHES, POOLS, SIZES
+from tests.support.programs import Program
 
-ROOT = Path(__file__).parents[4]
 GPUS = ("GPU-1", "GPU-2")
 
 Found = dict[str, Any]
@@ -33,28 +28,18 @@ Found = dict[str, Any]
 def pools(processes: None, tmp_path_factory: pytest.TempPathFactory) -> dict[int, list[Found]]:
     """The results of each rank, by the size of its pool."""
     folder = tmp_path_factory.mktemp("ranks")
-    process = subprocess.Popen(
-        [
-            sys.executable,
-            *("-W", "error", "-W", "ignore::DeprecationWarning"),
-            *("-m", "tests.engine.pytorch.parallelism.pipeline_rank", str(folder)),
-        ],
-        cwd=ROOT,
-        env=os.environ
-        | {
-            "CUDA_VISIBLE_DEVICES": "",
-            "GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo",
-        },
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
+    program = Program(
+        "torch",
+        "tests.support.strict_program",
+        "tests.engine.pytorch.parallelism.pipeline_rank",
+        str(folder),
+        log=folder / "log",
+        variables={"GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo"},
     )
     try:
-        _, said = process.communicate(timeout=200)
-        assert process.returncode == 0, said
+        program.output()
     finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # also ends ranks that wait for ever
+        program.kill()  # also ends ranks that wait for ever
     return {
         size: [
             torch.load(folder / f"rank{number}of{size}.pt", weights_only=True)

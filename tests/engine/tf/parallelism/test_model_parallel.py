@@ -6,9 +6,6 @@ What the process does that these tests look at stands in `staged_model`.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,25 +13,25 @@ import pytest
 
 from engine.spec import catalog
 from engine.spec.recipe_file import read_recipe
+from tests.support.programs import Program
 from tests.support.runs import RECIPES
-
-ROOT = Path(__file__).parents[4]
 
 
 @pytest.fixture(scope="module")
 def found(processes: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The results of the process."""
     file = tmp_path_factory.mktemp("staged") / "found.json"
-    ended = subprocess.run(
-        [sys.executable, "-m", "tests.engine.tf.parallelism.staged_model", str(file)],
-        cwd=ROOT,
-        env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": ""},
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
+    program = Program(
+        "tensorflow",
+        "tests.engine.tf.parallelism.staged_model",
+        str(file),
+        log=file.with_suffix(".log"),
+        variables={},
     )
-    assert ended.returncode == 0, ended.stderr
+    try:
+        program.output()
+    finally:
+        program.kill()
     result: dict[str, Any] = json.loads(file.read_text())
     return result
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
 import pytest
@@ -19,6 +18,7 @@ from engine.messages.commands import Stop
 from engine.messages.events import Failure, RunEnded
 from engine.runs.run_state import RunState
 from engine.spec.run_spec import RunSpec
+from tests.support.programs import Program
 from tests.support.runs import events, is_training, spec, wait_for, wait_for_end, wait_until_gone
 
 pytestmark = pytest.mark.usefixtures("processes")
@@ -74,7 +74,7 @@ def test_the_worker_that_died_is_named_and_nothing_is_left(
         wait_until_closed(port)
 
 
-def test_a_port_that_is_taken_is_named_at_once() -> None:
+def test_a_port_that_is_taken_is_named_at_once(tmp_path: Path) -> None:
     with socket.socket() as other:
         other.bind(("0.0.0.0", 0))
         other.listen()
@@ -85,15 +85,18 @@ def test_a_port_that_is_taken_is_named_at_once() -> None:
         )
         module = "engine.tf.parallelism.multi_worker"
         start = f"from {module} import start_strategy; start_strategy(['CPU:0'])"
-        told = subprocess.run(
-            [sys.executable, "-c", start],
-            env=os.environ | {"TF_CONFIG": config},
-            capture_output=True,
-            text=True,
-            timeout=100,
+        program = Program(
+            "tensorflow",
+            "tests.support.light_worker",
+            start,
+            log=tmp_path / "log",
+            variables={"TF_CONFIG": config},
         )
-    assert told.returncode == 1
-    assert f"could not open its server on 127.0.0.1:{port}" in told.stderr
+        try:
+            told = program.output(1)
+        finally:
+            program.kill()
+    assert f"could not open its server on 127.0.0.1:{port}" in told
 
 
 def wait_until_closed(port: int, seconds: float = 5.0) -> None:
