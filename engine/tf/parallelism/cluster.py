@@ -19,7 +19,7 @@ from engine.worker import environment
 
 LOOPBACK = "127.0.0.1"
 JOB = "worker"
-_POLL_SECONDS = 0.05
+_POLL_SECONDS = 0.01
 _WARN_AFTER_SECONDS = 20.0
 """After this time the log names the missing ranks."""
 

@@ -13,7 +13,7 @@ import msgspec
 
 from engine.system.atomic_file import write_atomically
 
-_POLL_SECONDS = 0.05
+_POLL_SECONDS = 0.01
 
 
 class Registration(msgspec.Struct, frozen=True):
