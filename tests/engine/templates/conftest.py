@@ -26,9 +26,9 @@ SECONDS = 40.0
 """Longest wait; only a test that fails gets there."""
 
 
-def until(condition: Callable[[], Any]) -> Any:
+def until(condition: Callable[[], Any], seconds: float = SECONDS) -> Any:
     """Wait until `condition` holds, and return its value."""
-    deadline = time.monotonic() + SECONDS
+    deadline = time.monotonic() + seconds
     while not (value := condition()):
         assert time.monotonic() < deadline
         threading.Event().wait(0.005)
