@@ -146,6 +146,7 @@ class Server:
             if self._importer and self._importer.is_alive():
                 for _, connection in self._waiting:
                     self._tell(connection, protocol.Importing(self._at_low_priority))
+                self._check()
                 continue
             self._finish_imports()
             if self._waiting:
@@ -417,7 +418,8 @@ class Server:
         """End if the template is idle, or if the files on disk have changed."""
         if self._is_ending:
             return
-        if not self._workers and time.monotonic() - self._last_use > self._idle_seconds:
+        is_used = self._workers or self._importer
+        if not is_used and time.monotonic() - self._last_use > self._idle_seconds:
             self._end("it was idle")
         elif time.monotonic() - self._last_check > CHECK_SECONDS:
             if path := self._changed_file(START_SECONDS):

@@ -153,6 +153,7 @@ def test_a_cancelled_start_ends_at_once(
     monkeypatch.setenv("IMPORT_LASTS_UNTIL", str(tmp_path / "never"))
     cancelled = threading.Event()
     client.start(LIGHT_KINDS["slow"])
+    until(lambda: templates.state("slow"))
     threading.Timer(0.3, cancelled.set).start()
     requests = [templates.request(), templates.request()]
     begun = time.monotonic()
@@ -167,6 +168,7 @@ def test_imports_that_last_too_long_are_given_up(
     monkeypatch.setenv("IMPORT_LASTS_UNTIL", str(tmp_path / "never"))
     monkeypatch.setattr(client, "LOW_PRIORITY_SECONDS", 0.2)
     client.start(LIGHT_KINDS["slow"], at_low_priority=True)
+    until(lambda: templates.state("slow"))
     assert str(templates.fork("", "slow")) == "the template did not finish its imports in time"
 
 

@@ -188,6 +188,17 @@ def test_a_template_that_ends_does_not_touch_the_files_of_its_successor(
     assert state.pid == second
 
 
+def test_a_template_that_imports_ends_when_its_folder_is_gone(
+    templates: LightTemplates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing could ask it to end."""
+    monkeypatch.setenv("IMPORT_LASTS_UNTIL", str(tmp_path / "never"))
+    client.start(LIGHT_KINDS["slow"])
+    pid = until(lambda: templates.state("slow")).pid
+    templates.folder.rename(templates.folder.with_name("deleted"))
+    until(lambda: is_gone(pid))
+
+
 def test_a_template_whose_imports_start_a_thread_refuses_by_name(
     templates: LightTemplates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
