@@ -27,6 +27,10 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 # Several workers with several threads each wait for one another on a machine with two cores.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# Otherwise each of the hundreds of processes that the tests start compiles what it imports.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 READ_AT_IMPORT = frozenset(read_at_import(os.environ))
 """The names of what templates are started with."""
 
