@@ -10,6 +10,7 @@ import ctypes
 import faulthandler
 import os
 import signal
+import struct
 import subprocess
 import sys
 import zlib
@@ -23,6 +24,14 @@ import psutil
 ON_POSIX = os.name == "posix"
 ON_LINUX = sys.platform == "linux"
 PROJECT = Path(__file__).parents[2]
+
+_EXIT_CODE = 49
+"""The place of the exit status in /proc/<pid>/stat, after the name; see proc(5)."""
+
+_PIDFD_GET_INFO = 0xC040FF0B
+_PIDFD_INFO = struct.Struct("Q52xi")
+_PIDFD_INFO_EXIT = 8
+"""See <linux/pidfd.h>: the number of the call, mask and exit status of its answer, the flag."""
 
 _FOLDER_VARIABLES = ("TRAINDECK_HOME", "TRAINDECK_LOG_FOLDER", "TRAINDECK_TEMPLATES")
 
@@ -60,6 +69,30 @@ def _is_zombie(pid: int) -> bool:
         return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
     except psutil.Error:
         return True
+
+
+def exit_code_of(pid: int, created_at: float, descriptor: int) -> int | None:
+    """Return the exit code, or -n for the signal n, of a process that has ended; None: unknown.
+
+    It need not be a child of this process. `descriptor` is that of `os.pidfd_open`.
+    """
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+        fields = text.rpartition(")")[2].split()
+        status = int(fields[_EXIT_CODE])
+        started = int(fields[19]) / os.sysconf("SC_CLK_TCK") + _linux_boot()
+        # A zombie's status stays until its parent waits. 0 may mean that the system does not tell.
+        if status and fields[0] == "Z" and started == created_at:
+            return os.waitstatus_to_exitcode(status)
+    import fcntl  # not on Windows
+
+    info = bytearray(_PIDFD_INFO.pack(_PIDFD_INFO_EXIT, 0))
+    with contextlib.suppress(OSError):  # a kernel before 6.15; or its parent has not waited for it
+        fcntl.ioctl(descriptor, _PIDFD_GET_INFO, info)
+        mask, status = _PIDFD_INFO.unpack(info)
+        if mask & _PIDFD_INFO_EXIT:
+            return os.waitstatus_to_exitcode(status)
+    return None
 
 
 def _linux_stat(pid: int) -> tuple[str, float]:

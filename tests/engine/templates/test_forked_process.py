@@ -17,6 +17,7 @@ from engine.system.process import ON_LINUX, UNKNOWN_EXIT, start_time
 from engine.templates import forked_process
 from engine.templates.forked_process import ForkedProcess
 from engine.templates.protocol import Exited, Forked, Importing, Run, receive, send
+from tests.support.kernel import KERNEL_TELLS
 
 pytestmark = [
     pytest.mark.skipif(not ON_LINUX, reason="of Linux"),
@@ -30,6 +31,12 @@ def ends() -> Iterator[tuple[Connection, Connection]]:
     ours, theirs = (Connection(end.detach()) for end in socket.socketpair())
     with closing(ours), closing(theirs):
         yield ours, theirs
+
+
+@pytest.fixture
+def silent_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel that tells the exit code of a process to its parent only."""
+    monkeypatch.setattr(forked_process, "exit_code_of", lambda *_: None)
 
 
 @pytest.fixture
@@ -51,6 +58,7 @@ def test_the_worker_is_told_to_run_once_it_is_followed(
     assert receive(ends[1]) == Run()
 
 
+@pytest.mark.usefixtures("silent_kernel")
 @pytest.mark.parametrize(
     ("reports", "expected"),
     [
@@ -74,6 +82,7 @@ def test_the_exit_code_is_that_of_the_template_or_else_of_the_worker(
     assert ends[0].closed
 
 
+@pytest.mark.usefixtures("silent_kernel")
 def test_a_template_that_says_nothing_is_not_waited_for_long(
     ends: tuple[Connection, Connection],
     sleeper: subprocess.Popen[bytes],
@@ -86,6 +95,7 @@ def test_a_template_that_says_nothing_is_not_waited_for_long(
     assert process.wait() == UNKNOWN_EXIT
 
 
+@pytest.mark.usefixtures("silent_kernel")
 def test_reports_before_the_end_do_not_end_the_wait(
     ends: tuple[Connection, Connection], sleeper: subprocess.Popen[bytes]
 ) -> None:
@@ -96,6 +106,30 @@ def test_reports_before_the_end_do_not_end_the_wait(
     os.kill(sleeper.pid, signal.SIGKILL)
     assert process.wait() == 3
     assert sleeper.wait() == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_the_code_of_a_worker_is_known_before_its_parent_has_waited_for_it(
+    number: signal.Signals,
+    ends: tuple[Connection, Connection],
+    sleeper: subprocess.Popen[bytes],
+) -> None:
+    """The template was stopped."""
+    process = follow(sleeper, ends[0])
+    sleeper.send_signal(number)
+    assert process.wait() == -number
+
+
+@pytest.mark.skipif(not KERNEL_TELLS, reason="of Linux 6.15")
+def test_the_code_of_a_worker_is_known_after_its_parent_has_waited_for_it(
+    ends: tuple[Connection, Connection], sleeper: subprocess.Popen[bytes]
+) -> None:
+    """The template has ended, and the worker's new parent reports nothing."""
+    process = follow(sleeper, ends[0])
+    ends[1].close()
+    sleeper.kill()
+    sleeper.wait()
+    assert process.wait() == -signal.SIGKILL
 
 
 def _is_dead(sleeper: subprocess.Popen[bytes]) -> Forked:
