@@ -117,10 +117,13 @@ def test_either_of_two_ranks_is_killed_and_both_train_again() -> None:
 
 
 def test_a_failure_at_the_same_step_is_not_restarted_again(tmp_path: Path) -> None:
-    """Without a checkpoint it starts at step 0; the second failure shows that this is no help."""
+    """Without a checkpoint it starts at step 0; the second failure shows that this is no help.
+
+    Its workers are not forked, neither the first nor that of the restart.
+    """
     path = tmp_path / "fails.py"
     path.write_text(FAILS)
-    info = train(spec(str(path), "torch/single", epochs=100, max_restarts=5))
+    info = train(spec(str(path), "torch/single", epochs=100, max_restarts=5, cold_start=True))
     failure = failure_of(info)
     assert "no more" in failure.message
     assert "It fails every time after step " in info.reason

@@ -68,8 +68,8 @@ def test_it_says_that_it_is_asynchronous() -> None:
 
 @pytest.mark.usefixtures("processes")
 def test_one_worker_trains_like_one_device() -> None:
-    """Also when each batch is computed in parts."""
-    ours = train(probe(strategy, devices=1, accumulation=3, **DEMANDING))
+    """Also when each batch is computed in parts, by processes that were not forked."""
+    ours = train(probe(strategy, devices=1, accumulation=3, cold_start=True, **DEMANDING))
     assert ours.state is RunState.FINISHED, logs(ours)
     theirs = train(probe(catalog.strategy("tf/single"), devices=1, **DEMANDING))
     for series in ("train/loss", "train/learning_rate", "train/gradient_norm"):
