@@ -30,16 +30,6 @@ _GET_MEMORY_POLICY = {"x86_64": 239, "aarch64": 236}
 """Number of the system call get_mempolicy(2), which the C library does not offer."""
 
 _CGROUP_ROOT = Path("/sys/fs/cgroup")
-_CGROUP_LIMITS = {
-    # Version 2, then version 1, of the control groups.
-    **{f"memory.{name}": "max" for name in ("high", "max", "swap.max")},
-    "pids.max": "max",
-    "cpu.max": "max 100000",
-    **dict.fromkeys(("io.max", "cpuset.cpus", "cpuset.mems"), ""),
-    "cpu.cfs_quota_us": "-1",
-    "memory.limit_in_bytes": "9223372036854771712",
-}
-"""The files that limit the processes of a control group, each with its text for no limit."""
 
 _OWN_IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)
 """Signals that Python itself ignores."""
@@ -192,20 +182,15 @@ def _control_groups() -> dict[str, str]:
 
 
 def _adopt_control_groups(own: dict[str, str], wanted: dict[str, str]) -> None:
-    """Enter the control groups `wanted`, or accept another one if neither of them has limits."""
+    """Enter the control groups `wanted`: their limits, their accounts and their end are the run's.
+
+    Only a user who may write to the common parent of both groups may move a process.
+    """
     for controllers, path in wanted.items():
-        here = own.get(controllers, path)
-        if here == path:
-            continue
-        mount = _mount(controllers)
-        try:
-            (mount / path.lstrip("/") / "cgroup.procs").write_text(f"{os.getpid()}")
-        except OSError:  # only the common owner of both groups may do it
-            common = os.path.commonpath([here, path])
-            if _has_limits(mount, here, common) or _has_limits(mount, path, common):
-                raise CannotAdopt(
-                    f"the run is in the control group {path}, which has limits of its own"
-                ) from None
+        if own.get(controllers, path) != path:
+            with _reason(f"the run is in the control group {path}"):
+                file = _mount(controllers) / path.lstrip("/") / "cgroup.procs"
+                file.write_text(f"{os.getpid()}")
 
 
 def _mount(controllers: str) -> Path:
@@ -213,18 +198,6 @@ def _mount(controllers: str) -> Path:
     name = controllers.removeprefix("name=") or "unified"
     folder = _CGROUP_ROOT / name
     return folder if folder.is_dir() else _CGROUP_ROOT
-
-
-def _has_limits(mount: Path, path: str, above: str) -> bool:
-    """Whether the control group `path`, or one between it and `above`, limits its processes."""
-    group = path
-    while group != above:
-        for name, unlimited in _CGROUP_LIMITS.items():
-            with contextlib.suppress(OSError):
-                if (mount / group.lstrip("/") / name).read_text().strip() != unlimited:
-                    return True
-        group = os.path.dirname(group)  # noqa: PTH120  # a path of the kernel, as text
-    return False
 
 
 def _signals_in(mask: str) -> set[int]:

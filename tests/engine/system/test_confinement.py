@@ -144,11 +144,9 @@ class ControlGroups:
         self.root = root
         self.own = {"": "/user/here"}
 
-    def add(self, path: str, *, may_enter: bool = False, **limits: str) -> Path:
+    def add(self, path: str, *, may_enter: bool = False) -> Path:
         folder = self.root / path
         folder.mkdir(parents=True, exist_ok=True)
-        for name, text in limits.items():
-            (folder / name.replace("__", ".")).write_text(f"{text}\n")
         if may_enter:
             (folder / "cgroup.procs").touch()
         else:
@@ -172,53 +170,26 @@ def test_the_own_control_group_is_left_alone(groups: ControlGroups) -> None:
 
 
 def test_a_worker_enters_the_control_group_of_its_run(groups: ControlGroups) -> None:
-    folder = groups.add("user/there", may_enter=True, memory__max="1000")
+    folder = groups.add("user/there", may_enter=True)
     groups.adopt(unified="/user/there")
     assert (folder / "cgroup.procs").read_text() == str(os.getpid())
 
 
-def test_another_control_group_is_accepted_if_both_are_without_limits(
-    groups: ControlGroups,
-) -> None:
-    unlimited = {"memory__max": "max", "cpu__max": "max 100000", "pids__max": "max"}
-    groups.add("user", memory__max="5000")  # it is above both
-    groups.add("user/here", **unlimited)
-    groups.add("user/there", **unlimited, cpuset__cpus="", io__max="")
-    groups.adopt(unified="/user/there")
-
-
-@pytest.mark.parametrize(
-    ("group", "limit"),
-    [
-        ("user/there", {"memory__max": "1000"}),
-        ("user/there", {"cpu__max": "50000 100000"}),
-        ("user/there", {"cpuset__cpus": "0-1"}),
-        ("user/there/below", {"pids__max": "10"}),
-        ("user/here", {"memory__high": "1000"}),
-    ],
-)
-def test_a_control_group_with_limits_is_refused(
-    group: str, limit: dict[str, str], groups: ControlGroups
-) -> None:
-    for name in ("user", "user/here", "user/there", "user/there/below"):
-        groups.add(name, **(limit if name == group else {}))
-    with pytest.raises(CannotAdopt, match="/user/there/below, which has limits"):
-        groups.adopt(unified="/user/there/below")
+def test_a_control_group_that_cannot_be_entered_is_refused(groups: ControlGroups) -> None:
+    """Also without limits: who ends the group of the run must reach its workers."""
+    groups.add("user/there")
+    with pytest.raises(CannotAdopt, match="the control group /user/there"):
+        groups.adopt(unified="/user/there")
 
 
 def test_hierarchies_of_version_1_have_their_own_folders(groups: ControlGroups) -> None:
     groups.own = {"memory": "/a", "name=systemd": "/a", "": "/a"}
-    unlimited = {"memory__limit_in_bytes": "9223372036854771712"}
-    groups.add("memory/a", **unlimited)
-    groups.add("memory/b", **unlimited)
+    groups.add("memory/b", may_enter=True)
     entered = groups.add("systemd/b", may_enter=True)
-    groups.add("unified/b")
+    groups.add("unified/b", may_enter=True)
     wanted = {"memory": "/b", "name=systemd": "/b", "": "/b"}
     confinement._adopt_control_groups(groups.own, wanted)
     assert (entered / "cgroup.procs").read_text() == str(os.getpid())
-    groups.add("memory/b", memory__limit_in_bytes="1000000")
-    with pytest.raises(CannotAdopt, match="/b, which has limits"):
-        confinement._adopt_control_groups(groups.own, wanted)
 
 
 def test_a_hierarchy_that_only_the_run_has_does_not_matter(groups: ControlGroups) -> None:
