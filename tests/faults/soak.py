@@ -30,8 +30,9 @@ from engine.messages.commands import Command, EmptyCache, Pause, Resume, SaveChe
 from engine.runs.run_state import RunState
 from engine.runs.store_reader import RunReader
 from engine.system import paths
-from tests.faults.soak_processes import GONE_WITHIN, OVER_WITHIN, open_window, processes_of
-from tests.support.runs import spec
+from engine.templates import client as templates
+from tests.faults.soak_processes import GONE_WITHIN, OVER_WITHIN, left_in, open_window
+from tests.support.runs import processes_of, spec
 
 ROOT = Path(__file__).parent.parent.parent
 COMMANDS: tuple[Command, ...] = (SaveCheckpoint(), EmptyCache(), Pause(), Resume(), Resume())
@@ -133,9 +134,7 @@ class SoakedRun:
         """Read its state, and remember its processes."""
         info = client.get_run(self.id)
         if not info.state.is_over:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                supervisor = psutil.Process(info.status.supervisor_pid)
-                self._processes = [supervisor, *supervisor.children(recursive=True)]
+            self._processes = processes_of(info)
         return info
 
     def ask(self, command: Command) -> None:
@@ -156,6 +155,7 @@ class SoakedRun:
             lambda: self.ask(Pause()),
             lambda: self.ask(EmptyCache()),
             lambda: (info.folder / "burst").touch(),
+            self.kill_template,
         ]
         if info.state is RunState.PAUSED:
             things = [lambda: self.ask(Resume()), lambda: self.stop(now=False)]
@@ -181,6 +181,12 @@ class SoakedRun:
                 os.kill(pid, signal.SIGKILL)
         self._report.done[f"killed {target}"] += 1
         self.end(f"killed {target}", exact=False)
+
+    def kill_template(self) -> None:
+        """Kill the template of the workers; the run goes on."""
+        for state in templates.states():
+            os.kill(state.pid, signal.SIGKILL)
+            self._report.done["killed template"] += 1
 
     def end(self, how: str, *, exact: bool) -> None:
         """Wait until it is over, and check its processes and its points."""
@@ -260,8 +266,9 @@ def soak(minutes: float, seed: int) -> Report:
         if not run.info().state.is_over:
             run.ask(Resume())
             run.stop(now=False)
+    templates.end_all()
     report.compare()
-    left = processes_of(os.environ[paths.HOME_VARIABLE])
+    left = left_in(os.environ[paths.HOME_VARIABLE])
     report.check(not left, f"at the end: orphans {left}")
     return report
 

@@ -33,7 +33,7 @@ def open_window(run_id: str) -> subprocess.Popen[bytes]:
     return window
 
 
-def processes_of(home: str) -> list[psutil.Process]:
+def left_in(home: str) -> list[psutil.Process]:
     """Other processes of the runs in `home`; waits a while for their end."""
     deadline = time.monotonic() + GONE_WITHIN
     while (left := [p for p in psutil.process_iter() if _is_of(p, home)]) and (

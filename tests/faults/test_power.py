@@ -23,6 +23,7 @@ from tests.support.runs import (
     curve,
     events,
     is_training,
+    processes_of,
     spec,
     wait_for,
     wait_for_end,
@@ -41,8 +42,7 @@ def foreigner() -> Iterator[psutil.Process]:
 
 def cut_the_power(info: client.RunInfo) -> None:
     """Kill all processes of the run at once, so that none notices the end of another."""
-    supervisor = psutil.Process(info.status.supervisor_pid)
-    processes = [supervisor, *supervisor.children(recursive=True)]
+    processes = processes_of(info)
     for process in processes:
         process.suspend()
     for process in processes:

@@ -28,6 +28,7 @@ from tests.support.runs import (
     events,
     is_training,
     logs,
+    processes_of,
     spec,
     wait_for,
     wait_for_end,
@@ -45,12 +46,6 @@ pytestmark = [
 ]
 
 
-def all_processes(info: client.RunInfo) -> list[psutil.Process]:
-    """All processes of a run, with workers and helpers: a logout or shutdown signals them all."""
-    supervisor = psutil.Process(info.status.supervisor_pid)
-    return [supervisor, *supervisor.children(recursive=True)]
-
-
 def test_every_kind_of_end_at_every_moment_saves_a_checkpoint_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -66,7 +61,7 @@ def test_every_kind_of_end_at_every_moment_saves_a_checkpoint_first(
         os.kill(client.get_run(run_id).status.supervisor_pid, number)
 
     def shut_down() -> None:
-        for found in all_processes(client.get_run(run_id)):
+        for found in processes_of(client.get_run(run_id)):
             with contextlib.suppress(psutil.NoSuchProcess):
                 found.send_signal(signal.SIGTERM)
                 found.send_signal(signal.SIGHUP)

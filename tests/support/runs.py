@@ -113,6 +113,30 @@ def is_training(info: RunInfo) -> bool:
     return info.state is RunState.RUNNING and info.status.step > info.status.checkpoint_step + 2
 
 
+def processes_of(info: RunInfo) -> list[psutil.Process]:
+    """The supervisor of a run, its workers and the helpers of both, without any template.
+
+    A template is a child of the supervisor that started it, and the parent of many runs' workers.
+    """
+    found: list[psutil.Process] = []
+    for pid in (info.status.supervisor_pid, *info.status.worker_pids):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process = psutil.Process(pid)
+            found.append(process)
+            for child in process.children():
+                if not is_template(child):
+                    found += [child, *child.children(recursive=True)]
+    return list(dict.fromkeys(found))
+
+
+def is_template(process: psutil.Process) -> bool:
+    """Whether it is a template, which names itself soon after its start."""
+    with contextlib.suppress(psutil.Error):
+        command = " ".join(process.cmdline())
+        return "traindeck template" in command or "engine.templates" in command
+    return False
+
+
 def wait_until_gone(info: RunInfo, seconds: float = 10.0) -> None:
     """Fail unless every process of the run (its workers, its supervisor) ends within `seconds`."""
     processes = []
