@@ -22,7 +22,7 @@ from engine.system.program import call
 from engine.templates import client
 from engine.templates.client import IMPORT_SECONDS, NoTemplate
 from engine.templates.kinds import KINDS, TemplateKind
-from engine.templates.protocol import Files, TemplateState
+from engine.templates.protocol import Files, TemplateState, pid_of
 
 SILENT_SECONDS = 10.0
 """A template that does not answer for this time has ended, or could not be started."""
@@ -63,6 +63,9 @@ def switch_off(*, json: bool) -> Exit:
         return Exit.DONE
     out().print("Loading in advance is switched off: each worker loads its framework itself.")
     for state in states:
+        if not state.answers:
+            out().print(f"{KINDS[state.kind].title}: {state.problem}.", soft_wrap=True)
+            continue
         after = f" after its {_count(state.workers, 'worker')}" if state.workers else ""
         out().print(f"{KINDS[state.kind].title} (pid {state.pid}) ends{after}.", soft_wrap=True)
     return Exit.DONE
@@ -131,7 +134,7 @@ def _wait(kinds: Sequence[TemplateKind]) -> list[str]:
     titles = ", ".join(kind.title for kind in kinds)
     with err().status(f"Loading {titles} …"):
         while waiting:
-            states = {state.kind: state for state in client.states()}
+            states = {state.kind: state for state in client.states() if state.answers}
             now = time.monotonic()
             heard |= dict.fromkeys(states, now)
             for kind in list(waiting):
@@ -157,7 +160,9 @@ def _problem(
         return f"{kind.title} cannot be loaded in advance: {state.problem}."
     log = Files(kind.name).log
     if state is None and silent > SILENT_SECONDS:
-        return f"{kind.title} is not loaded: its process has ended or does not answer; see {log}."
+        pid = pid_of(Files(kind.name))
+        process = f"its process {pid} does not answer" if pid else "its process has ended"
+        return f"{kind.title} is not loaded: {process}; see {log}."
     if waited > IMPORT_SECONDS:
         return f"{kind.title} is not loaded after {waited:.0f} s; see {log}."
     return ""
@@ -168,6 +173,8 @@ def _print_json(states: Iterable[TemplateState]) -> None:
 
 
 def _condition(state: TemplateState) -> str:
+    if not state.answers:
+        return "does not answer"
     if state.problem:
         return "failed"
     return "ready" if state.is_ready else "loading"

@@ -286,16 +286,25 @@ def _start_process(kind: TemplateKind, at_low_priority: bool) -> Callable[[], in
 
 
 def _request(kind: str, message: protocol.Message) -> protocol.TemplateState | None:
-    """Send `message` to the template `kind`, and return its state; None if it does not answer."""
+    """Send `message` to the template `kind`, and return its state; None if none listens."""
+    files = protocol.Files(kind)
     try:
-        with protocol.connect(protocol.Files(kind)) as connection:
+        with protocol.connect(files) as connection:
             protocol.send(connection, message)
             if not connection.poll(protocol.HANDSHAKE_SECONDS):
-                return None
+                raise TimeoutError
             answer = protocol.receive(connection)
+    except TimeoutError:
+        return _silent_state(kind, protocol.pid_of(files))
     except (EOFError, OSError, msgspec.DecodeError):
         return None
     return answer if isinstance(answer, protocol.TemplateState) else None
+
+
+def _silent_state(kind: str, pid: int) -> protocol.TemplateState:
+    """Return the state of a template that listens and does not answer: it may be stopped."""
+    problem = f"its process {pid} does not answer; `kill -KILL {pid}` ends it"
+    return protocol.TemplateState(kind, pid, False, 0, 0, 0.0, problem, answers=False)
 
 
 def _switch_file() -> Path:

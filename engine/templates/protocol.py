@@ -142,6 +142,9 @@ class TemplateState(msgspec.Struct, frozen=True, tag="state"):
     problem: str = ""
     """A clause without a full stop: why it cannot fork."""
 
+    answers: bool = True
+    """Whether the template has sent this state itself."""
+
 
 Message = (
     Challenge
@@ -204,6 +207,14 @@ def receive(connection: Connection) -> Message:
         return _decoder.decode(frame)
     except (RecursionError, UnicodeDecodeError) as error:
         raise msgspec.DecodeError("nested too deeply, or not valid UTF-8") from error
+
+
+def pid_of(files: Files) -> int:
+    """Return the pid of the template that listens; 0 if its file cannot be read."""
+    try:
+        return int(json.loads(files.control.read_text())["pid"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0
 
 
 def connect(files: Files, is_cancelled: Callable[[], bool] = lambda: False) -> Connection:

@@ -50,6 +50,7 @@ def test_it_loads_what_it_was_asked_for_once(
         "memory": 290 * 2**20,
         "idle_seconds": 7.0,
         "problem": "",
+        "answers": True,
     }
 
 
@@ -77,7 +78,7 @@ def test_it_waits_until_the_imports_are_done(
             lambda kind: template(kind, problem="its imports failed: no such file"),
             "TensorFlow cannot be loaded in advance: its imports failed: no such file.",
         ),
-        (lambda _: None, "TensorFlow is not loaded: its process has ended or does not answer;"),
+        (lambda _: None, "TensorFlow is not loaded: its process has ended;"),
         (lambda kind: template(kind, is_ready=False), "TensorFlow is not loaded after 1"),
     ],
 )
@@ -120,6 +121,18 @@ def test_ctrl_c_ends_the_wait_and_not_the_loading(
     assert main(["warm", "--framework", "torch"]) == 130
     assert "Loading goes on; `python main.py warm --off` ends it." in capsys.readouterr().err
     assert "torch" in templates.running
+
+
+def test_a_template_that_does_not_answer_is_named_with_its_pid(
+    templates: TemplateDouble, capsys: pytest.CaptureFixture[str]
+) -> None:
+    problem = "its process 4711 does not answer; `kill -KILL 4711` ends it"
+    silent = template(is_ready=False, problem=problem, answers=False)
+    templates.running["torch"] = silent
+    assert main(["warm", "--list"]) == 0
+    assert "does not answer" in capsys.readouterr().out
+    assert main(["warm", "--off"]) == 0
+    assert f"PyTorch: {problem}." in capsys.readouterr().out
 
 
 def test_off_ends_them_until_they_are_switched_on(

@@ -118,11 +118,13 @@ def test_a_stopped_template_is_given_up(
     try:
         requests = [templates.request(), templates.request()]
         answers = list(client.fork_workers(LIGHT, requests))
-        assert client.states() == []
+        [state] = client.states()
     finally:
         os.kill(pid, signal.SIGCONT)
     assert [str(answer) for answer in answers] == ["the template does not answer"] * 2
     assert isinstance(answers[0], NoTemplate)
+    assert (state.pid, state.answers) == (pid, False)
+    assert f"{pid} does not answer" in state.problem
 
 
 def test_a_template_that_stops_answering_is_given_up_and_its_late_workers_end(
