@@ -144,12 +144,19 @@ def test_a_driver_that_never_answers_costs_a_probe_its_timeout_only(fake_nvml: F
     assert [row.id for row in snapshot.devices] == ["cpu"]
 
 
+def new_child(before: list[psutil.Process]) -> psutil.Process:
+    """The only child of this process that is not among `before`, such as the templates."""
+    (child,) = [child for child in psutil.Process().children() if child not in before]
+    return child
+
+
 @pytest.mark.usefixtures("processes")
 def test_the_stream_hands_on_snapshots_and_ends_its_helper() -> None:
+    before = psutil.Process().children()
     arrived: queue.Queue[Snapshot] = queue.Queue()
     live = TelemetryStream(arrived.put, interval=0.05)
     first, second = arrived.get(timeout=60), arrived.get(timeout=60)
-    (child,) = psutil.Process().children()
+    child = new_child(before)
     live.close()
     live.close()
     assert second.time > first.time
@@ -159,12 +166,12 @@ def test_the_stream_hands_on_snapshots_and_ends_its_helper() -> None:
 @pytest.mark.usefixtures("processes")
 def test_a_helper_that_dies_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(helper_client, "RESTART_PAUSE", 0.0)
+    before = psutil.Process().children()
     arrived: queue.Queue[Snapshot] = queue.Queue()
     live = TelemetryStream(arrived.put, interval=60.0)  # each helper prints once
     try:
         arrived.get(timeout=60)
-        (child,) = psutil.Process().children()
-        child.kill()
+        new_child(before).kill()
         arrived.get(timeout=60)
     finally:
         live.close()
