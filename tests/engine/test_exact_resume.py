@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -63,7 +64,8 @@ def killed_half_way(strategy: Strategy, **options: Any) -> RunInfo:
     run_id = client.start(probe(strategy, settings=settings, **options))
     info = wait_for(run_id, lambda now: now.status.checkpoint_step == HALF)
     for pid in (info.status.supervisor_pid, *info.status.worker_pids):
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # workers end when their supervisor is gone
+            os.kill(pid, signal.SIGKILL)
     wait_until_gone(info)
     interrupted = client.get_run(run_id)
     assert interrupted.state is RunState.INTERRUPTED

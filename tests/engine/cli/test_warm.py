@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import itertools
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engine.telemetry.snapshot import Snapshot
 from engine.templates.kinds import KINDS
+from engine.templates.protocol import FOLDER_VARIABLE
 from main import main
 from tests.support.template_double import TemplateDouble, template
 
 
 @pytest.fixture
-def templates(monkeypatch: pytest.MonkeyPatch) -> TemplateDouble:
+def templates(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> TemplateDouble:
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))  # not that of the real ones
     return TemplateDouble(monkeypatch)
 
 

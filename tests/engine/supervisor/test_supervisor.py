@@ -51,7 +51,8 @@ class SupervisedRun:
 
     def __init__(self, file: Path, strategy: str, devices: int | tuple[str, ...]) -> None:
         file.write_text(HANGS)
-        wanted = spec(str(file), strategy, devices)
+        # A forked worker is at work within 0.1 s, and reports that there is no GPU.
+        wanted = spec(str(file), strategy, devices, cold_start=True)
         self.folder = new_run_folder(wanted)
         self.store = RunStore(self.folder)
         self.store.append(this_process_supervises(), time.time())
