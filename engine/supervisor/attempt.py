@@ -264,7 +264,7 @@ class Attempt:
     def _handle_event(self, event: Event) -> None:
         match event:
             case WorkerFailed(rank):
-                self._failure_reports[rank] = event
+                self._failure_reports.setdefault(rank, event)
                 self._deadlines.start_failure_grace()
             case TrainingStarted():
                 self._training_started = True

@@ -95,6 +95,7 @@ def test_a_framework_that_is_not_ready_is_told_and_the_others_are_shown(
     clock = itertools.count(step=7)
     monkeypatch.setattr("engine.cli.warm.time.monotonic", lambda: float(next(clock)))
     monkeypatch.setattr("engine.cli.warm.time.sleep", lambda _: None)
+    monkeypatch.setattr("engine.cli.warm.pid_of", lambda _: 0)
     templates.running["torch"] = template()
     templates.born = born
     assert main(["warm", "--framework", "tensorflow"]) == 1
