@@ -7,7 +7,7 @@ from pathlib import Path
 
 from engine.messages.events import Failure, WorkerFailed
 from engine.spec.strategy import WorkerPlan
-from engine.system.process import signal_name
+from engine.system.process import UNKNOWN_EXIT, signal_name
 
 TAIL_LINES = 20
 TAIL_BYTES = 65_536
@@ -53,6 +53,8 @@ def find_failure(
     label = plans[rank].label
     if signal:
         message = f"{label} was ended by {signal}{_SIGNAL_HINTS.get(signal, '')}."
+    elif code == UNKNOWN_EXIT and not report:
+        message = f"{label} ended; the system does not tell why, as its template has ended too."
     elif report:
         message = f"{label} failed: {report.message}"
     else:
@@ -67,7 +69,6 @@ _SIGNAL_HINTS = {
     "SIGKILL": " (killed from outside; when memory runs out, the system does that)",
     "SIGSEGV": " (a crash in native code)",
     "SIGABRT": " (native code called abort)",
-    "an unknown signal": " (the template that forked it would know, and has ended too)",
 }
 
 

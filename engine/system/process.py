@@ -197,13 +197,13 @@ END_SIGNALS = [
 
 
 UNKNOWN_EXIT = -1000
-"""The exit code of a process that a signal has ended, if it is not known which one."""
+"""The exit code of a process whose end the system does not explain."""
 
 
 def signal_name(exit_code: int) -> str:
     """Return `SIGKILL` for -9; an empty string if no signal ended the process."""
     if exit_code == UNKNOWN_EXIT:
-        return "an unknown signal"
+        return ""
     try:
         return signal.Signals(-exit_code).name if exit_code < 0 else ""
     except ValueError:

@@ -134,8 +134,8 @@ def test_a_template_is_killed_while_it_imports_forks_and_has_workers(own_templat
     info = wait_for(run_id, lambda info: info.status.attempt == 2 and is_training(info))
     [restarting] = [event for event in events(info) if isinstance(event, Restarting)]
     assert restarting.failure.rank == 1
-    cause = "SIGKILL" if KERNEL_TELLS else "an unknown signal (the template that"
-    assert f"was ended by {cause}" in restarting.failure.message
+    cause = "was ended by SIGKILL" if KERNEL_TELLS else "the system does not tell why"
+    assert cause in restarting.failure.message
     client.send(run_id, Stop())
     info = wait_for_end(run_id)
     assert "with a checkpoint saved" in info.reason
