@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QCoreApplication, QEvent
+from PySide6.QtCore import QCoreApplication, QEvent, Qt
 from PySide6.QtGui import QPalette
-from PySide6.QtWidgets import QApplication, QMenu
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QMenu, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.spec.run_spec import RunSpec
@@ -31,6 +32,8 @@ def windows_end_with_their_test() -> Iterator[None]:
     app = QCoreApplication.instance()
     if app is None:
         return
+    if QApplication.keyboardModifiers() != Qt.KeyboardModifier.NoModifier:
+        QTest.keyClick(QWidget(), Qt.Key.Key_Escape)  # Ctrl is no longer held, for the next test
     for widget in QApplication.topLevelWidgets():
         if isinstance(widget, QMenu):
             widget.deleteLater()
