@@ -210,6 +210,8 @@ def _connect_or_start(kind: TemplateKind, is_cancelled: Callable[[], bool]) -> C
                 pass  # none listens yet
             except OSError as error:
                 raise NoTemplate(f"the template does not answer: {error}".rstrip(": ")) from error
+            if code and code < 0:
+                raise _TemplateEnds(f"the template was ended by signal {-code}")
             if code:
                 why = os.strerror(code) if code in _SYSTEM_ERRORS else f"see {files.log}"
                 raise NoTemplate(f"the template could not be started: {why}")
