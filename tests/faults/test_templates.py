@@ -23,7 +23,7 @@ from engine.messages.events import Notice, Restarting
 from engine.runs.run_state import RunState
 from engine.templates import client as templates
 from engine.templates.kinds import KINDS
-from engine.templates.protocol import TemplateState
+from engine.templates.protocol import Files, TemplateState, pid_of
 from main import main
 from tests.support.full_disk import fill, small_disk
 from tests.support.kernel import KERNEL_TELLS
@@ -82,17 +82,15 @@ def ready_template() -> TemplateState:
     return state
 
 
-def kill_listening(folder: Path, but: int = 0) -> int:
-    """Kill the template that listens in `folder` once it is another one than `but`."""
-    found: list[int] = []
+def kill_listening() -> int:
+    """Kill the PyTorch template that listens, once there is one.
 
-    def is_there() -> bool:
-        found[:] = [state.pid for state in templates.states() if state.pid != but]
-        return bool(found)
-
-    wait_until(is_there)
-    os.kill(found[0], signal.SIGKILL)
-    return found[0]
+    Its file names it at once; it answers questions late while it imports.
+    """
+    wait_until(lambda: pid_of(Files("torch")))
+    pid = pid_of(Files("torch"))
+    os.kill(pid, signal.SIGKILL)
+    return pid
 
 
 def parent(pid: int) -> int:
@@ -107,7 +105,7 @@ def notices(info: RunInfo) -> list[str]:
 def test_a_template_is_killed_while_it_imports_forks_and_has_workers(own_templates: Path) -> None:
     wanted = spec("slow_phases", "torch/ddp", 2, epochs=10_000, max_restarts=1, checkpoint_steps=10)
     run_id = client.start(wanted)
-    killed = kill_listening(own_templates)
+    killed = kill_listening()
     info = wait_for(run_id, is_training)
     [state] = templates.states()
     assert state.pid != killed
@@ -116,7 +114,7 @@ def test_a_template_is_killed_while_it_imports_forks_and_has_workers(own_templat
 
     many = client.start(spec("probe_torch", "torch/ddp", 6, epochs=10_000))
     wait_until(lambda: len(psutil.Process(state.pid).children()) > 2)
-    kill_listening(own_templates)
+    kill_listening()
     info = wait_for(many, is_training)
     assert len(info.status.worker_pids) == 6
     client.send(many, Stop(now=True))
@@ -124,7 +122,7 @@ def test_a_template_is_killed_while_it_imports_forks_and_has_workers(own_templat
 
     finite = client.start(spec("slow_phases", "torch/single", epochs=60))
     wait_for(finite, is_training)
-    kill_listening(own_templates)
+    kill_listening()
     info = wait_for_end(finite)
     assert info.state is RunState.FINISHED, "its exit code is known without the template"
     wait_until_gone(info)
