@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import repeat
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +27,7 @@ from engine.supervisor.inbox import (
 from engine.system.confinement import own_confinement
 from engine.system.process import Process, end_group, module_environment, start_module
 from engine.templates import client as templates
+from engine.templates.forked_process import ForkedProcess
 from engine.templates.kinds import SHARED_ENVIRONMENT, kind_for
 from engine.templates.protocol import Fork
 
@@ -40,6 +42,16 @@ class RunPlan(NamedTuple):
     recipe: RecipeInfo
     strategy: Strategy
     workers: Sequence[WorkerPlan]
+
+
+class _Command(NamedTuple):
+    """How a worker is started; see `engine.templates.protocol.Fork`."""
+
+    module: str
+    arguments: list[str]
+    environment: dict[str, str]
+    folder: str
+    log: str
 
 
 class WorkerPool:
@@ -109,48 +121,56 @@ class WorkerPool:
 
     def _new_processes(self, extra_environment: dict[str, str]) -> Iterator[Process]:
         """Start each worker and yield its process: by a fork, or else cold. Raises OSError."""
-        requests = [self._request(worker.rank, extra_environment) for worker in self._plan.workers]
+        commands = [self._command(worker.rank, extra_environment) for worker in self._plan.workers]
         if self._plan.spec.cold_start:
-            yield from map(_start_cold, requests)
+            yield from map(_start_cold, commands)
             return
-        kind = kind_for(self._plan.strategy.framework, self._plan.recipe.framework)
         reasons: set[str] = set()
-        for request, forked in zip(
-            requests, templates.fork_workers(kind, requests, lambda: self._is_ended), strict=True
-        ):
+        for command, forked in zip(commands, self._forked(commands), strict=False):
             if self._is_ended and isinstance(forked, templates.NoTemplate):
                 return
             if isinstance(forked, templates.NoTemplate):
                 if str(forked) not in reasons:
                     reasons.add(str(forked))
-                    self._report(LaunchedCold(f"{forked}"))
-                yield _start_cold(request)
+                    self._report(LaunchedCold(str(forked)))
+                yield _start_cold(command)
             else:
                 yield forked
 
-    def _request(self, rank: int, extra_environment: dict[str, str]) -> Fork:
+    def _forked(
+        self, commands: Sequence[_Command]
+    ) -> Iterable[ForkedProcess | templates.NoTemplate]:
+        """Let the template fork the workers; return each, or why there is none."""
+        kind = kind_for(self._plan.strategy.framework, self._plan.recipe.framework)
+        try:
+            confinement = own_confinement()
+        except OSError as error:
+            return repeat(templates.NoTemplate(str(error)))
+        requests = [Fork(*command, confinement) for command in commands]
+        return templates.fork_workers(kind, requests, lambda: self._is_ended)
+
+    def _command(self, rank: int, extra_environment: dict[str, str]) -> _Command:
         plan = self._plan
-        return Fork(
+        return _Command(
             "engine.worker",
             [str(plan.folder)],
             module_environment(_environment(plan, rank) | extra_environment),
             str(plan.folder if plan.recipe.builtin else Path(plan.recipe.path).parent),
             str(self.log_file(rank)),
-            own_confinement(),
         )
 
     def _wait(self, rank: int, process: Process) -> None:
         self._report(WorkerExited(rank, process.wait()))
 
 
-def _start_cold(request: Fork) -> Process:
-    """Start the worker of `request` as a new program, which imports its framework."""
+def _start_cold(command: _Command | Fork) -> Process:
+    """Start a worker as a new program, which imports its framework."""
     return start_module(
-        request.module,
-        *request.arguments,
-        log=Path(request.log),
-        environment=request.environment,
-        cwd=Path(request.folder),
+        command.module,
+        *command.arguments,
+        log=Path(command.log),
+        environment=command.environment,
+        cwd=Path(command.folder),
     )
 
 

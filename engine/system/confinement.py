@@ -16,6 +16,8 @@ from pathlib import Path
 import msgspec
 import psutil
 
+from engine.system.process import ON_LINUX
+
 _RIGHTS = (
     *("Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"),
     *("NoNewPrivs", "Seccomp", "Seccomp_filters"),
@@ -31,7 +33,11 @@ _GET_MEMORY_POLICY = {"x86_64": 239, "aarch64": 236}
 
 _CGROUP_ROOT = Path("/sys/fs/cgroup")
 
-_OWN_IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)
+_OWN_IGNORED = [
+    signal.Signals[name]
+    for name in ("SIGPIPE", "SIGXFSZ")
+    if name in signal.Signals.__members__  # Windows has neither
+]
 """Signals that Python itself ignores."""
 
 
@@ -63,7 +69,12 @@ class Confinement(msgspec.Struct, frozen=True):
 
 
 def own_confinement() -> Confinement:
-    """Return the confinement of this process. Raises OSError where /proc does not show it."""
+    """Return the confinement of this process.
+
+    Raises OSError where /proc does not show it, and on other systems than Linux.
+    """
+    if not ON_LINUX:
+        raise OSError("this system has no templates")
     import resource  # not on Windows
 
     status = _status()

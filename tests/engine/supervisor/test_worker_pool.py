@@ -22,6 +22,7 @@ from engine.supervisor.inbox import (
 )
 from engine.supervisor.worker_pool import RunPlan, WorkerPool
 from engine.system import process
+from engine.system.confinement import Confinement
 from engine.templates import client
 from engine.templates.client import NoTemplate
 from engine.templates.kinds import TemplateKind
@@ -107,6 +108,21 @@ def test_without_templates_the_workers_start_cold_and_one_report_says_so(
     cold = LaunchedCold("this system has no templates")
     assert received(reports) == [cold, *LAUNCHED, LaunchEnded()]
     assert processes_double.started == ["engine.worker 0", "engine.worker 1", "engine.worker 2"]
+
+
+def test_a_process_that_cannot_read_its_own_limits_starts_cold_workers(
+    processes_double: Processes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on other systems than Linux, or with a /proc that shows less."""
+
+    def fail() -> Confinement:
+        raise OSError("/proc/self/status cannot be read")
+
+    monkeypatch.setattr(worker_pool, "own_confinement", fail)
+    reports: Reports = queue.SimpleQueue()
+    launch(reports)
+    cold = LaunchedCold("/proc/self/status cannot be read")
+    assert received(reports) == [cold, *LAUNCHED, LaunchEnded()]
 
 
 def test_cold_workers_that_were_asked_for_need_no_report(processes_double: Processes) -> None:
