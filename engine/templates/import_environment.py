@@ -13,17 +13,8 @@ _PREFIXES = (
     *("OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "GOTO_", "BLIS_", "NUMEXPR_", "NPY_"),
     *("DNNL_", "ONEDNN_", "ATEN_", "C10_", "TORCH", "PYTORCH", "TF_", "TENSORFLOW_", "TF2_"),
     *("MKLDNN_", "KINETO_", "JOBLIB_", "LOKY_", "HDF5_", "H5PY_", "OPENSSL_", "WRAPT_"),
-    *(
-        "PROTOCOL_BUFFERS_",
-        "XLA_",
-        "KERAS_",
-        "ABSL_",
-        "GRPC_",
-        "GLOG_",
-        "TRITON_",
-        "SKLEARN_",
-        "SCIPY_",
-    ),
+    *("PROTOCOL_BUFFERS_", "XLA_", "KERAS_", "ABSL_", "GRPC_", "GLOG_", "TRITON_"),
+    *("SKLEARN_", "SCIPY_"),
 )
 _NAMES = frozenset({"HOME"})  # Keras reads its settings in it
 

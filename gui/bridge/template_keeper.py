@@ -18,7 +18,7 @@ from gui.bridge.background import Background
 _log = logging.getLogger(__name__)
 
 DELAY_MS = 700
-"""Time after the last change of the form: who goes through the strategies wants one of them."""
+"""Time after the last change of the form: the user may still be choosing a strategy."""
 
 ASK_MS = 5000
 ASK_SOON_MS = 1000

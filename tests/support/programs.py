@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from pathlib import Path
+from typing import Any
 
 from engine.system.confinement import own_confinement
 from engine.system.process import PROJECT, Process, end_group, module_environment, start_module
@@ -59,3 +61,13 @@ class Program:
         """End it and the processes that it started, if they still run."""
         if self._waits.is_alive():
             end_group(self._process, kill=True)
+
+
+def found_by(kind: str, module: str, file: Path) -> Any:
+    """Run `module`, which writes what it found to `file` as JSON, and return that."""
+    program = Program(kind, module, str(file), log=file.with_suffix(".log"), variables={})
+    try:
+        program.output()
+    finally:
+        program.kill()
+    return json.loads(file.read_text())

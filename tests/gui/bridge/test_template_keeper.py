@@ -54,13 +54,20 @@ def begin(keeper: TemplateKeeper, kind: TemplateKind | None = TORCH) -> None:
     keeper.begin()
 
 
+def rest(keeper: TemplateKeeper, qtbot: QtBot) -> None:
+    """Wait until no start is due or under way, and no answer either."""
+    qtbot.waitUntil(
+        lambda: not (keeper._start_timer.isActive() or keeper._is_starting or keeper._is_asking)
+    )
+
+
 def test_it_starts_what_the_form_needs_once_it_may(
     keeper: TemplateKeeper, templates: TemplateDouble, shown: list[TemplateStatus], qtbot: QtBot
 ) -> None:
     keeper.want(TENSORFLOW)
     keeper.return_to_form()
     keeper.set_visible(True)
-    qtbot.wait(3 * template_keeper.DELAY_MS)
+    rest(keeper, qtbot)
     assert templates.starts == []
     begin(keeper)
     qtbot.waitUntil(lambda: bool(shown and shown[-1].states))
@@ -99,7 +106,7 @@ def test_it_starts_one_at_a_time(
     begin(keeper)
     qtbot.waitUntil(lambda: at_work == {"torch"})
     keeper.want(TENSORFLOW)
-    qtbot.wait(3 * template_keeper.DELAY_MS)
+    qtbot.waitUntil(lambda: not keeper._start_timer.isActive())
     go_on.set()
     qtbot.waitUntil(lambda: "tensorflow" in templates.running)
     assert max(most) == 1
@@ -109,10 +116,10 @@ def test_a_run_that_starts_cold_needs_none(
     keeper: TemplateKeeper, templates: TemplateDouble, shown: list[TemplateStatus], qtbot: QtBot
 ) -> None:
     begin(keeper, None)
-    qtbot.wait(3 * template_keeper.DELAY_MS)
+    rest(keeper, qtbot)
     keeper.want(TORCH)
     keeper.want(None)
-    qtbot.wait(3 * template_keeper.DELAY_MS)
+    rest(keeper, qtbot)
     assert templates.starts == []
     assert shown[-1].kind is None
 
@@ -123,7 +130,7 @@ def test_the_switch_works_in_both_directions_here_and_elsewhere(
     templates.is_on = False
     begin(keeper)
     qtbot.waitUntil(lambda: bool(shown) and not shown[-1].is_on)
-    qtbot.wait(3 * template_keeper.DELAY_MS)
+    rest(keeper, qtbot)
     assert templates.starts == []
     templates.is_on = True  # as the command line does
     qtbot.waitUntil(lambda: bool(shown[-1].states))
@@ -159,7 +166,8 @@ def test_a_template_that_cannot_be_started_is_told_once(
     templates.refusal = "this system does not support it"
     begin(keeper)
     qtbot.waitUntil(lambda: bool(shown) and shown[-1].problem == templates.refusal)
-    qtbot.wait(5 * template_keeper.ASK_MS)
+    count = len(shown)
+    qtbot.waitUntil(lambda: len(shown) > count + 2)
     assert templates.starts == [("torch", True)]
     assert shown[-1].problem == templates.refusal
     templates.refusal = ""
@@ -173,11 +181,11 @@ def test_one_that_ended_is_started_when_the_user_is_back_at_the_form(
     begin(keeper)
     qtbot.waitUntil(lambda: bool(shown and shown[-1].states))
     keeper.return_to_form()
-    qtbot.wait(3 * template_keeper.DELAY_MS)
+    rest(keeper, qtbot)
     assert len(templates.starts) == 1
     templates.running.clear()
     qtbot.waitUntil(lambda: not shown[-1].states)
-    qtbot.wait(3 * template_keeper.DELAY_MS)
+    rest(keeper, qtbot)
     assert len(templates.starts) == 1, "it was idle for a long time, as this window is"
     keeper.return_to_form()
     qtbot.waitUntil(lambda: bool(shown[-1].states))
@@ -200,9 +208,11 @@ def test_nobody_is_asked_while_the_window_is_not_visible(
     begin(keeper)
     qtbot.waitUntil(lambda: len(asked) > 2)
     keeper.set_visible(False)
-    qtbot.wait(2 * template_keeper.ASK_MS)  # an answer may be under way
+    # With a question under way or due, one of them would always be true.
+    qtbot.waitUntil(lambda: not (keeper._is_asking or keeper._ask_timer.isActive()))
     count = len(asked)
-    qtbot.wait(5 * template_keeper.ASK_MS)
+    keeper.set_visible(False)
+    assert not keeper._is_asking
     assert len(asked) == count
     keeper.set_visible(True)
     qtbot.waitUntil(lambda: len(asked) > count + 1)

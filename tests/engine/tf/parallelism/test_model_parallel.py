@@ -5,7 +5,6 @@ What the process does that these tests look at stands in `staged_model`.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 
 from engine.spec import catalog
 from engine.spec.recipe_file import read_recipe
-from tests.support.programs import Program
+from tests.support.programs import found_by
 from tests.support.runs import RECIPES
 
 
@@ -21,18 +20,9 @@ from tests.support.runs import RECIPES
 def found(processes: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The results of the process."""
     file = tmp_path_factory.mktemp("staged") / "found.json"
-    program = Program(
-        "tensorflow",
-        "tests.engine.tf.parallelism.staged_model",
-        str(file),
-        log=file.with_suffix(".log"),
-        variables={},
+    result: dict[str, Any] = found_by(
+        "tensorflow", "tests.engine.tf.parallelism.staged_model", file
     )
-    try:
-        program.output()
-    finally:
-        program.kill()
-    result: dict[str, Any] = json.loads(file.read_text())
     return result
 
 
