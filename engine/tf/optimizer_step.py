@@ -120,7 +120,10 @@ class OptimizerStep:
         spec = self._spec
         if self._sets_rate:
             self.optimizer.learning_rate.assign(rate)
-        metrics = {"learning_rate": tf.cast(self.optimizer.learning_rate, tf.float32)}
+        else:
+            rate = tf.cast(self.optimizer.learning_rate, tf.float32)
+        # Not read back: with parameter servers, another worker may have assigned its own by now.
+        metrics = {"learning_rate": rate}
         if spec.clip_norm > 0 or spec.gradient_norm or condition is not None:
             norm = _norm(gradients) / self.optimizer.scale_loss(tf.constant(1.0))
             metrics["gradient_norm"] = norm
