@@ -37,6 +37,7 @@ from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import replaced_spec, write_spec
 from engine.spec.validation import Problem, problems
 from engine.system import paths
+from engine.system.atomic_file import sync_tree
 from engine.system.process import start_module
 from engine.system.program import call
 from engine.telemetry.helper_client import gpu_uuids
@@ -121,6 +122,7 @@ def start(spec: RunSpec) -> str:
     try:
         folder = paths.create_run_folder()
         write_spec(folder, spec, recipe)
+        sync_tree(folder)  # before anything can be trained with it
     except (OSError, ValueError) as error:  # ValueError: text that no file can hold
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)

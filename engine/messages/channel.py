@@ -64,13 +64,16 @@ class Alive(msgspec.Struct, frozen=True, tag="alive"):
 
 
 class Flush(msgspec.Struct, frozen=True, tag="settle"):
-    """A worker asks for all its earlier messages to be written to disk; answered by `Flushed`."""
+    """A worker asks for all its earlier messages to be durable; answered by `Flushed`."""
 
     number: int
 
 
 class Flushed(msgspec.Struct, frozen=True, tag="settled"):
-    """The messages before `Flush` with this number are on disk. Not sent while the disk is full."""
+    """No power cut can lose the messages before `Flush` with this number any more.
+
+    It is not sent while the disk is full.
+    """
 
     number: int
 

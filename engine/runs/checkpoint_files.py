@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from engine.system.atomic_file import sync_to_disk, write_atomically
+from engine.system.atomic_file import remove_leftovers, sync_to_disk, write_atomically
 
 FOLDER = "checkpoints"
 MANIFEST = "manifest.json"
@@ -184,13 +184,19 @@ def remove(folder: Path) -> None:
     renamed = folder.with_name(f"{folder.name}.deleted{_TEMPORARY}")
     shutil.rmtree(renamed, ignore_errors=True)
     folder.rename(renamed)
+    sync_to_disk(folder.parent)
     shutil.rmtree(renamed, ignore_errors=True)  # the next attempt removes the rest
 
 
 def remove_unfinished(run_folder: Path) -> None:
-    """Delete the unfinished checkpoints of ended attempts. No worker of the run may be alive."""
+    """Delete what ended attempts left: unfinished checkpoints, and unfinished changes of manifests.
+
+    No worker of the run may be alive.
+    """
     for folder in (run_folder / FOLDER).glob(f"step-*{_TEMPORARY}"):
         shutil.rmtree(folder, ignore_errors=True)
+    for folder in folders(run_folder).values():
+        remove_leftovers(folder, older_than=0.0)
 
 
 def checkpoints(run_folder: Path) -> list[CheckpointInfo]:
@@ -255,9 +261,11 @@ def rename_after(run_folder: Path, step: int, attempt: int) -> None:
 
     It renames damaged checkpoints too, because the attempt uses their names again.
     """
-    for saved, folder in folders(run_folder).items():
-        if saved > step:
-            folder.rename(folder.with_name(f"{folder.name}.before-{attempt}"))
+    later = [folder for saved, folder in folders(run_folder).items() if saved > step]
+    for folder in later:
+        folder.rename(folder.with_name(f"{folder.name}.before-{attempt}"))
+    if later:  # before the points after `step` are deleted: a later checkpoint would lack them
+        sync_to_disk(run_folder / FOLDER)
 
 
 def _rewrite(folder: Path, manifest: Manifest) -> CheckpointInfo:

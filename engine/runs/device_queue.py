@@ -22,7 +22,7 @@ from engine.spec.device_names import is_logical_cpu
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import UnreadableSpec, read_spec
 from engine.system import paths
-from engine.system.atomic_file import write_atomically
+from engine.system.atomic_file import create_folders, write_atomically
 from engine.system.process import is_alive
 
 FILE_NAME = "queue.json"
@@ -254,7 +254,7 @@ def _locked_tickets() -> Iterator[list[Ticket]]:
     lock for too long.
     """
     file = _file()
-    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    create_folders(file.parent)
     with FileLock(file.with_suffix(".lock"), mode=0o600).acquire(timeout=LOCK_SECONDS):
         tickets = [ticket for ticket in _read(file) if ticket.is_alive]
         yield tickets

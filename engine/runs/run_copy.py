@@ -17,6 +17,7 @@ from engine.runs.store import RunStore
 from engine.runs.store_reader import RunReader
 from engine.spec import spec_file
 from engine.system import paths, process
+from engine.system.atomic_file import sync_tree
 
 
 def copy_run(folder: Path, saved: Path) -> Path:
@@ -33,6 +34,7 @@ def copy_run(folder: Path, saved: Path) -> Path:
         attempt = _copy_store(folder, new, checkpoint_files.read_manifest(saved).position)
         shutil.copyfile(folder / "recipe.py", new / "recipe.py")
         _copy_specs(folder, new, attempt)
+        sync_tree(new)
     except BaseException:
         shutil.rmtree(new, ignore_errors=True)
         raise

@@ -67,6 +67,11 @@ class RunStore:
 
     def __init__(self, folder: Path) -> None:
         """Open the store in the run folder, or create it. Raises sqlite3.Error."""
+        self.wal = folder / f"{FILE_NAME}-wal"
+        """What is committed is here or, synced by SQLite, in the database: once this file is synced
+        too, a power cut loses no commit. It stays the same file while the store is open, and the
+        locks are on other files."""
+
         self._connection = sqlite3.connect(folder / FILE_NAME, isolation_level=None)
         self._connection.execute("PRAGMA journal_mode=WAL")
         self._connection.execute("PRAGMA synchronous=NORMAL")

@@ -10,6 +10,7 @@ from filelock import FileLock, Timeout
 
 from engine.runs import run_info
 from engine.system import paths
+from engine.system.atomic_file import create_folders, sync_to_disk
 
 
 class CannotDelete(Exception):
@@ -64,7 +65,9 @@ def empty() -> int:
 
 def _move(source: Path, target: Path, done: str) -> None:
     try:
-        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        create_folders(target.parent)
         source.rename(target)
+        sync_to_disk(target.parent)
+        sync_to_disk(source.parent)
     except OSError as error:
         raise CannotDelete(f"Run {source.name} cannot be {done}: {error}.") from error

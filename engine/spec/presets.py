@@ -12,7 +12,7 @@ import tomli_w
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import migrate_spec
 from engine.system import paths
-from engine.system.atomic_file import write_atomically
+from engine.system.atomic_file import create_folders, write_atomically
 
 SUFFIX = ".toml"
 LONGEST_NAME = 80
@@ -59,13 +59,13 @@ def save(name: str, spec: RunSpec) -> None:
     """
     if problem := name_problem(name):
         raise ValueError(problem)
-    folder().mkdir(parents=True, exist_ok=True, mode=0o700)
+    create_folders(folder())
     write(path_of(name), spec)
 
 
 def write(file: Path, spec: RunSpec) -> None:
     """Write `spec` to `file` atomically. Raises OSError."""
-    write_atomically(file, tomli_w.dumps({"run": msgspec.to_builtins(spec)}))
+    write_atomically(file, tomli_w.dumps({"run": msgspec.to_builtins(spec)}), sync=True)
 
 
 def read(file: Path) -> RunSpec:

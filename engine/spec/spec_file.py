@@ -15,7 +15,7 @@ import tomli_w
 
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
-from engine.system.atomic_file import write_atomically
+from engine.system.atomic_file import sync_to_disk, write_atomically
 from engine.system.process import command_output
 
 FILE_NAME = "spec.toml"
@@ -27,7 +27,10 @@ class UnreadableSpec(Exception):
 
 
 def write_spec(folder: Path, spec: RunSpec, recipe: RecipeInfo) -> None:
-    """Write `spec.toml`, and a copy of the recipe beside it. Raises OSError."""
+    """Write `spec.toml`, and a copy of the recipe beside it, for a new run, which the caller syncs.
+
+    Raises OSError.
+    """
     document = {"run": msgspec.to_builtins(spec), "environment": _environment(recipe)}
     write_atomically(folder / FILE_NAME, tomli_w.dumps(document))
     shutil.copyfile(recipe.path, folder / "recipe.py")
@@ -42,9 +45,9 @@ def replaced_spec(folder: Path, spec: RunSpec, attempt: int) -> Iterator[None]:
     """
     path, before = folder / FILE_NAME, _before(folder, attempt)
     document = _read(folder) | {"run": msgspec.to_builtins(spec)}
-    shutil.copyfile(path, before)
+    write_atomically(before, path.read_bytes(), sync=True)
     try:
-        write_atomically(path, tomli_w.dumps(document))
+        write_atomically(path, tomli_w.dumps(document), sync=True)
         yield
     except BaseException:
         restore_spec(folder, attempt)
@@ -60,6 +63,7 @@ def restore_spec(folder: Path, attempt: int) -> bool:
         _before(folder, attempt).replace(folder / FILE_NAME)
     except FileNotFoundError:
         return False
+    sync_to_disk(folder)
     return True
 
 

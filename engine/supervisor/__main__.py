@@ -22,7 +22,8 @@ from engine.supervisor.buffered_store import BufferedStore
 from engine.supervisor.inbox import Inbox, SignalReceived
 from engine.supervisor.queue_admission import QueueAdmission
 from engine.supervisor.supervisor import Supervisor
-from engine.system import logs, process
+from engine.system import logs, paths, process
+from engine.system.atomic_file import remove_leftovers
 
 _log = logging.getLogger("engine.supervisor")
 
@@ -45,6 +46,8 @@ def main(arguments: list[str]) -> int:
     except Timeout:
         print(f"Run {folder.name} is active already.", file=sys.stderr)
         return 1
+    for written_by_others in (folder, paths.home()):
+        remove_leftovers(written_by_others)
     spec = read_spec(folder)
     admission = QueueAdmission(folder, spec)
     try:

@@ -7,6 +7,7 @@ import logging
 import sqlite3
 import time
 from collections import deque
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +16,7 @@ from engine.messages.events import Event, Metrics, Progress
 from engine.runs.run_state import RunStatus, fold
 from engine.runs.store import FILE_NAME, RunStore
 from engine.supervisor.disk_reserve import DiskReserve
+from engine.system.file_sync import FileSync
 
 _log = logging.getLogger(__name__)
 
@@ -50,7 +52,10 @@ _Entry = _Record | _Rewind
 
 
 class BufferedStore:
-    """Keeps every entry until it is committed. A full or read-only disk raises no exception."""
+    """Keeps every entry until it is committed. A full or read-only disk raises no exception.
+
+    A thread syncs what is committed, so a power cut loses less than a second of it.
+    """
 
     def __init__(self, folder: Path, store: RunStore) -> None:
         self._folder = folder
@@ -62,6 +67,9 @@ class BufferedStore:
         self._retry_at = 0.0
         self._reserve = DiskReserve(folder)
         self._identity = _identity(folder)
+        self._sync = FileSync(store.wal)
+        self._sync.written()
+        self._when_durable: list[Callable[[], None]] = []
         self.status: RunStatus = store.status
         """The run's newest status, including the waiting entries."""
 
@@ -87,17 +95,26 @@ class BufferedStore:
         if not self._blocked:
             try:
                 self._store.commit()
-                self._forget(len(self._waiting))
+                self._committed(len(self._waiting))
             except sqlite3.Error as error:
                 self._block(error)
                 self._write_waiting()  # the reserve has made room
         elif time.monotonic() >= self._retry_at:
             self._retry_at = time.monotonic() + RETRY_SECONDS
             self._write_waiting()
+        self.write_problem = self.write_problem or self._sync.problem
         if self.write_problem and not self._blocked and time.monotonic() >= self._retry_at:
             self._retry_at = time.monotonic() + RETRY_SECONDS
             if not self._reserve.create():
-                self.write_problem = ""
+                self.write_problem = self._sync.problem
+
+    def when_durable(self, then: Callable[[], None]) -> None:
+        """Commit, and call `then` once no power cut can lose the entries any more.
+
+        It is called from another thread; while the disk does not accept the entries, not at all.
+        """
+        self._when_durable.append(then)
+        self.commit()
 
     def prepare_for_points(self) -> None:
         """Do in advance what the first points would have to wait for."""
@@ -109,14 +126,15 @@ class BufferedStore:
         return self._store.last_seq()
 
     def close(self) -> bool:
-        """Write the waiting entries, for at most CLOSE_SECONDS. Return whether all are on disk."""
+        """Write the waiting entries, for at most CLOSE_SECONDS. Return whether all are durable."""
         deadline = time.monotonic() + CLOSE_SECONDS
         self.commit()
         while self._blocked and time.monotonic() < deadline and not self.is_missing():
             time.sleep(RETRY_SECONDS / 10)
             self.commit()
         self._reserve.delete()
-        return not self._blocked
+        is_durable = self._sync.close(max(0.0, deadline - time.monotonic()))
+        return is_durable and not self._blocked
 
     def is_missing(self) -> bool:
         """Return whether the store is no longer in its folder: the run was deleted or moved."""
@@ -161,14 +179,20 @@ class BufferedStore:
                 for entry in batch:
                     self._apply(entry)
                 self._store.commit()
-                self._forget(len(batch))
+                self._committed(len(batch))
         except sqlite3.Error:
             return  # the entries wait for the next attempt
         self._blocked = False
 
-    def _forget(self, count: int) -> None:
+    def _committed(self, count: int) -> None:
+        """Forget the oldest `count` entries, which are committed now, and have them synced."""
         for _ in range(count):
             self._waiting_points -= _points_in(self._waiting.popleft())
+        callbacks: list[Callable[[], None]] = []
+        if not self._waiting:
+            callbacks, self._when_durable = self._when_durable, callbacks
+        if count or callbacks:
+            self._sync.written(callbacks)
 
     def _drop_oldest(self) -> None:
         while self._waiting_points > MOST_POINTS:

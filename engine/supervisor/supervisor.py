@@ -228,10 +228,11 @@ class Supervisor:
                 assert_never(item)
 
     def _flush(self, channel: Channel, message: Flush) -> None:
-        self._store.commit()
-        if not self._store.write_problem:
+        def answer() -> None:
             with contextlib.suppress(*CLOSED):  # the inbox will report that the connection ended
                 channel.send(Flushed(message.number))
+
+        self._store.when_durable(answer)
 
     def _handle_request(self, channel: Channel, message: Message) -> None:
         if not isinstance(message, Command):

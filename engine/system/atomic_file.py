@@ -1,11 +1,25 @@
-"""Replaces a file so that a reader finds the old content or the new one, never a part of either."""
+"""Replaces a file so that a reader finds the old content or the new one, never a part of either.
+
+Also what a power cut needs: files and folders whose content and names are on the disk.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import secrets
+import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
+
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{6}\.tmp")
+_LONGEST_WRITE = 600.0
+"""Seconds after which the temporary file of a write that has not ended is a leftover."""
+
+_NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EACCES)
+"""Errors of file systems that cannot sync folders, and of folders that may not be read."""
 
 
 def write_atomically(
@@ -42,10 +56,51 @@ def sync_to_disk(path: Path) -> None:
 
     Raises OSError.
     """
-    if path.is_dir() and os.name != "posix":
+    is_folder = path.is_dir()
+    if is_folder and os.name != "posix":
         return
-    descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        if not (is_folder and error.errno in _NO_FOLDER_SYNC):
+            raise
+
+
+def sync_tree(folder: Path) -> None:
+    """Wait until `folder`, everything in it and its name are on the disk. Raises OSError."""
+    for path in folder.rglob("*"):
+        if not path.is_symlink() and (path.is_file() or path.is_dir()):
+            sync_to_disk(path)
+    sync_to_disk(folder)
+    sync_to_disk(folder.parent)
+
+
+def create_folders(folder: Path, mode: int = 0o700) -> None:
+    """Create `folder` and its missing parents, each with `mode`; their names are on the disk then.
+
+    Raises OSError.
+    """
+    if folder.is_dir():
+        return
+    create_folders(folder.parent, mode)
+    folder.mkdir(mode, exist_ok=True)
+    sync_to_disk(folder.parent)
+
+
+def remove_leftovers(folder: Path, *, older_than: float = _LONGEST_WRITE) -> None:
+    """Delete the temporary files in `folder` of processes that were killed while they wrote.
+
+    A file younger than `older_than` seconds stays: a process may be writing it.
+    """
+    for file in folder.glob(".*.tmp"):
+        with suppress(OSError):
+            if _TEMPORARY.fullmatch(file.name) and _age(file) >= older_than:
+                file.unlink()
+
+
+def _age(file: Path) -> float:
+    return time.time() - file.lstat().st_mtime

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import platformdirs
 
+from engine.system.atomic_file import create_folders
 from engine.system.ownership import is_own, is_private, make_private
 
 HOME_VARIABLE = "TRAINDECK_HOME"
@@ -43,7 +44,7 @@ def create_run_folder() -> Path:
     Raises OSError, also if `runs_folder()` belongs to another user.
     """
     runs = runs_folder()
-    runs.mkdir(parents=True, exist_ok=True, mode=0o700)
+    create_folders(runs)
     make_private(runs)
     taken = _numbered(runs) + _numbered(trash_folder())  # a run in the trash may be restored
     number = max(map(int, taken), default=0)

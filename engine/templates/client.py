@@ -17,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 
+from engine.system.atomic_file import create_folders
 from engine.system.ownership import make_private
 from engine.system.process import ON_LINUX, start_module
 from engine.system.program import call
@@ -315,5 +316,5 @@ def _switch_file() -> Path:
 
 def _make_folder(folder: Path) -> None:
     """Create `folder` for its owner only. Raises OSError, also if it is another user's."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    create_folders(folder)
     make_private(folder)

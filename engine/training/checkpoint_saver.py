@@ -103,13 +103,15 @@ class CheckpointSaver:
             checkpoint_files.begin(self._session.folder, position.step)
 
     def _write(self, position: Position) -> None:
+        # A run that resumes here does not repeat the earlier steps: the points of every rank must
+        # be durable before the checkpoint is. The supervisor writes them at the same time.
+        flushed = self._session.flush()
         self._trainer.save(checkpoint_files.temporary_folder(self._session.folder, position.step))
+        if not flushed():
+            _log.info("checkpoint of step %d: the points before it wait", position.step)
 
     def _publish(self, position: Position) -> None:
         if self._is_rank_zero:
-            # A run that resumes here does not repeat the earlier steps: their points must be on
-            # disk before.
-            self._session.flush()
             checkpoint_files.publish(
                 self._session.folder,
                 position,

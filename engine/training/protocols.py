@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -87,8 +87,12 @@ class Session(Protocol):
     def emit(self, event: WorkerEvent) -> None:
         """Send an event to the supervisor; never blocks."""
 
-    def flush(self) -> None:
-        """Wait, for some seconds at most, until the supervisor has written all earlier events."""
+    def flush(self) -> Callable[[], bool]:
+        """Ask the supervisor to make all earlier events durable, so that no power cut loses them.
+
+        The returned function waits for that, for some seconds at most, and returns whether it is
+        done.
+        """
 
 
 def emit_once(session: Session, event: WorkerEvent) -> None:

@@ -52,16 +52,21 @@ class EventSender:
             self._waiting.append(event)
             self._changed.notify_all()
 
-    def flush(self, seconds: float) -> None:
-        """Wait until the supervisor has written all earlier events, for at most `seconds`."""
+    def request_flush(self) -> int:
+        """Ask the supervisor to make all earlier events durable; return the request's number."""
         with self._changed:
             self._flushes_requested = number = self._flushes_requested + 1
             self._waiting.append(Flush(number))
             self._changed.notify_all()
-            self._changed.wait_for(lambda: self._flushes_done >= number, seconds)
+        return number
+
+    def wait_for_flush(self, number: int, seconds: float) -> bool:
+        """Wait for the answer to a request, for at most `seconds`; return whether it came."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._flushes_done >= number, seconds)
 
     def flushed(self, number: int) -> None:
-        """Note the supervisor's answer: what was put before the `number`th `flush` is on disk."""
+        """Note the supervisor's answer: what was put before request `number` is durable."""
         with self._changed:
             self._flushes_done = max(self._flushes_done, number)
             self._changed.notify_all()

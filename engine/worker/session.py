@@ -35,7 +35,7 @@ ORPHANED = 77
 """Exit code of a worker that lost the connection to its supervisor."""
 
 FLUSH_SECONDS = 2.0
-"""Longest wait of a checkpoint until all earlier events are on disk."""
+"""Longest wait of a checkpoint until all earlier events are durable: a disk may be full."""
 
 
 class WorkerSession:
@@ -66,9 +66,10 @@ class WorkerSession:
         """Send an event to the supervisor; never blocks."""
         self._sender.put(event)
 
-    def flush(self) -> None:
-        """Wait until all earlier events are on disk, or for FLUSH_SECONDS: a disk may be full."""
-        self._sender.flush(FLUSH_SECONDS)
+    def flush(self) -> Callable[[], bool]:
+        """See `engine.training.protocols.Session`."""
+        number = self._sender.request_flush()
+        return lambda: self._sender.wait_for_flush(number, FLUSH_SECONDS)
 
     def close(self) -> None:
         """Send the waiting events, and close the connection; called last."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from PySide6.QtCore import QSettings
 
 from engine.system import paths
+from engine.system.atomic_file import create_folders
 
 _LINE = re.compile(r"|;.*|\[[\w%. ]+\]|[\w%.\\/ -]+=.*")
 """Matches each line that Qt writes. It finds damage, because Qt reports none."""
@@ -15,7 +16,7 @@ _LINE = re.compile(r"|;.*|\[[\w%. ]+\]|[\w%.\\/ -]+=.*")
 
 def window_settings() -> tuple[QSettings, str]:
     """Create the data folder if needed; return the result of `open_settings` for the window."""
-    paths.home().mkdir(parents=True, exist_ok=True, mode=0o700)
+    create_folders(paths.home())
     return open_settings(paths.home() / "window.ini")
 
 

@@ -156,12 +156,17 @@ class RecordingSession:
     def metric_directions(self) -> dict[str, str]:
         return direction_overrides(self.recipe_directions, self.spec.checkpoint_best)
 
-    def flush(self) -> None:
+    def flush(self) -> Callable[[], bool]:
         last = max(
             (event.points[0].steps[-1] for event in self.emitted if isinstance(event, Metrics)),
             default=0,
         )
-        self.flushes.append((last, [*checkpoint_files.folders(self.folder)]))
+
+        def wait() -> bool:
+            self.flushes.append((last, [*checkpoint_files.folders(self.folder)]))
+            return True
+
+        return wait
 
     def emit(self, event: Event) -> None:
         self.emitted.append(event)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sqlite3
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,13 +20,18 @@ from engine.runs.store import FILE_NAME, RunStore
 from engine.runs.store_reader import RunReader
 from engine.supervisor import buffered_store, disk_reserve
 from engine.supervisor.buffered_store import BufferedStore
+from engine.system import file_sync
 from tests.support.events import losses
 
 
 @pytest.fixture
-def buffer(store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BufferedStore:
+def buffer(
+    store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[BufferedStore]:
     monkeypatch.setattr(buffered_store, "RETRY_SECONDS", 0.0)
-    return BufferedStore(tmp_path, store)
+    opened = BufferedStore(tmp_path, store)
+    yield opened
+    opened.close()
 
 
 def read_only(store: RunStore, on: bool) -> None:
@@ -142,3 +150,39 @@ def test_a_disk_that_is_almost_full_is_reported_at_once(
 ) -> None:
     monkeypatch.setattr(disk_reserve, "BYTES", 2**62)
     assert BufferedStore(tmp_path, store).write_problem == "the disk is almost full"
+
+
+def test_entries_are_called_durable_after_they_were_written_and_synced(
+    buffer: BufferedStore, store: RunStore, tmp_path: Path
+) -> None:
+    read_only(store, True)
+    buffer.append(losses([1.0]))
+    durable = threading.Event()
+    found: list[list[float]] = []
+    buffer.when_durable(lambda: (found.append(losses_in(tmp_path)), durable.set()))
+    assert buffer.write_problem
+    read_only(store, False)
+    buffer.commit()
+    assert durable.wait(20)
+    assert found == [[1.0]]
+
+
+def test_a_sync_that_fails_is_a_problem_of_the_disk_until_one_succeeds(
+    buffer: BufferedStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(descriptor: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    def wait_for(problem: str) -> None:
+        deadline = time.monotonic() + 20
+        while buffer.write_problem != problem:
+            assert time.monotonic() < deadline, buffer.write_problem
+            buffer.commit()
+
+    monkeypatch.setattr(file_sync, "SYNC_SECONDS", 0.01)
+    with monkeypatch.context() as broken:
+        broken.setattr(file_sync, "_sync", fail)
+        buffer.append(losses([1.0]))
+        wait_for("input/output error")
+        assert losses_in(tmp_path) == [1.0], "readers see it already"
+    wait_for("")

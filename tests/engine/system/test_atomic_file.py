@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from engine.system.atomic_file import write_atomically
+from engine.system.atomic_file import create_folders, remove_leftovers, sync_tree, write_atomically
 
 
 @pytest.mark.parametrize(("data", "content"), [(b"\xff", b"\xff"), ("é\n", "é\n".encode())])
@@ -68,3 +69,57 @@ def test_a_link_is_replaced_and_not_followed(tmp_path: Path) -> None:
     write_atomically(link, "text")
     assert (other.read_text(), link.read_text()) == ("not ours", "text")
     assert not link.is_symlink()
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The files and folders that were synced, in order."""
+    found: list[Path] = []
+
+    def fsync(descriptor: int) -> None:
+        found.append(Path(f"/proc/self/fd/{descriptor}").readlink())
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="the links of /proc")
+def test_a_tree_is_synced_whole_with_its_name_and_without_what_links_lead_to(
+    tmp_path: Path, synced: list[Path]
+) -> None:
+    run = tmp_path / "runs" / "7"
+    (run / "modules" / "own").mkdir(parents=True)
+    (run / "modules" / "own" / "model.py").touch()
+    (run / "spec.toml").touch()
+    (tmp_path / "elsewhere").mkdir()
+    (run / "link").symlink_to(tmp_path / "elsewhere")
+    sync_tree(run)
+    inside = [path for path in run.rglob("*") if path.name != "link"]
+    assert sorted(synced) == sorted([*inside, run, run.parent])
+    assert synced[-2:] == [run, run.parent]
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="the links of /proc")
+def test_created_folders_are_private_and_their_names_are_synced(
+    tmp_path: Path, synced: list[Path]
+) -> None:
+    folder = tmp_path / "share" / "traindeck" / "runs"
+    create_folders(folder)
+    assert synced == [tmp_path, tmp_path / "share", tmp_path / "share" / "traindeck"]
+    created = [folder, *folder.parents][:3]
+    assert {stat.S_IMODE(each.stat().st_mode) for each in created} == {0o700}
+    create_folders(folder)
+    assert len(synced) == 3, "there was nothing to create"
+
+
+def test_old_temporary_files_are_deleted_and_nothing_else(tmp_path: Path) -> None:
+    kept = {"queue.json", ".queue.json.tmp", ".hidden", ".notes.toml.abcdef.tmp"}
+    for name in kept | {".spec.toml.012def.tmp"}:
+        (tmp_path / name).touch()
+        old = time.time() - 3600
+        os.utime(tmp_path / name, (old, old))
+    os.utime(tmp_path / ".notes.toml.abcdef.tmp")  # another process writes it now
+    remove_leftovers(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == kept
+    remove_leftovers(tmp_path, older_than=0.0)
+    assert {path.name for path in tmp_path.iterdir()} == kept - {".notes.toml.abcdef.tmp"}

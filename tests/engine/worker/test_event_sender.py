@@ -60,7 +60,8 @@ def test_flush_waits_until_earlier_events_are_on_disk(
     worker, supervisor = channels
     sender = EventSender(worker, rank=0)
     sender.put(Notice("before"))
-    waiting = threading.Thread(target=sender.flush, args=(SECONDS,))
+    number = sender.request_flush()
+    waiting = threading.Thread(target=sender.wait_for_flush, args=(number, SECONDS))
     waiting.start()
     assert supervisor.receive(SECONDS) == Notice("before")
     assert supervisor.receive(SECONDS) == Flush(1)
@@ -68,7 +69,8 @@ def test_flush_waits_until_earlier_events_are_on_disk(
     sender.flushed(1)
     waiting.join(SECONDS)
     assert not waiting.is_alive()
-    sender.flush(0.0)  # without an answer it returns after the time
+    assert sender.wait_for_flush(number, 0.0)
+    assert not sender.wait_for_flush(sender.request_flush(), 0.0), "there is no answer"
     assert supervisor.receive(SECONDS) == Flush(2)
 
 
