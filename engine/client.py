@@ -34,7 +34,7 @@ from engine.runs.run_state import RunState
 from engine.spec import catalog
 from engine.spec.device_names import all_on_cpu
 from engine.spec.run_spec import RunSpec
-from engine.spec.spec_file import replaced_spec, write_spec
+from engine.spec.spec_file import newer_settings, replaced_spec, write_spec
 from engine.spec.validation import Problem, problems
 from engine.system import paths
 from engine.system.atomic_file import sync_tree
@@ -190,6 +190,9 @@ def _check_resume(
     if chosen not in available:
         raise CannotStart([Problem("", f"Run {run_id} has no checkpoint {chosen.name}.")])
     found = check(spec)
+    if newer := newer_settings(info.folder):
+        text = f"Run {run_id} is of a newer version of Traindeck, with settings that this one does "
+        found.append(Problem("", f"{text}not know ({', '.join(newer)}): upgrade Traindeck."))
     try:
         found += change_problems(info, spec, checkpoint_files.read_manifest(chosen))
         if found:

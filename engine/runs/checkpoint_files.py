@@ -14,6 +14,10 @@ from typing import NamedTuple
 import msgspec
 
 from engine.system.atomic_file import remove_leftovers, sync_to_disk, write_atomically
+from engine.system.format_version import UNNUMBERED, FormatVersion
+
+FORMAT = FormatVersion(1, 1)
+"""The key `format` of a manifest. `docs/compatibility.md` lists the versions."""
 
 FOLDER = "checkpoints"
 MANIFEST = "manifest.json"
@@ -64,6 +68,9 @@ class FileRecord(msgspec.Struct, frozen=True):
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """The content of a checkpoint. It is written last, after all other files are complete."""
 
+    format: str = str(UNNUMBERED)
+    """The version of the checkpoint's format; the default is that of old manifests."""
+
     position: Position
     strategy: str
     replicas: int
@@ -87,6 +94,12 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     def bytes(self) -> int:
         """Size of all files."""
         return sum(record.bytes for record in self.files.values())
+
+
+class _Formatted(msgspec.Struct, frozen=True):
+    """The part of a manifest that every version can read."""
+
+    format: str = str(UNNUMBERED)
 
 
 class CheckpointInfo(NamedTuple):
@@ -136,6 +149,7 @@ def publish(
     """
     folder = temporary_folder(run_folder, position.step)
     manifest = Manifest(
+        format=str(FORMAT),
         position=position,
         strategy=strategy,
         replicas=replicas,
@@ -221,11 +235,15 @@ def folders(run_folder: Path) -> dict[int, Path]:
 def read_manifest(folder: Path) -> Manifest:
     """Return the manifest of the checkpoint in `folder`. Raises CheckpointDamaged."""
     try:
-        return msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
+        content = (folder / MANIFEST).read_bytes()
+        found = FormatVersion.from_text(msgspec.json.decode(content, type=_Formatted).format)
+        if not (reason := found.why_unreadable(MANIFEST, FORMAT)):
+            return msgspec.json.decode(content, type=Manifest)
     except (OSError, ValueError) as error:
         raise CheckpointDamaged(
             f"The checkpoint {folder.name} is damaged: it has no readable {MANIFEST}."
         ) from error
+    raise CheckpointDamaged(f"The checkpoint {folder.name} cannot be read: {reason}.")
 
 
 def verify(folder: Path) -> Manifest:

@@ -44,7 +44,7 @@ class PointTables:
         # Workers report the begin and the end of a chunk of steps, not the time of each step.
         times = np.linspace(begin, end, size + 1)[1:]
         self._connection.executemany(
-            "INSERT INTO point VALUES (?, ?, ?, ?, ?)",
+            "INSERT INTO point (series, i, step, time, value) VALUES (?, ?, ?, ?, ?)",
             zip(
                 [series.id] * size,
                 range(series.count, series.count + size),
@@ -94,7 +94,11 @@ class PointTables:
             blocks.mean.tolist(),
             strict=True,
         )
-        self._connection.executemany("INSERT INTO block VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+        self._connection.executemany(
+            "INSERT INTO block (series, level, i, step, time, low, high, mean) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            rows,
+        )
 
     def _set_count(self, id: int, count: int) -> None:
         self._connection.execute("UPDATE series SET count = ? WHERE id = ?", (count, id))

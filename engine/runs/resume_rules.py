@@ -37,6 +37,9 @@ def change_problems(info: RunInfo, spec: RunSpec, manifest: Manifest) -> list[Pr
     if theirs != ours:
         text = f"{spec.strategy} cannot read a checkpoint of {manifest.strategy}: "
         found.append(Problem("strategy", f"{text}choose a {theirs} strategy."))
+    if "model.pt" in manifest.files:
+        text = "This checkpoint is from before the first version of Traindeck, in a format that is "
+        found.append(Problem("", f"{text}no longer read: start a new run."))
     if bool(spec.momentum) != bool(before.momentum):
         what = "the momentum of every weight" if before.momentum else "no momentum"
         text = f"The checkpoint holds {what}: it cannot be switched on or off within a run."

@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from engine.messages.events import Event, Metrics, Progress
+from engine.messages.events import Event, Metrics, Notice, Progress
 from engine.runs.run_state import RunStatus, fold
+from engine.system.format_version import FormatVersion
 
 if TYPE_CHECKING:
     from engine.runs.point_tables import PointTables
 
 FILE_NAME = "run.sqlite"
+
+FORMAT = FormatVersion(1, 1)
+"""SQLite's `user_version`. `docs/compatibility.md` lists the versions, and when to increase it."""
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS event (
@@ -53,6 +57,12 @@ CREATE TABLE IF NOT EXISTS status (
     generation INTEGER NOT NULL,    -- increases when points are deleted
     body BLOB NOT NULL              -- MessagePack of RunStatus
 );
+CREATE TABLE IF NOT EXISTS file (   -- copies of the files that a run cannot do without
+    attempt INTEGER NOT NULL,       -- the first attempt that found this content
+    name TEXT NOT NULL,             -- relative to the run folder, such as spec.toml
+    body BLOB NOT NULL,
+    PRIMARY KEY (attempt, name)
+) WITHOUT ROWID;
 """
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -73,11 +83,15 @@ class RunStore:
         locks are on other files."""
 
         self._connection = sqlite3.connect(folder / FILE_NAME, isolation_level=None)
+        self._format = read_format(self._connection)
         self._connection.execute("PRAGMA journal_mode=WAL")
         self._connection.execute("PRAGMA synchronous=NORMAL")
         self._connection.executescript(SCHEMA)
         if not has_means(self._connection):
             self._connection.execute("ALTER TABLE block ADD COLUMN mean REAL")
+        if self._format < FORMAT:
+            self._format = FORMAT
+            self._connection.execute(f"PRAGMA user_version = {FORMAT.number}")
         self.status: RunStatus
         self._dirty: bool
         self._read_back()
@@ -109,7 +123,7 @@ class RunStore:
             return
         self._begin()
         self._connection.execute(
-            "INSERT INTO status VALUES (1, ?, ?) ON CONFLICT (one) "
+            "INSERT INTO status (one, generation, body) VALUES (1, ?, ?) ON CONFLICT (one) "
             "DO UPDATE SET generation = excluded.generation, body = excluded.body",
             (self._generation, _encode(self.status)),
         )
@@ -132,13 +146,25 @@ class RunStore:
         self._generation += 1
         self._point_tables().rewind(step, validates_again=validates_again)
 
+    def keep_file(self, name: str, body: bytes) -> None:
+        """Keep a copy of the run's file `name`, unless the newest copy is the same."""
+        self._begin()
+        newest = self._connection.execute(
+            "SELECT body FROM file WHERE name = ? ORDER BY attempt DESC LIMIT 1", (name,)
+        ).fetchone()
+        if newest is None or newest[0] != body:
+            self._connection.execute(
+                "INSERT OR REPLACE INTO file (attempt, name, body) VALUES (?, ?, ?)",
+                (self.status.attempt, name, body),
+            )
+
     def delete_events_after(self, seq: int) -> None:
         """Delete every event after number `seq`, and restore the status after that event."""
         self._begin()
         self._connection.execute("DELETE FROM event WHERE seq > ?", (seq,))
         self.status = RunStatus()
         for time, body in self._connection.execute("SELECT time, body FROM event ORDER BY seq"):
-            self.status = fold(self.status, _decode(body), time)
+            self.status = fold(self.status, decode_event(body, self._format), time)
 
     def set_status(self, status: RunStatus) -> None:
         """Replace the status without an event."""
@@ -178,6 +204,29 @@ class RunStore:
         if not self._connection.in_transaction:
             self._connection.execute("BEGIN IMMEDIATE")
         self._dirty = True
+
+
+def read_format(connection: sqlite3.Connection) -> FormatVersion:
+    """Return the format of a store. Raises sqlite3.DatabaseError if only a newer one reads it."""
+    (number,) = connection.execute("PRAGMA user_version").fetchone()
+    found = FormatVersion.from_number(number)
+    if reason := found.why_unreadable(FILE_NAME, FORMAT):
+        raise sqlite3.DatabaseError(reason)
+    return found
+
+
+def decode_event(body: bytes, found: FormatVersion) -> Event:
+    """Decode an event of a store with the format `found`. Raises msgspec.DecodeError.
+
+    A kind of event that only a newer format has becomes a notice.
+    """
+    try:
+        event: Event = _decode(body)
+    except msgspec.ValidationError:
+        if found <= FORMAT:
+            raise
+        event = Notice(f"An event that only a newer version of Traindeck reads (format {found}).")
+    return event
 
 
 def has_means(connection: sqlite3.Connection) -> bool:

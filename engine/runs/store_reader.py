@@ -19,12 +19,15 @@ from engine.messages.events import Event
 from engine.runs.downsampling import FACTOR, Array, Blocks, BlockStatistics, concatenate, zigzag
 from engine.runs.point_tables import read_blocks
 from engine.runs.run_state import RunStatus
-from engine.runs.store import FILE_NAME
+from engine.runs.store import FILE_NAME, decode_event, read_format
+from engine.system.format_version import FormatVersion
+
+WITH_FILES = FormatVersion(1, 1)
+"""The first format that has the table `file`."""
 
 MOST_GAPS = 1000
 """Largest number of points without a finite value in a curve of blocks."""
 
-_decode_event = msgspec.msgpack.Decoder(Event).decode
 _decode_status = msgspec.msgpack.Decoder(RunStatus).decode
 
 _Arguments = ParamSpec("_Arguments")
@@ -90,6 +93,7 @@ class RunReader:
         uri = f"{(folder / FILE_NAME).absolute().as_uri()}?mode=ro"
         self._connection = sqlite3.connect(uri, uri=True, isolation_level=None)
         try:
+            self._format = read_format(self._connection)
             self._connection.execute("SELECT generation FROM status").fetchone()
         except BaseException:
             self._connection.close()
@@ -126,13 +130,24 @@ class RunReader:
         rows = self._connection.execute(
             "SELECT seq, time, body FROM event WHERE seq > ? ORDER BY seq", (seq,)
         )
-        return [StoredEvent(int(n), float(time), _decode_event(body)) for n, time, body in rows]
+        return [
+            StoredEvent(int(n), float(time), decode_event(body, self._format))
+            for n, time, body in rows
+        ]
 
     @_reports_damage
     def last_seq(self) -> int:
         """Return the number of the newest event; 0 before the first."""
         row = self._connection.execute("SELECT coalesce(max(seq), 0) FROM event").fetchone()
         return int(row[0])
+
+    @_reports_damage
+    def files(self) -> dict[str, bytes]:
+        """Return the newest copies of the run's files; see `RunStore.keep_file`."""
+        if self._format < WITH_FILES:
+            return {}
+        rows = self._connection.execute("SELECT name, body FROM file ORDER BY attempt")
+        return {str(name): bytes(body) for name, body in rows}
 
     @_reports_damage
     def counts(self) -> dict[str, int]:

@@ -16,9 +16,13 @@ import tomli_w
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
 from engine.system.atomic_file import sync_to_disk, write_atomically
+from engine.system.format_version import UNNUMBERED, FormatVersion
 from engine.system.process import command_output
 
 FILE_NAME = "spec.toml"
+FORMAT = FormatVersion(1, 1)
+"""The key `format`. `docs/compatibility.md` lists the versions, and when to increase it."""
+
 _PACKAGES = ("torch", "tensorflow", "keras", "numpy", "scikit-learn")
 
 
@@ -31,7 +35,11 @@ def write_spec(folder: Path, spec: RunSpec, recipe: RecipeInfo) -> None:
 
     Raises OSError.
     """
-    document = {"run": msgspec.to_builtins(spec), "environment": _environment(recipe)}
+    document = {
+        "format": str(FORMAT),
+        "run": msgspec.to_builtins(spec),
+        "environment": _environment(recipe),
+    }
     write_atomically(folder / FILE_NAME, tomli_w.dumps(document))
     shutil.copyfile(recipe.path, folder / "recipe.py")
 
@@ -85,9 +93,20 @@ def read_spec(folder: Path) -> RunSpec:
     try:
         document = _read(folder)
         document["environment"]  # the last table: if it is missing, the file is incomplete
-        return msgspec.convert(migrate_spec(document["run"]), RunSpec)
+        run = migrate_spec(document["run"])
+        for name in _newer_settings(document):
+            run = {other: value for other, value in run.items() if other != name}
+        return msgspec.convert(run, RunSpec)
     except (KeyError, ValueError, OverflowError, RecursionError) as error:
         raise _unreadable(folder, error) from error
+
+
+def newer_settings(folder: Path) -> list[str]:
+    """Return the settings that only the newer Traindeck that wrote the spec knows.
+
+    Raises UnreadableSpec.
+    """
+    return _newer_settings(_read(folder))
 
 
 def migrate_spec(run: Any) -> Any:
@@ -104,9 +123,23 @@ def _before(folder: Path, attempt: int) -> Path:
 
 def _read(folder: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads((folder / FILE_NAME).read_text(encoding="utf-8"))
+        document = tomllib.loads((folder / FILE_NAME).read_text(encoding="utf-8"))
+        if reason := _format(document).why_unreadable(FILE_NAME, FORMAT):
+            raise ValueError(reason)
     except (OSError, ValueError, RecursionError) as error:
         raise _unreadable(folder, error) from error
+    return document
+
+
+def _format(document: dict[str, Any]) -> FormatVersion:
+    return FormatVersion.from_text(document["format"]) if "format" in document else UNNUMBERED
+
+
+def _newer_settings(document: dict[str, Any]) -> list[str]:
+    run = document.get("run")
+    if _format(document) <= FORMAT or not isinstance(run, dict):
+        return []  # an unknown setting is then a mistake
+    return [name for name in run if name not in RunSpec.__struct_fields__]
 
 
 def _unreadable(folder: Path, error: Exception) -> UnreadableSpec:

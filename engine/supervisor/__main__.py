@@ -16,6 +16,7 @@ from filelock import FileLock, Timeout
 
 from engine.messages.channel import Server
 from engine.messages.events import AttemptStarted
+from engine.repair.kept_files import keep_files
 from engine.runs.store import RunStore
 from engine.spec.spec_file import read_spec
 from engine.supervisor.buffered_store import BufferedStore
@@ -64,6 +65,7 @@ def main(arguments: list[str]) -> int:
         run_store = RunStore(folder)
         started = AttemptStarted(run_store.status.attempt + 1, pid, process.start_time(pid))
         run_store.append(started, time.time())
+        keep_files(run_store, folder)
         run_store.commit()
         server = Server(folder, inbox.connected)
     except (sqlite3.Error, OSError) as error:
