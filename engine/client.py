@@ -18,7 +18,7 @@ from engine.messages.channel import CLOSED, CommandAccepted, Hello, connect, sup
 from engine.messages.commands import Command
 from engine.messages.events import CommandRefused
 from engine.runs import checkpoint_files
-from engine.runs.checkpoint_files import CheckpointDamaged
+from engine.runs.checkpoint_files import CheckpointDamaged, Watch
 from engine.runs.resume_rules import change_problems
 from engine.runs.run_copy import copy_run
 from engine.runs.run_info import (
@@ -38,7 +38,7 @@ from engine.spec.spec_file import newer_settings, replaced_spec, write_spec
 from engine.spec.validation import Problem, problems
 from engine.system import paths
 from engine.system.atomic_file import sync_tree
-from engine.system.process import start_module
+from engine.system.process import is_halted, start_module
 from engine.system.program import call
 from engine.telemetry.helper_client import gpu_uuids
 
@@ -53,6 +53,7 @@ __all__ = [
     "UnreadableRun",
     "check",
     "get_run",
+    "halted_sentence",
     "resume",
     "resume_as_new",
     "run_checkpoints",
@@ -76,9 +77,9 @@ class CannotStart(Exception):
 class CheckpointUnusable(CannotStart):
     """The checkpoint to resume from is damaged; the text names the file and a solution."""
 
-    def __init__(self, run_id: str, folder: Path, text: str) -> None:
+    def __init__(self, run_id: str, folder: Path, text: str, watch: Watch | None = None) -> None:
         self.damaged = folder.name
-        self.previous = checkpoint_files.newest_intact_before(folder)
+        self.previous = checkpoint_files.newest_intact_before(folder, watch)
         """The newest older checkpoint whose checksums are correct, or None."""
 
         if self.previous:
@@ -136,25 +137,35 @@ def start(spec: RunSpec) -> str:
     return folder.name
 
 
-def resume(run_id: str, checkpoint: Path | None = None, spec: RunSpec | None = None) -> None:
+def resume(
+    run_id: str,
+    checkpoint: Path | None = None,
+    spec: RunSpec | None = None,
+    watch: Watch | None = None,
+) -> None:
     """Resume an ended run from `checkpoint`, or from its newest checkpoint.
 
-    Verifies the checksums of the checkpoint, which takes a while for a large one. `spec` replaces
-    the settings of the run; a finished run needs more epochs. Raises NoSuchRun, CheckpointUnusable
-    or CannotStart.
+    Verifies the checksums of the checkpoint, which takes minutes for a large one; `watch` follows
+    this and may end it by an exception: nothing has changed then. `spec` replaces the settings of
+    the run; a finished run needs more epochs. Raises NoSuchRun, CheckpointUnusable or CannotStart.
     """
-    info, chosen, spec = _check_resume(run_id, checkpoint, spec)
+    info, chosen, spec = _check_resume(run_id, checkpoint, spec, watch)
     with _resume_lock(info):
         _start_attempt(info, chosen, spec)
 
 
-def resume_as_new(run_id: str, checkpoint: Path | None = None, spec: RunSpec | None = None) -> str:
+def resume_as_new(
+    run_id: str,
+    checkpoint: Path | None = None,
+    spec: RunSpec | None = None,
+    watch: Watch | None = None,
+) -> str:
     """Start a new run from a checkpoint of the run `run_id`, which does not change; return its id.
 
     The new run has the curves up to the checkpoint. Its name contains the name of the old run,
     unless `spec` has a new name. Arguments and exceptions are those of `resume`.
     """
-    info, chosen, spec = _check_resume(run_id, checkpoint, spec)
+    info, chosen, spec = _check_resume(run_id, checkpoint, spec, watch)
     if spec.name == info.spec.name:
         spec = msgspec.structs.replace(spec, name=f"{info.name} from #{run_id}")
     try:
@@ -171,7 +182,7 @@ def resume_as_new(run_id: str, checkpoint: Path | None = None, spec: RunSpec | N
 
 
 def _check_resume(
-    run_id: str, checkpoint: Path | None, spec: RunSpec | None
+    run_id: str, checkpoint: Path | None, spec: RunSpec | None, watch: Watch | None
 ) -> tuple[RunInfo, Path, RunSpec]:
     """Return the run, the checkpoint and the spec to resume with. Raises as `resume` does."""
     info = get_run(run_id)
@@ -197,9 +208,9 @@ def _check_resume(
         found += change_problems(info, spec, checkpoint_files.read_manifest(chosen))
         if found:
             raise CannotStart(found)
-        checkpoint_files.verify(chosen)
+        checkpoint_files.verify(chosen, watch)
     except CheckpointDamaged as error:
-        raise CheckpointUnusable(run_id, chosen, str(error)) from error
+        raise CheckpointUnusable(run_id, chosen, str(error), watch) from error
     return info, chosen, spec
 
 
@@ -242,11 +253,16 @@ def _unwritable(error: Exception) -> CannotStart:
 def send(run_id: str, command: Command) -> int:
     """Send a command to a run; return its command number. Later events in the store answer it.
 
-    Raises CommandFailed if the run is over or refuses the command.
+    Takes at most two times LONGEST_ANSWER. Raises CommandFailed if the run is over, does not answer
+    or refuses the command.
     """
     folder = paths.run_folder(run_id)
+    if halted := halted_sentence(run_id):
+        raise CommandFailed(halted)
     try:
-        channel = connect(folder, Hello(rank=-1))
+        channel = connect(folder, Hello(rank=-1), LONGEST_ANSWER)
+    except TimeoutError:
+        raise _no_answer(run_id, "The command was not sent.") from None
     except OSError as error:
         _log.info("run %s: %s cannot be sent: %s", run_id, command, error)
         raise CommandFailed(f"Run {run_id} is not active: it takes no commands.") from None
@@ -254,7 +270,9 @@ def send(run_id: str, command: Command) -> int:
         _log.info("run %s: sends %s", run_id, command)
         channel.send(command)
         answer = channel.receive(LONGEST_ANSWER)
-    except (*CLOSED, TimeoutError, msgspec.DecodeError):
+    except (TimeoutError, BlockingIOError):
+        raise _no_answer(run_id, "It may still carry the command out.") from None
+    except (*CLOSED, msgspec.DecodeError):
         raise CommandFailed(f"Run {run_id} did not answer: it may have just ended.") from None
     finally:
         channel.close()
@@ -267,6 +285,30 @@ def send(run_id: str, command: Command) -> int:
             raise CommandFailed(reason)
         case _:
             raise CommandFailed(f"Run {run_id} sent an answer that is not valid: {answer!r}.")
+
+
+def halted_sentence(run_id: str) -> str:
+    """Return a sentence if the supervisor of the run was halted, so that it cannot answer.
+
+    An empty string if it was not.
+    """
+    pid = supervisor_pid(paths.run_folder(run_id))
+    if not pid or not is_halted(pid):
+        return ""
+    return (
+        f"Run {run_id} does not answer: its supervisor, process {pid}, was halted. "
+        f"`kill -CONT {pid}` lets it go on."
+    )
+
+
+def _no_answer(run_id: str, consequence: str) -> CommandFailed:
+    _log.info("run %s: does not answer", run_id)
+    pid = supervisor_pid(paths.run_folder(run_id))
+    return CommandFailed(
+        halted_sentence(run_id)
+        or f"Run {run_id} did not answer within {LONGEST_ANSWER:.0f} s: its supervisor, process "
+        f"{pid}, is very busy or waits for a disk. {consequence}"
+    )
 
 
 def _start_supervisor(folder: Path, *arguments: str) -> None:

@@ -131,6 +131,7 @@ class AppController(QObject):
         self.reader.watch(None)
         self.telemetry.stop()
         self.templates.stop()
+        self.engine_client.cancel_resume()
         self.background.finish()
 
     def _build_engine_side(self, telemetry: TelemetryReader | None) -> None:

@@ -8,7 +8,7 @@ from engine import client
 from engine.cli.follow import CtrlC, follow_active_run
 from engine.cli.output import Exit, NoAnswer, Refused, err, format_bytes, out
 from engine.cli.show import print_failure
-from engine.cli.watch import ANSWER_SECONDS, new_events, updates, wait_for_event
+from engine.cli.watch import ANSWER_SECONDS, check_halted, new_events, updates, wait_for_event
 from engine.client import RunInfo
 from engine.messages import commands
 from engine.messages.commands import Command
@@ -30,6 +30,7 @@ def stop(run_id: str, *, now: bool) -> Exit:
     _, seq = _send(run_id, commands.Stop(now=now))
     deadline = time.monotonic() + ANSWER_SECONDS
     for _ in updates(run_id, after=seq, attempt=0):
+        check_halted(run_id)
         if time.monotonic() > deadline:
             raise NoAnswer(
                 f"Run {run_id} is still stopping after {ANSWER_SECONDS:.0f} s: "

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from engine.cli.output import Exit, NoAnswer, Refused
+from engine.cli.output import Exit, Interrupted, NoAnswer, Refused
 from engine.client import CannotStart, CommandFailed, NoSuchRun
 from engine.spec.catalog import UnknownName
 
@@ -32,6 +32,8 @@ def report_errors(action: Callable[[], int]) -> int:
         return _print_error(str(error), Exit.REFUSED)
     except NoAnswer as error:
         return _print_error(str(error), Exit.FAILED)
+    except Interrupted as error:
+        return _print_error(str(error), INTERRUPTED)
     except BrokenPipeError:
         # The reader has closed the pipe. The interpreter must not flush into it once more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -42,6 +44,6 @@ def report_errors(action: Callable[[], int]) -> int:
         return INTERRUPTED
 
 
-def _print_error(text: str, code: Exit) -> Exit:
+def _print_error(text: str, code: int) -> int:
     print(text, file=sys.stderr)
     return code

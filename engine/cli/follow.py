@@ -5,11 +5,15 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import time
+from contextlib import suppress
 from types import FrameType
 from typing import Any, Self
 
+from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn
+
 from engine import client
-from engine.cli.output import Exit, err, out, print_json, run_as_json
+from engine.cli.output import Exit, Interrupted, err, out, print_json, run_as_json
 from engine.cli.progress import ProgressView
 from engine.cli.show import print_failure, print_summary
 from engine.cli.watch import Update, last_seq, updates
@@ -18,6 +22,11 @@ from engine.messages import commands
 from engine.runs.run_state import RunState
 from engine.system.process import END_SIGNALS
 from engine.system.program import call
+
+_SHORT_SECONDS = 1.0
+"""A verification that takes less time is not shown."""
+
+_FRAME_SECONDS = 0.1
 
 _EXIT_CODES = {RunState.FINISHED: Exit.DONE, RunState.STOPPED: Exit.STOPPED}
 
@@ -73,6 +82,49 @@ class CtrlC:
 
 
 _OUTPUTS = (1, 2)
+
+
+class VerificationView:
+    """Shows how much of a checkpoint has been verified; a Ctrl-C ends the verification."""
+
+    def __init__(self, run_id: str, ctrl_c: CtrlC) -> None:
+        self._run_id = run_id
+        self._ctrl_c = ctrl_c
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            DownloadColumn(binary_units=True),
+            console=err(),
+            auto_refresh=False,
+            transient=True,
+            disable=not err().is_terminal,
+        )
+        self._task: TaskID | None = None
+        self._begun = self._shown = time.monotonic()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(OSError):  # the terminal was closed
+            self._bar.stop()
+
+    def show(self, done: int, total: int) -> None:
+        """Show the verified bytes. Raises Interrupted after a Ctrl-C."""
+        if self._ctrl_c.count:
+            raise Interrupted(
+                f"Run {self._run_id} was not resumed: the verification of its checkpoint was "
+                "interrupted. Nothing has changed."
+            )
+        now = time.monotonic()
+        if now < max(self._begun + _SHORT_SECONDS, self._shown + _FRAME_SECONDS):
+            return
+        self._shown = now
+        with suppress(OSError):
+            if self._task is None:
+                self._bar.start()
+                self._task = self._bar.add_task("verifying the checkpoint")
+            self._bar.update(self._task, completed=done, total=total, refresh=True)
 
 
 def follow_started_run(run_id: str, ctrl_c: CtrlC, *, after: int, attempt: int, json: bool) -> Exit:

@@ -48,6 +48,10 @@ class Refused(Exception):
     """A command that cannot be carried out; the text is a sentence."""
 
 
+class Interrupted(Exception):
+    """The user, or the system, has ended the command; the text is a sentence."""
+
+
 class NoAnswer(Exception):
     """A run ended, or did not answer in time; the text is a sentence."""
 

@@ -10,7 +10,7 @@ import msgspec
 from engine import client
 from engine.cli.devices import default_devices, resolve_devices
 from engine.cli.equivalent_command import DEFAULT_STRATEGY
-from engine.cli.follow import CtrlC, follow_started_run
+from engine.cli.follow import CtrlC, VerificationView, follow_started_run
 from engine.cli.options import RECIPE_DEFAULTS
 from engine.cli.output import Exit, Refused, err, out, print_json, run_as_json
 from engine.cli.watch import last_seq, newest_attempt, wait_for_event
@@ -72,11 +72,13 @@ def resume(
     spec = _changed_spec(info.spec, options)
     attempt, after = info.status.attempt + 1, last_seq(info.folder)
     with CtrlC() as ctrl_c:
+        with VerificationView(run_id, ctrl_c) as view:
+            if as_new:
+                run_id = client.resume_as_new(run_id, folder, spec, view.show)
+            else:
+                client.resume(run_id, folder, spec, view.show)
         if as_new:
-            run_id = client.resume_as_new(run_id, folder, spec)
             attempt, after = newest_attempt(client.get_run(run_id).folder)
-        else:
-            client.resume(run_id, folder, spec)
         if detach:
             return _print_detached(run_id, json=json)
         return follow_started_run(run_id, ctrl_c, after=after, attempt=attempt, json=json)

@@ -66,7 +66,8 @@ def wait_for_event(run_id: str, kind: type[_Answer], *, after: int) -> _Answer:
 def new_events(run_id: str, *, after: int) -> Iterator[Event]:
     """Yield the events after number `after` as they come in; the caller waits for one of them.
 
-    Raises NoAnswer when the run refuses a command, ends, or takes longer than LONGEST_ANSWER.
+    Raises NoAnswer when the run refuses a command, ends, is halted, or takes longer than
+    ANSWER_SECONDS.
     """
     deadline = time.monotonic() + ANSWER_SECONDS
     for update in updates(run_id, after=after, attempt=0):
@@ -74,6 +75,7 @@ def new_events(run_id: str, *, after: int) -> Iterator[Event]:
             if isinstance(stored.event, CommandRefused):
                 raise NoAnswer(stored.event.reason)
             yield stored.event
+        check_halted(run_id)
         if time.monotonic() > deadline:
             raise NoAnswer(
                 f"Run {run_id} has taken the command, but did not carry it out within "
@@ -82,6 +84,12 @@ def new_events(run_id: str, *, after: int) -> Iterator[Event]:
     raise NoAnswer(
         f"Run {run_id} ended before it could answer: it is {client.get_run(run_id).state}."
     )
+
+
+def check_halted(run_id: str) -> None:
+    """Raise NoAnswer if the supervisor of the run was halted."""
+    if halted := client.halted_sentence(run_id):
+        raise NoAnswer(halted)
 
 
 def last_seq(folder: Path) -> int:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import math
 import os
 import secrets
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable
 from multiprocessing.connection import (
     Client,
@@ -20,6 +22,7 @@ from multiprocessing.connection import (
 )
 from multiprocessing.context import AuthenticationError
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -97,8 +100,8 @@ class Channel:
     def send(self, message: Message) -> None:
         """Send `message`; blocks while the other side does not read.
 
-        A server then closes the connection after LONGEST_SEND; a client has no limit. Raises one of
-        CLOSED.
+        A server then closes the connection after LONGEST_SEND, a client after the limit that it
+        connected with; a worker has no limit. Raises one of CLOSED.
         """
         with self._sending:
             try:
@@ -198,13 +201,34 @@ class Server:
             connection.close()
 
 
-def _limit_sends(connection: Connection) -> None:
-    """Limit the time of each `send` to LONGEST_SEND, where the system supports it."""
+class _Deadlined:
+    """A connection for the handshake of `multiprocessing.connection`, which waits without limit."""
+
+    def __init__(self, connection: Connection, deadline: float) -> None:
+        self._connection = connection
+        self._deadline = deadline
+
+    def recv_bytes(self, maxlength: int) -> bytes:
+        """Raises TimeoutError."""
+        if not self._connection.poll(max(0.0, self._deadline - time.monotonic())):
+            raise TimeoutError
+        return self._connection.recv_bytes(maxlength)
+
+    def send_bytes(self, data: bytes) -> None:
+        self._connection.send_bytes(data)
+
+
+def _limit_sends(connection: Connection, seconds: float = LONGEST_SEND) -> None:
+    """Limit the time of each `send` to `seconds`, where the system supports it; 0: no limit."""
     if os.name == "posix":
         with _as_socket(connection) as end:
-            whole, part = divmod(LONGEST_SEND, 1)
-            limit = struct.pack("ll", int(whole), int(part * 1e6))
-            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+            _limit(end, socket.SO_SNDTIMEO, seconds)
+
+
+def _limit(end: socket.socket, option: int, seconds: float) -> None:
+    whole, part = divmod(seconds, 1)
+    limit = struct.pack("ll", int(whole), int(part * 1e6))
+    end.setsockopt(socket.SOL_SOCKET, option, limit)
 
 
 def _shut_down(connection: Connection) -> None:
@@ -217,16 +241,50 @@ def _as_socket(connection: Connection) -> socket.socket:
     return socket.socket(fileno=os.dup(connection.fileno()))
 
 
-def connect(folder: Path, hello: Hello) -> Channel:
-    """Connect to the supervisor of the run in `folder`. Raises OSError if none listens."""
+def connect(folder: Path, hello: Hello, seconds: float | None = None) -> Channel:
+    """Connect to the supervisor of the run in `folder`.
+
+    A supervisor that is halted, or too busy, does not answer: TimeoutError is raised after
+    `seconds`, and each `send` is limited to them. None waits as long as it takes. Raises another
+    OSError if no supervisor listens.
+    """
+    deadline = math.inf if seconds is None else time.monotonic() + seconds
     try:
         control = json.loads((folder / CONTROL_FILE).read_text())
-        connection = Client(control["address"], authkey=bytes.fromhex(control["key"]))
-    except (AuthenticationError, EOFError, ValueError, KeyError, TypeError) as error:
+        key = bytes.fromhex(control["key"])
+        connection = _open(control["address"], seconds)
+    except (ValueError, KeyError, TypeError) as error:
         raise OSError(f"The supervisor of {folder} does not answer: {error}") from error
     channel = Channel(connection)
-    channel.send(hello)
+    try:
+        limited: Any = connection if seconds is None else _Deadlined(connection, deadline)
+        answer_challenge(limited, key)
+        deliver_challenge(limited, key)
+        channel.send(hello)
+    except BlockingIOError:
+        channel.close()
+        raise TimeoutError from None
+    except (AuthenticationError, EOFError) as error:
+        channel.close()
+        raise OSError(f"The supervisor of {folder} does not answer: {error}") from error
+    except BaseException:
+        channel.close()
+        raise
     return channel
+
+
+def _open(address: str, seconds: float | None) -> Connection:
+    """Open a connection. Raises TimeoutError after `seconds`, or another OSError."""
+    if os.name != "posix":
+        return Client(address)
+    with socket.socket(socket.AF_UNIX) as end:
+        # The queue of a halted listener gets full; `settimeout` would then not wait at all.
+        _limit(end, socket.SO_SNDTIMEO, seconds or 0.0)
+        try:
+            end.connect(address)
+        except BlockingIOError:
+            raise TimeoutError from None
+        return Connection(end.detach())
 
 
 def supervisor_pid(folder: Path) -> int:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 import re
 import shutil
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,6 +28,14 @@ end of the training or at a Stop."""
 
 _NAME = re.compile(r"step-(\d{8,})")
 _TEMPORARY = ".tmp"
+
+
+READ_AT_ONCE = 4 * 2**20
+"""Bytes of a checkpoint that are read at once; between two reads a verification can be ended."""
+
+Watch = Callable[[int, int], None]
+"""Called during a verification with the bytes that were read and their total. An exception that it
+raises ends the verification."""
 
 
 class Position(msgspec.Struct, frozen=True):
@@ -246,12 +255,23 @@ def read_manifest(folder: Path) -> Manifest:
     raise CheckpointDamaged(f"The checkpoint {folder.name} cannot be read: {reason}.")
 
 
-def verify(folder: Path) -> Manifest:
-    """Compare every file with its checksum and return the manifest. Raises CheckpointDamaged."""
+def verify(folder: Path, watch: Watch | None = None) -> Manifest:
+    """Compare every file with its checksum and return the manifest.
+
+    Raises CheckpointDamaged, and what `watch` raises.
+    """
     manifest = read_manifest(folder)
+    done, total = 0, manifest.bytes
+
+    def count(size: int) -> None:
+        nonlocal done
+        done += size
+        if watch is not None:
+            watch(min(done, total), total)
+
     for name, record in manifest.files.items():
         try:
-            intact = _record(folder / name) == record
+            intact = _record(folder / name, count) == record
         except OSError:
             intact = False
         if not intact:
@@ -262,12 +282,15 @@ def verify(folder: Path) -> Manifest:
     return manifest
 
 
-def newest_intact_before(folder: Path) -> Path | None:
-    """Return the newest checkpoint before `folder` whose checksums are all correct."""
+def newest_intact_before(folder: Path, watch: Watch | None = None) -> Path | None:
+    """Return the newest checkpoint before `folder` whose checksums are all correct.
+
+    `watch` is that of `verify`.
+    """
     known = list(folders(folder.parent.parent).values())
     for older in reversed(known[: known.index(folder)]):
         try:
-            verify(older)
+            verify(older, watch)
         except CheckpointDamaged:
             continue
         return older
@@ -304,7 +327,12 @@ def _finite(metrics: Mapping[str, float]) -> dict[str, float]:
     return {name: value for name, value in metrics.items() if math.isfinite(value)}
 
 
-def _record(path: Path) -> FileRecord:
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256")
-    return FileRecord(path.stat().st_size, digest.hexdigest())
+def _record(path: Path, count: Callable[[int], None] = lambda size: None) -> FileRecord:
+    """Return the record of a file; call `count` with the size of each piece that was read."""
+    digest = hashlib.sha256()
+    piece = memoryview(bytearray(READ_AT_ONCE))
+    with path.open("rb", buffering=0) as file:
+        while size := file.readinto(piece):
+            digest.update(piece[:size])
+            count(size)
+        return FileRecord(os.fstat(file.fileno()).st_size, digest.hexdigest())

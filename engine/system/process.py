@@ -71,6 +71,19 @@ def _is_zombie(pid: int) -> bool:
         return True
 
 
+def is_halted(pid: int) -> bool:
+    """Whether a signal or a debugger has halted process `pid`; False if the system does not tell.
+
+    Such a process does nothing until it gets SIGCONT.
+    """
+    if ON_LINUX:
+        return _linux_stat(pid)[0] in ("T", "t")
+    try:
+        return bool(psutil.Process(pid).status() == psutil.STATUS_STOPPED)
+    except psutil.Error:
+        return False
+
+
 def exit_code_of(pid: int, created_at: float, descriptor: int) -> int | None:
     """Return the exit code, or -n for the signal n, of a process that has ended; None: unknown.
 

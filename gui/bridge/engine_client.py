@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -21,8 +23,13 @@ from engine.runs.run_state import RunState
 from engine.spec.run_spec import RunSpec
 from engine.system import paths
 from gui.bridge.background import Background
+from gui.bridge.run_commands import RunCommands
 
 _log = logging.getLogger(__name__)
+
+
+PROGRESS_SECONDS = 0.1
+"""Time between two signals of the progress of a verification."""
 
 
 class ResumeRequest(NamedTuple):
@@ -37,6 +44,10 @@ class ResumeRequest(NamedTuple):
 
     as_new: bool = False
     """Whether a new run continues from the checkpoint, and this run is not changed."""
+
+
+class _Cancelled(Exception):
+    """The user, or the end of the window, has cancelled the verification of a checkpoint."""
 
 
 class EngineClient(QObject):
@@ -54,6 +65,16 @@ class EngineClient(QObject):
     checkpoint_unusable = Signal(object, str, object)
     """The ResumeRequest that failed, the name of the damaged checkpoint, and the Path of the newest
     intact one before it."""
+
+    verifying = Signal(str, object, object)
+    """Id of a run that resumes; bytes of its checkpoint that have been verified, and their
+    total; every PROGRESS_SECONDS."""
+
+    _verified = Signal(str, object, object)
+    """`verifying`, as another thread emits it."""
+
+    resume_ended = Signal()
+    """No checkpoint is verified any more: the run was resumed, or not."""
 
     checkpoints_listed = Signal(object, list)
     """RunInfo and list[CheckpointInfo], oldest first: the answer to `list_checkpoints`."""
@@ -74,6 +95,10 @@ class EngineClient(QObject):
     def __init__(self, background: Background, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._background = background
+        self._commands = RunCommands(self)
+        self._commands.failed.connect(self._command_failed)
+        self._cancelled = threading.Event()
+        self._verified.connect(self._show_verified)
         self._index = RunIndex()
         self._is_reading = self._read_again = False
         self._starting = False
@@ -102,14 +127,31 @@ class EngineClient(QObject):
         (`problems` if the request has a spec)."""
         _log.info("run %s: resumes from %s", request.run_id, request.checkpoint or "its newest")
 
+        if self._starting:
+            return
+        cancelled = self._cancelled = threading.Event()
+        shown = time.monotonic()
+
+        def watch(done: int, total: int) -> None:
+            nonlocal shown
+            if cancelled.is_set():
+                raise _Cancelled
+            if time.monotonic() > shown + PROGRESS_SECONDS:
+                shown = time.monotonic()
+                self._verified.emit(request.run_id, done, total)
+
         def work() -> str:
             run_id, checkpoint, spec, as_new = request
             if as_new:
-                return client.resume_as_new(run_id, checkpoint, spec)
-            client.resume(run_id, checkpoint, spec)
+                return client.resume_as_new(run_id, checkpoint, spec, watch)
+            client.resume(run_id, checkpoint, spec, watch)
             return run_id
 
         self._start_once(work, partial(self._resume_failed, request))
+
+    def cancel_resume(self) -> None:
+        """End the verification of a checkpoint; the run is not resumed."""
+        self._cancelled.set()
 
     def has_run(self, run_id: str) -> bool:
         """Whether the folder of the run exists."""
@@ -182,17 +224,26 @@ class EngineClient(QObject):
 
         def failed(error: Exception) -> None:
             self._starting = False
+            self.resume_ended.emit()
             failure(error)
 
         self._background.run(work, self._report_started, failed)
 
+    def _show_verified(self, run_id: str, done: int, total: int) -> None:
+        if self._starting:  # not the last signal of a verification that has ended since
+            self.verifying.emit(run_id, done, total)
+
     def _report_started(self, run_id: str) -> None:
         self._starting = False
         self._stop_requested = False
+        self.resume_ended.emit()
         self.started.emit(run_id)
 
     def _resume_failed(self, request: ResumeRequest, error: Exception) -> None:
         match error:
+            case _Cancelled():
+                text = self.tr("Run {run} was not resumed: you have cancelled it.")
+                self.failed.emit(text.format(run=request.run_id))
             case client.CheckpointUnusable(damaged=damaged, previous=Path() as previous):
                 self.checkpoint_unusable.emit(request, damaged, previous)
             case CannotStart() | NoSuchRun() if request.spec is None:
@@ -204,11 +255,11 @@ class EngineClient(QObject):
         if self._run_id is None:
             return
         _log.info("run %s: asks for %s", self._run_id, command)
-        work = partial(client.send, self._run_id, command)
-        self._background.run(work, lambda _: None, self._command_failed)
+        self._commands.send(self._run_id, command)
 
-    def _command_failed(self, error: Exception) -> None:
-        self._stop_requested = False
+    def _command_failed(self, run_id: str, error: Exception) -> None:
+        if run_id == self._run_id:
+            self._stop_requested = False
         self._fail(error)
 
     def _report_runs(self, infos: list[RunInfo]) -> None:

@@ -11,6 +11,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from engine.messages.heartbeat import last_beat
 from engine.runs.run_info import RunInfo
 from engine.runs.run_state import RunState, RunStatus
+from engine.system.process import is_halted
 
 STALE_SECONDS = 3.0
 STALE_STEPS = 2.0
@@ -29,6 +30,9 @@ class Silence(NamedTuple):
 
     workers_only: bool = False
     """The supervisor writes heartbeats, but the workers have finished no step."""
+
+    halted: int = 0
+    """Process id of the supervisor, if a signal has halted it; otherwise 0."""
 
 
 NO_SILENCE = Silence()
@@ -79,7 +83,8 @@ class Liveness(QObject):
         # An event counts like a heartbeat: supervisors of older versions write no heartbeat.
         seconds = now - max(last_beat(info.folder), info.status.updated)
         if seconds >= STALE_SECONDS:
-            return Silence(seconds)
+            pid = info.status.supervisor_pid
+            return Silence(seconds, halted=pid if is_halted(pid) else 0)
         # Before the first step ends, the duration of a step is unknown.
         if info.state is RunState.RUNNING and info.status.step_seconds:
             seconds = now - self._progressed_at

@@ -5,13 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Qt
-from PySide6.QtWidgets import QMessageBox, QWidget
+from PySide6.QtWidgets import QMessageBox, QProgressDialog, QWidget
 
 from engine.runs.checkpoint_files import CheckpointInfo
 from engine.runs.run_info import RunInfo
+from engine.system import units
 from gui.bridge.engine_client import EngineClient, ResumeRequest
 from gui.run_form.run_form import RunForm
 from gui.run_list.checkpoint_dialog import CheckpointDialog
+
+_SHORT_MS = 1000
+"""A verification that is expected to take less time is not shown."""
 
 
 class ResumeDialogs(QObject):
@@ -23,9 +27,12 @@ class ResumeDialogs(QObject):
         self._form = form
         self._window = window
         self._to_change: set[str] = set()
+        self._progress: QProgressDialog | None = None
         client.checkpoints_listed.connect(self._offer_checkpoints)
         client.checkpoint_unusable.connect(self._ask_for_previous)
         client.resume_refused.connect(self._show_refusal)
+        client.verifying.connect(self._show_progress)
+        client.resume_ended.connect(self._end_progress)
 
     def resume(self, run_id: str) -> None:
         """Resume the run from its newest checkpoint."""
@@ -71,6 +78,27 @@ class ResumeDialogs(QObject):
         again = request._replace(checkpoint=previous)
         box.accepted.connect(lambda: self._client.resume(again))
         box.open()
+
+    def _show_progress(self, run_id: str, done: int, total: int) -> None:
+        if self._progress is None:
+            title = self.tr("Resume run {run}").format(run=run_id)
+            self._progress = QProgressDialog("", self.tr("Cancel"), 0, 100, self._window)
+            self._progress.setWindowTitle(title)
+            self._progress.setMinimumDuration(_SHORT_MS)
+            self._progress.setAutoReset(False)
+            self._progress.setAutoClose(False)
+            self._progress.canceled.connect(self._client.cancel_resume)
+        text = self.tr("The checkpoint of run {run} is read again and compared with its checksums.")
+        read = self.tr("{done} of {total}")
+        read = read.format(done=units.byte_size(done), total=units.byte_size(total))
+        self._progress.setLabelText(f"{text.format(run=run_id)}\n{read}")
+        self._progress.setValue(100 * done // max(total, 1))
+
+    def _end_progress(self) -> None:
+        if self._progress is not None:
+            self._progress.hide()  # `close` would mean Cancel
+            self._progress.deleteLater()
+            self._progress = None
 
     def _show_refusal(self, run_id: str, sentences: str) -> None:
         self._box(QMessageBox.Icon.Warning, run_id, sentences).open()

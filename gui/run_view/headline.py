@@ -124,10 +124,15 @@ class RunHeadline(QWidget):
                     "The supervisor works, but the workers have finished no step since then: a "
                     "long step or checkpoint, or a worker that hangs. The figures are old."
                 )
+            case Silence(halted=pid) if pid:
+                meaning = self.tr(
+                    "The supervisor, process {pid}, was halted, and answers no command. "
+                    "`kill -CONT {pid}` lets it go on. The figures may be old."
+                ).format(pid=pid)
             case _:
                 meaning = self.tr(
-                    "The supervisor is silent: it hangs, it was halted, or the machine was asleep. "
-                    "The figures may be old. Stop works as always."
+                    "The supervisor is silent: it hangs, or the machine was asleep. The figures "
+                    "may be old."
                 )
         return f"{line}\n{meaning}"
 

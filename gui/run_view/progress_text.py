@@ -38,12 +38,15 @@ def time_left(info: RunInfo) -> str:
 
 
 def silence_text(silence: Silence) -> str:
-    """Return `⚠ silent for 12 s`; if only the workers are silent, `⚠ no step for 12 s`."""
+    """Return `⚠ silent for 12 s`, `⚠ no step for 12 s` if only the workers are silent, or
+    `⚠ does not answer, halted for 12 s`."""
     seconds = silence.seconds
     age = units.steady_duration(seconds) if seconds >= 60 else f"{seconds:.0f} s"
     text = translate("Progress", "⚠ silent for {age}")
     if silence.workers_only:
         text = translate("Progress", "⚠ no step for {age}")
+    elif silence.halted:
+        text = translate("Progress", "⚠ does not answer, halted for {age}")
     return text.format(age=age)
 
 

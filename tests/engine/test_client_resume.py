@@ -159,7 +159,7 @@ def test_a_run_that_another_window_resumes_meanwhile_is_left_to_it(
     folder = stopped_run(3)
     verify = checkpoint_files.verify
 
-    def slow(chosen: Path) -> checkpoint_files.Manifest:
+    def slow(chosen: Path, _: object) -> checkpoint_files.Manifest:
         with closing(RunStore(folder)) as store:
             store.append(AttemptStarted(2, os.getpid(), process.start_time(os.getpid())), 1.0)
             if how != "goes on":

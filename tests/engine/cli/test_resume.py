@@ -52,7 +52,8 @@ def test_resume_as_a_new_run_leaves_the_old_one(
     asked = []
 
     def resume_as_new(*given: object) -> str:
-        asked.append(given)
+        *settings, _ = given
+        asked.append(tuple(settings))
         return new.id
 
     monkeypatch.setattr(client, "resume_as_new", resume_as_new)
@@ -67,7 +68,7 @@ def test_a_run_is_resumed_with_or_without_changes(monkeypatch: pytest.MonkeyPatc
     run = record_run(*RUNNING, STOPPED)
     asked = []
 
-    def resume(run_id: str, checkpoint: Path | None, spec: RunSpec) -> None:
+    def resume(run_id: str, checkpoint: Path | None, spec: RunSpec, _: object) -> None:
         asked.append((run_id, checkpoint, spec))
 
     monkeypatch.setattr(client, "resume", resume)

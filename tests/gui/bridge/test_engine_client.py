@@ -161,7 +161,7 @@ def resumed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What the engine was asked to resume; what a test appends first is raised instead."""
     calls: list[Any] = []
 
-    def resume(run_id: str, checkpoint: Path | None = None, spec: RunSpec | None = None) -> None:
+    def resume(run_id: str, checkpoint: Path | None, spec: RunSpec | None, _: object) -> None:
         if calls and isinstance(calls[0], Exception):
             raise calls.pop(0)
         calls.append((run_id, checkpoint, spec))
@@ -208,7 +208,7 @@ def test_why_a_run_cannot_go_on_is_said_in_sentences(
 def test_a_new_run_may_go_on_in_its_place(
     controller: EngineClient, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.client.resume_as_new", lambda *asked: f"8 for {asked}")
+    monkeypatch.setattr("engine.client.resume_as_new", lambda *asked: f"8 for {asked[:3]}")
     with qtbot.waitSignal(controller.started) as said:
         controller.resume(ASKED._replace(spec=SPEC, as_new=True))
     assert said.args == [f"8 for {('7', Path('step-20'), SPEC)}"]

@@ -1,0 +1,132 @@
+"""The checksums of a large checkpoint are compared: this can be ended, and leaves no trace."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import psutil
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QProgressDialog, QPushButton
+from pytestqt.qtbot import QtBot
+
+from engine.runs import checkpoint_files
+from engine.runs.checkpoint_files import MANIFEST, FileRecord
+from engine.runs.run_info import get_run
+from engine.runs.run_state import RunState
+from engine.system.process import PROJECT
+from gui.app import AppController
+from gui.style.theme import ThemeController
+from tests.engine.test_client_resume import contents, stopped_run
+
+pytestmark = pytest.mark.usefixtures("processes")
+
+LARGE = 2**40
+"""Bytes that take ten minutes; the file has none on the disk."""
+
+LONG = 60_000
+"""Milliseconds; only a test that fails waits so long."""
+
+
+@pytest.fixture
+def checkpoint() -> Iterator[Path]:
+    """The only checkpoint of run 1, which was stopped."""
+    folder = stopped_run(3) / checkpoint_files.FOLDER / "step-00000003"
+    os.truncate(folder / "weights", LARGE)
+    manifest = checkpoint_files.read_manifest(folder)
+    changed = msgspec.structs.replace(manifest, files={"weights": FileRecord(LARGE, "")})
+    (folder / MANIFEST).write_bytes(msgspec.json.encode(changed))
+    yield folder
+    (folder / "weights").unlink()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("more", [[], ["--as-new-run"]], ids=["resume", "as a new run"])
+def test_a_signal_ends_it_at_once(
+    number: signal.Signals, more: list[str], checkpoint: Path, qapp: QApplication
+) -> None:
+    run = checkpoint.parent.parent
+    before = files_but(checkpoint, run)
+    with subprocess.Popen(
+        [sys.executable, "main.py", "resume", run.name, *more],
+        cwd=PROJECT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as resuming:
+        try:
+            process = psutil.Process(resuming.pid)
+            while not any(file.path.endswith("weights") for file in process.open_files()):
+                assert resuming.poll() is None, resuming.communicate()
+            resuming.send_signal(number)
+            sent = time.monotonic()
+            _, said = resuming.communicate(timeout=60)
+            print(f"the command has ended {time.monotonic() - sent:.2f} s after {number.name}")
+        finally:
+            resuming.kill()
+    assert resuming.returncode == 130
+    assert said == (
+        "Run 1 was not resumed: the verification of its checkpoint was interrupted. "
+        "Nothing has changed.\n"
+    )
+    assert files_but(checkpoint, run) == before
+    assert [folder.name for folder in run.parent.iterdir()] == ["1"]
+
+
+def test_the_window_shows_it_and_can_cancel_it(
+    checkpoint: Path, qapp: QApplication, qtbot: QtBot
+) -> None:
+    run = checkpoint.parent.parent
+    before = files_but(checkpoint, run)
+    app = AppController(ThemeController(qapp))
+    try:
+        app.window.show()
+        said: list[str] = []
+        app.engine_client.failed.connect(said.append)
+        for _ in range(2):
+            app.resume_dialogs.resume("1")
+            qtbot.waitUntil(lambda: any(d.isVisible() for d in dialogs(app)), timeout=LONG)
+            [dialog] = dialogs(app)
+            assert "1.0 TiB" in dialog.labelText()
+            [cancel] = dialog.findChildren(QPushButton)
+            QTest.mouseClick(cancel, Qt.MouseButton.LeftButton)
+            qtbot.waitUntil(lambda: bool(said) and not dialogs(app), timeout=LONG)
+            assert said.pop() == "Run 1 was not resumed: you have cancelled it."
+    finally:
+        app.window.close()
+        app.shut_down()
+        app.window.deleteLater()
+    assert files_but(checkpoint, run) == before
+
+
+def test_the_window_closes_meanwhile(checkpoint: Path, qapp: QApplication, qtbot: QtBot) -> None:
+    app = AppController(ThemeController(qapp))
+    app.window.show()
+    with qtbot.waitSignal(app.engine_client.verifying, timeout=LONG):
+        app.resume_dialogs.resume("1")
+    app.window.close()
+    app.shut_down()  # it waits for the thread that verifies
+    app.window.deleteLater()
+    assert get_run("1").state is RunState.STOPPED
+
+
+def dialogs(app: AppController) -> list[QProgressDialog]:
+    return app.window.findChildren(QProgressDialog)
+
+
+def files_but(checkpoint: Path, run: Path) -> dict[Path, bytes]:
+    """The contents of a run, without its largest file."""
+    large = checkpoint / "weights"
+    kept = large.rename(checkpoint.parent.parent.parent.parent / "weights")
+    try:
+        return contents(run)
+    finally:
+        kept.rename(large)
