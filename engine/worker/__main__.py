@@ -20,6 +20,7 @@ from engine.runs.checkpoint_files import Position, read_manifest
 from engine.system import logs
 from engine.system.paths import helper_stacks_file, stacks_file
 from engine.system.process import leave, write_stacks_when_asked
+from engine.system.streams import flush_output, write_error
 from engine.training.errors import TrainingFailed
 from engine.training.loop import Loop
 from engine.worker import debugger, environment, output, signals
@@ -60,12 +61,11 @@ def main(folder: Path) -> int:
     except BaseException as error:  # a recipe may even raise SystemExit
         report = failure_report(session.rank, session.recipe, error)
         _log.info("fails: %s", report.message)
-        print(report.traceback, end="", file=sys.stderr)
+        write_error(report.traceback)
         session.emit(report)
         return 1
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        flush_output()
         session.close()
         _log.info("exits")
     return 0
