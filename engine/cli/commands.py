@@ -26,7 +26,14 @@ def attach(run_id: str, *, json: bool) -> Exit:
 
 
 def stop(run_id: str, *, now: bool) -> Exit:
-    """Stop a run and wait until it is over. Raises NoAnswer if that takes too long."""
+    """Stop a run and wait until it is over; end also workers that a killed supervisor has left.
+
+    Raises NoAnswer if that takes too long.
+    """
+    if client.get_run(run_id).has_orphans:
+        info = client.end_orphans(run_id, now=now)
+        out().print(f"The workers of run {run_id} have ended. {info.reason}", soft_wrap=True)
+        return Exit.DONE
     _, seq = _send(run_id, commands.Stop(now=now))
     deadline = time.monotonic() + ANSWER_SECONDS
     for _ in updates(run_id, after=seq, attempt=0):

@@ -81,7 +81,13 @@ class Flushed(msgspec.Struct, frozen=True, tag="settled"):
     number: int
 
 
-Message = Hello | CommandAccepted | Alive | Flush | Flushed | Event | Command
+class Recorded(msgspec.Struct, frozen=True, tag="recorded"):
+    """The first `number` events of the worker on this connection are in the store."""
+
+    number: int
+
+
+Message = Hello | CommandAccepted | Alive | Flush | Flushed | Recorded | Event | Command
 
 _encode = msgspec.msgpack.Encoder().encode
 _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)

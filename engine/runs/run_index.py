@@ -114,7 +114,7 @@ class RunIndex:
     def _is_unfinished(self, run_id: str) -> bool:
         """Whether a run is active or not readable yet."""
         known = self._known.get(run_id)
-        return not known.info.state.is_over if known else run_id not in self._damaged
+        return not _is_settled(known.info) if known else run_id not in self._damaged
 
     def _update(self, run_ids: Iterable[str], gone: Sequence[str]) -> bool:
         """Read the runs whose files have changed; return whether any run has changed.
@@ -126,7 +126,7 @@ class RunIndex:
             stamp = _file_stamp(f"{runs}/{run_id}")
             before = self._known.get(run_id)
             is_same = before is not None and before.stamp == stamp
-            if before is not None and is_same and before.info.state.is_over:
+            if before is not None and is_same and _is_settled(before.info):
                 continue
             damaged = self._damaged.pop(run_id, None)
             found = run_info.try_get_run(run_id)
@@ -136,7 +136,7 @@ class RunIndex:
                     best = before.info.best if before and is_same else _best(found.folder)
                     found = found._replace(best=best)
                     self._known[run_id] = _Known(stamp, found)
-                    if found.state.is_over:
+                    if _is_settled(found):
                         over[run_id] = self._known[run_id]
                 case UnreadableRun():
                     self._damaged[run_id] = found
@@ -148,6 +148,11 @@ class RunIndex:
     def _rebuild_lists(self) -> None:
         self._infos = [self._known[each].info for each in self._ids if each in self._known]
         self.unreadable = [self._damaged[each] for each in self._ids if each in self._damaged]
+
+
+def _is_settled(info: RunInfo) -> bool:
+    """Whether the run changes only when its files do."""
+    return info.state.is_over and not info.has_orphans
 
 
 def newest_active() -> str | None:

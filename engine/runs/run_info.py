@@ -20,7 +20,7 @@ from engine.runs.store_reader import RunReader
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import FILE_NAME as SPEC
 from engine.spec.spec_file import UnreadableSpec, read_spec
-from engine.system import paths
+from engine.system import paths, presence
 from engine.system.process import is_alive
 from engine.system.program import call
 
@@ -50,6 +50,9 @@ class RunInfo(NamedTuple):
     notes: RunNotes = RunNotes()
     best: Mapping[str, BestFigure] = MappingProxyType({})
     """By validation metric; only `engine.runs.run_index` sets it."""
+
+    has_orphans: bool = False
+    """Whether it is INTERRUPTED, and workers that its supervisor has left have not ended yet."""
 
     @property
     def name(self) -> str:
@@ -90,14 +93,20 @@ def get_run(run_id: str) -> RunInfo:
     except (UnreadableSpec, sqlite3.Error, msgspec.DecodeError) as error:
         raise DamagedRun(f"Run {run_id} cannot be read: {error}") from error
     reason = status.reason
+    has_orphans = state is RunState.INTERRUPTED and presence.is_held(paths.workers_lock(folder))
     if state is RunState.INTERRUPTED:
         reason = "Its supervisor is gone: the machine was restarted, or the supervisor was killed."
+        if has_orphans:
+            reason = (
+                "Its supervisor was killed: its workers save a checkpoint and leave, within "
+                f"{spec.orphan_seconds:g} s."
+            )
         status = _with_newest_checkpoint(folder, status)
     try:
         notes = read_notes(folder)
     except UnreadableNotes as error:
         notes = RunNotes(note=str(error))
-    return RunInfo(run_id, folder, spec, status, state, reason, notes)
+    return RunInfo(run_id, folder, spec, status, state, reason, notes, has_orphans=has_orphans)
 
 
 def _with_newest_checkpoint(folder: Path, status: RunStatus) -> RunStatus:

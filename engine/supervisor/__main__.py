@@ -23,8 +23,10 @@ from engine.supervisor.buffered_store import BufferedStore
 from engine.supervisor.inbox import Inbox, SignalReceived
 from engine.supervisor.queue_admission import QueueAdmission
 from engine.supervisor.supervisor import Supervisor
-from engine.system import logs, paths, process
+from engine.supervisor.unrecorded import record_unrecorded
+from engine.system import logs, paths, presence, process
 from engine.system.atomic_file import remove_leftovers
+from engine.system.paths import workers_lock
 
 _log = logging.getLogger("engine.supervisor")
 
@@ -47,6 +49,12 @@ def main(arguments: list[str]) -> int:
     except Timeout:
         print(f"Run {folder.name} is active already.", file=sys.stderr)
         return 1
+    deadline = time.monotonic() + LOCK_SECONDS
+    while presence.is_held(workers_lock(folder)):
+        if time.monotonic() > deadline:
+            print(f"The workers of run {folder.name} have not ended yet.", file=sys.stderr)
+            return 1
+        time.sleep(0.02)
     for written_by_others in (folder, paths.home()):
         remove_leftovers(written_by_others)
     spec = read_spec(folder)
@@ -63,6 +71,7 @@ def main(arguments: list[str]) -> int:
     pid = os.getpid()
     try:
         run_store = RunStore(folder)
+        record_unrecorded(folder, run_store.status, run_store.append)
         started = AttemptStarted(run_store.status.attempt + 1, pid, process.start_time(pid))
         run_store.append(started, time.time())
         keep_files(run_store, folder)

@@ -12,6 +12,8 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from engine.messages.events import Event, Metrics, Progress
 from engine.runs.run_state import RunStatus, fold
 from engine.runs.store import FILE_NAME, RunStore
@@ -76,9 +78,22 @@ class BufferedStore:
         self.write_problem = self._reserve.create()
         """Why the run folder cannot be written, in a few words; empty if it can."""
 
-    def append(self, event: Event) -> None:
-        """Record `event` with the present time, and fold it into the status."""
-        now, before = time.time(), self.status.state
+    def count(self, rank: int) -> None:
+        """Count an event that the worker `rank` has sent; call it before `append`."""
+        recorded = self.status.recorded
+        changed = recorded | {rank: recorded.get(rank, 0) + 1}
+        self.status = msgspec.structs.replace(self.status, recorded=changed)
+
+    def recorded(self) -> dict[int, int]:
+        """Return how many events of each rank are on disk; empty if that is not known now.
+
+        Call it after `commit`.
+        """
+        return {} if self._blocked else self._store.status.recorded
+
+    def append(self, event: Event, when: float | None = None) -> None:
+        """Record `event`, which happened now or at `when`, and fold it into the status."""
+        now, before = time.time() if when is None else when, self.status.state
         self.status = fold(self.status, event, now)
         if not isinstance(event, Metrics | Progress):
             _log.debug("event: %s", event)

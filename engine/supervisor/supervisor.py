@@ -24,6 +24,7 @@ from engine.messages.events import (
     AttemptStarted,
     CommandReceived,
     CommandRefused,
+    Event,
     Notice,
     Restarting,
     RunEnded,
@@ -53,6 +54,7 @@ from engine.supervisor.inbox import (
 from engine.supervisor.message_validation import is_valid
 from engine.supervisor.queue_admission import QueueAdmission
 from engine.supervisor.restart_policy import CheckpointSearch, RestartPolicy
+from engine.supervisor.unrecorded import record_unrecorded
 from engine.supervisor.worker_pool import RunPlan
 from engine.system import process
 from engine.system.keep_awake import SleepInhibitor
@@ -61,6 +63,9 @@ from engine.telemetry.helper_client import TelemetryStream
 _log = logging.getLogger(__name__)
 
 COMMIT_SECONDS = 0.1
+
+ACKNOWLEDGE_SECONDS = 1.0
+"""Time between two messages that tell a worker which of its events are on disk."""
 
 EXIT_SECONDS = 5.0
 """Time for the killed processes of a pool to exit."""
@@ -90,6 +95,7 @@ class Supervisor:
         self._restart_policy = RestartPolicy(spec.max_restarts)
         self._disk_trouble_reported = self._disk_trouble_handled = False
         self._heartbeat = Heartbeat(folder)
+        self._acknowledge_at = 0.0
         self._attempt = self._new_attempt()
 
     def run(self, resume_from: str = "") -> RunEnded:
@@ -172,6 +178,7 @@ class Supervisor:
 
     def _restart(self) -> None:
         """Start the next attempt from the newest intact checkpoint, unless the run is stopped."""
+        record_unrecorded(self._folder, self._store.status, self._store.append)
         pid = os.getpid()
         number = self._store.status.attempt + 1
         self._store.append(AttemptStarted(number, pid, process.start_time(pid)))
@@ -199,6 +206,9 @@ class Supervisor:
             if self._attempt.has_stepped and not had_stepped:
                 break  # the user waits for the first step
         self._store.commit()
+        if time.monotonic() >= self._acknowledge_at:
+            self._acknowledge_at = time.monotonic() + ACKNOWLEDGE_SECONDS
+            self._attempt.acknowledge(self._store.recorded())
 
     def _handle(self, item: InboxItem) -> None:
         attempt = self._attempt
@@ -208,7 +218,10 @@ class Supervisor:
             case MessageReceived(rank, channel, message):
                 if rank < 0:
                     self._handle_request(channel, message)
-                elif is_valid(message, rank, len(self._plan.workers)):
+                    return
+                if isinstance(message, Event):  # also one that is not valid: see `EventSender`
+                    self._store.count(rank)
+                if is_valid(message, rank, len(self._plan.workers)):
                     attempt.received(rank, message)
                     if isinstance(message, Flush):
                         self._flush(channel, message)
