@@ -17,7 +17,8 @@ from filelock import FileLock, Timeout
 from engine.messages.channel import CLOSED, CommandAccepted, Hello, connect, supervisor_pid
 from engine.messages.commands import Command
 from engine.messages.events import CommandRefused
-from engine.runs import checkpoint_files
+from engine.messages.status_question import ANSWER_SECONDS
+from engine.runs import checkpoint_files, run_info
 from engine.runs.checkpoint_files import CheckpointDamaged, Watch
 from engine.runs.resume_rules import change_problems
 from engine.runs.run_copy import copy_run
@@ -26,7 +27,6 @@ from engine.runs.run_info import (
     NoSuchRun,
     RunInfo,
     UnreadableRun,
-    get_run,
     run_checkpoints,
     runs,
 )
@@ -115,6 +115,14 @@ def check(spec: RunSpec) -> list[Problem]:
         return [Problem("strategy", str(error))]
     known = () if all_on_cpu(spec.devices) else gpu_uuids()
     return problems(spec, recipe, strategy, known)
+
+
+def get_run(run_id: str) -> RunInfo:
+    """Return the current state of the run `run_id`. Raises NoSuchRun.
+
+    If its supervisor is silent, wait for its answer: a window calls `run_info.get_run` instead.
+    """
+    return run_info.get_run(run_id, patience=ANSWER_SECONDS)
 
 
 def start(spec: RunSpec) -> str:

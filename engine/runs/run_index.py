@@ -75,8 +75,11 @@ class RunIndex:
         self.unreadable: list[UnreadableRun] = []
         """The runs that the last call could not read, newest first."""
 
-    def runs(self) -> list[RunInfo]:
-        """Return every readable run, newest first; checks the files of each run."""
+    def runs(self, patience: float = 0.0) -> list[RunInfo]:
+        """Return every readable run, newest first; checks the files of each run.
+
+        Wait up to `patience` seconds for the answer of a supervisor that is silent.
+        """
         is_first = self._folder_stamp is None
         if is_first:
             self._known = _load()
@@ -88,7 +91,7 @@ class RunIndex:
         for run_id in gone:
             self._known.pop(run_id, None)
             self._damaged.pop(run_id, None)
-        if self._update(self._ids, gone) or gone or is_first:
+        if self._update(self._ids, gone, patience) or gone or is_first:
             self._rebuild_lists()
         return self._infos
 
@@ -116,7 +119,7 @@ class RunIndex:
         known = self._known.get(run_id)
         return not _is_settled(known.info) if known else run_id not in self._damaged
 
-    def _update(self, run_ids: Iterable[str], gone: Sequence[str]) -> bool:
+    def _update(self, run_ids: Iterable[str], gone: Sequence[str], patience: float = 0.0) -> bool:
         """Read the runs whose files have changed; return whether any run has changed.
 
         The runs in `gone` are deleted from the cache.
@@ -129,7 +132,7 @@ class RunIndex:
             if before is not None and is_same and _is_settled(before.info):
                 continue
             damaged = self._damaged.pop(run_id, None)
-            found = run_info.try_get_run(run_id)
+            found = run_info.try_get_run(run_id, patience)
             self._known.pop(run_id, None)
             match found:
                 case RunInfo():
@@ -152,7 +155,7 @@ class RunIndex:
 
 def _is_settled(info: RunInfo) -> bool:
     """Whether the run changes only when its files do."""
-    return info.state.is_over and not info.has_orphans
+    return info.state.is_over and info.is_recorded and not info.has_orphans
 
 
 def newest_active() -> str | None:

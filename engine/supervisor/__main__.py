@@ -16,11 +16,13 @@ from filelock import FileLock, Timeout
 
 from engine.messages.channel import Server
 from engine.messages.events import AttemptStarted
+from engine.messages.heartbeat import Heartbeat
 from engine.repair.kept_files import keep_files
 from engine.runs.store import RunStore
 from engine.spec.spec_file import read_spec
 from engine.supervisor.buffered_store import BufferedStore
 from engine.supervisor.inbox import Inbox, SignalReceived
+from engine.supervisor.last_record import wait_until_recorded
 from engine.supervisor.queue_admission import QueueAdmission
 from engine.supervisor.supervisor import Supervisor
 from engine.supervisor.unrecorded import record_unrecorded
@@ -82,6 +84,7 @@ def main(arguments: list[str]) -> int:
         admission.leave()
         return 1
     store = BufferedStore(folder, run_store)
+    inbox.answer_status = store.answer
     try:
         ended = admission.wait_for_turn(store, inbox)
         if ended is None:
@@ -89,7 +92,10 @@ def main(arguments: list[str]) -> int:
         with contextlib.suppress(OSError):  # the log is on a disk that may be full
             print(ended.reason, flush=True)
         _log.info("run %s: %s: %s", folder.name, ended.state, ended.reason)
+        admission.leave()
+        wait_until_recorded(store, inbox)
     finally:
+        Heartbeat(folder).end()
         server.close()
         with contextlib.suppress(sqlite3.Error):
             run_store.close()

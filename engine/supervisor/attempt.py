@@ -230,8 +230,8 @@ class Attempt:
     def kill(self) -> None:
         """Kill the remaining processes, and delete the rendezvous file."""
         self._pool.end(kill=True)
-        for file in self._plan.folder.glob("attempt-*.rendezvous*"):
-            with contextlib.suppress(OSError):  # the folder may be read-only by now
+        with contextlib.suppress(OSError):  # the folder may be read-only, or out of reach by now
+            for file in self._plan.folder.glob("attempt-*.rendezvous*"):
                 file.unlink(missing_ok=True)
 
     def failure_point(self, failure: Failure) -> FailurePoint:
