@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import logging
 import re
 import sys
@@ -46,14 +47,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from engine.cli.errors import report_errors
 
         return report_errors(_print_version)
-    from engine.system import logs
+    from engine.system import logs, paths
+    from engine.system.ownership import NotPrivate
 
+    notice = ""
+    try:
+        notice = paths.prepare_home()
+    except NotPrivate as error:
+        return _refuse(str(error), in_window=not options.command)
+    except OSError:
+        pass  # not every command needs the folder; those that do report it
+    if notice:
+        print(notice, file=sys.stderr)
     try:
         logs.start("cli" if options.command else "window", level=options.log_level)
     except ValueError as error:
         parser.exit(2, f"{error}\n")
     if not options.command:
-        return _open_window()
+        return _open_window(notice)
     from engine.cli.errors import report_errors
 
     _log.info("called with %s", arguments)
@@ -67,7 +78,18 @@ def _print_version() -> int:
     return 0
 
 
-def _open_window() -> int:
+def _refuse(text: str, *, in_window: bool) -> int:
+    """Say why nothing is done, also in a window if one would have opened; return the exit code."""
+    print(text, file=sys.stderr)
+    if in_window:
+        with contextlib.suppress(ImportError):
+            from gui.window.application import show_refusal
+
+            show_refusal(text)
+    return 2
+
+
+def _open_window(notice: str) -> int:
     try:
         from gui.app import run
     except ImportError as error:
@@ -77,7 +99,7 @@ def _open_window() -> int:
             file=sys.stderr,
         )
         return 2
-    return run(sys.argv)
+    return run(sys.argv, notice)
 
 
 def _parser() -> Parser:

@@ -60,8 +60,11 @@ REFRESH_RUNS_MS = 2000
 MESSAGE_MS = 8000
 
 
-def run(argv: Sequence[str]) -> int:
-    """Open the window; return the exit code when it is closed. `argv[0]` is the program."""
+def run(argv: Sequence[str], notice: str = "") -> int:
+    """Open the window; return the exit code when it is closed. `argv[0]` is the program.
+
+    `notice` is a sentence for the user; it may be empty.
+    """
     if not has_display(sys.platform, os.environ):
         print(
             "There is no display to open a window on. Train from the command line instead: "
@@ -76,6 +79,7 @@ def run(argv: Sequence[str]) -> int:
     app.window.first_painted.connect(app.templates.begin)
     qt_app.aboutToQuit.connect(app.shut_down)
     app.window.show()
+    app.show_message(notice)
     _log.info("the window is open")
     return qt_app.exec()
 
@@ -102,7 +106,7 @@ class AppController(QObject):
         self._refresh_timer = QTimer(self)
         self._refresh_timer.timeout.connect(self.engine_client.refresh_changed_runs)
         self._refresh_timer.start(REFRESH_RUNS_MS)
-        self._show_message(settings_problem)
+        self.show_message(settings_problem)
         self.window.show_welcome(False)  # until `first_found` says whether there is a run
         self.engine_client.find_first()
         self.telemetry.start()
@@ -217,7 +221,7 @@ class AppController(QObject):
         reader.curve.connect(self.figures.set_points)
         reader.lines_skipped.connect(self.log.note_skipped_lines)
         reader.log_lines.connect(self.log_controller.add_output)
-        reader.trouble.connect(self._show_message)
+        reader.trouble.connect(self.show_message)
         self.figures.figure.connect(self.figure_row.set_figure)
         self.figures.metric_named.connect(self.figure_row.card("metric").set_caption)
 
@@ -226,7 +230,7 @@ class AppController(QObject):
         self.form.start_requested.connect(client.start)
         self.form.continue_requested.connect(client.resume)
         for requested in (self.form.start_requested, self.form.continue_requested):
-            requested.connect(lambda _: self._show_message(self.tr("Starting the run…")))
+            requested.connect(lambda _: self.show_message(self.tr("Starting the run…")))
         for done in (client.started, client.problems):  # often long before the message is old
             done.connect(lambda _: self.window.statusBar().clearMessage())
         controls.pause_clicked.connect(client.pause)
@@ -240,11 +244,11 @@ class AppController(QObject):
         client.started.connect(client.refresh_runs)
         client.started.connect(self.form.run_started)
         client.problems.connect(self.form.show_problems)
-        client.failed.connect(self._show_message)
+        client.failed.connect(self.show_message)
         client.first_found.connect(self._open_first)
-        self.form.message.connect(self._show_message)
-        self.log_controller.message.connect(self._show_message)
-        self.plots_controller.message.connect(self._show_message)
+        self.form.message.connect(self.show_message)
+        self.log_controller.message.connect(self.show_message)
+        self.plots_controller.message.connect(self.show_message)
         # The button of the welcome page is hidden now: without this, Qt would give the keyboard
         # focus to an arbitrary widget.
         self.welcome_page.try_clicked.connect(lambda: self.run_list.setFocus())
@@ -253,8 +257,8 @@ class AppController(QObject):
         resume, run_list = self.resume_dialogs, self.run_list
         self.engine_client.runs_listed.connect(self.notices.show_runs)
         self.engine_client.runs_listed.connect(self.form.show_runs)
-        self.notices.ended.connect(self._show_message)
-        self.run_list_controller.message.connect(self._show_message)
+        self.notices.ended.connect(self.show_message)
+        self.run_list_controller.message.connect(self.show_message)
         self.run_list_controller.open_requested.connect(self.open)
         run_list.opened.connect(self.open)
         self.controls.resume_clicked.connect(resume.resume)
@@ -285,7 +289,7 @@ class AppController(QObject):
         templates, window = self.templates, self.window
         templates.status.connect(window.template_label.show_status)
         templates.status.connect(self._tick_keep_loaded)
-        templates.failed.connect(self._show_message)
+        templates.failed.connect(self.show_message)
         templates.want(self.form.template)
         self.form.template_changed.connect(templates.want)
         self.form.entered.connect(templates.return_to_form)
@@ -337,7 +341,8 @@ class AppController(QObject):
         self.log_controller.set_device_names(names)
         self.comparison.set_device_names(names)
 
-    def _show_message(self, sentence: str) -> None:
+    def show_message(self, sentence: str) -> None:
+        """Show a sentence in the status bar for some seconds."""
         self.window.statusBar().showMessage(sentence, MESSAGE_MS)
 
     def _repaint(self) -> bool:

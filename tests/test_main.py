@@ -34,7 +34,7 @@ def test_it_tells_its_version(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.usefixtures("processes")
 def test_the_window_does_not_wait_for_what_only_the_command_line_needs() -> None:
     code = (
-        "import sys, main; main._open_window = lambda: print('rich' in sys.modules) or 0; "
+        "import sys, main; main._open_window = lambda _: print('rich' in sys.modules) or 0; "
         "sys.exit(main.main([]))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)

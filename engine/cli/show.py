@@ -102,9 +102,6 @@ def print_summary(console: Console, info: RunInfo) -> None:
     table.add_row(info.title, state)
     if info.reason:
         table.add_row("reason", info.reason)
-    for trouble in info.status.troubles.values():
-        if trouble not in info.reason:
-            table.add_row("trouble", trouble)
     table.add_row("epoch", f"{status.epoch} of {info.spec.epochs}")
     table.add_row("step", f"{status.step} of {status.total_steps}")
     end = status.updated if info.state.is_over else time.time()
@@ -140,8 +137,7 @@ def _read_failure(info: RunInfo) -> Failure | None:
     if info.status.attempt == 0:
         return None
     with RunReader(info.folder) as reader:
-        events = reader.events_after(0)
-    for stored in reversed(events):
-        if isinstance(stored.event, RunEnded):
-            return stored.event.failure if stored.event.state == info.state else None
-    return None
+        ended = reader.newest_event(lambda event: isinstance(event, RunEnded))
+    if ended is None or not isinstance(ended.event, RunEnded):
+        return None
+    return ended.event.failure if ended.event.state == info.state else None

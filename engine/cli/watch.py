@@ -15,7 +15,7 @@ from engine.messages.events import AttemptStarted, CommandRefused, Event
 from engine.runs import run_info
 from engine.runs.run_state import RunState, RunStatus
 from engine.runs.store_follower import StoreFollower
-from engine.runs.store_reader import RunReader, StoredEvent
+from engine.runs.store_reader import MOST_EVENTS, RunReader, StoredEvent
 from engine.system import paths
 
 POLL_SECONDS = 0.1
@@ -43,16 +43,15 @@ def updates(run_id: str, *, after: int, attempt: int) -> Iterator[Update]:
     """Yield updates of a run until it is over; the last one has the final state.
 
     The first one has the events after number `after`. Wait until attempt `attempt` has begun; raise
-    NoAnswer if it does not begin. What the store cannot take, the supervisor tells.
+    NoAnswer if it does not begin.
     """
     with closing(_open(run_id, after)) as follower:
         deadline = time.monotonic() + START_SECONDS
         while True:
-            update = _read_update(paths.run_folder(run_id), follower, after)
-            after = update.events[-1].seq if update.events else after
+            update = _read_update(follower)
             if update.status.attempt >= attempt:
                 yield update
-                if update.state.is_over:
+                if update.state.is_over and len(update.events) < MOST_EVENTS:
                     return
             elif time.monotonic() > deadline:
                 raise NoAnswer(f"Run {run_id} did not begin within {START_SECONDS:.0f} s.")
@@ -108,12 +107,10 @@ def newest_attempt(folder: Path) -> tuple[int, int]:
     Raises sqlite3.Error.
     """
     with RunReader(folder) as reader:
-        attempts = [
-            (stored.event.attempt, stored.seq)
-            for stored in reader.events_after(0)
-            if isinstance(stored.event, AttemptStarted)
-        ]
-    return attempts[-1]
+        newest = reader.newest_event(lambda event: isinstance(event, AttemptStarted))
+    assert newest is not None
+    assert isinstance(newest.event, AttemptStarted)
+    return newest.event.attempt, newest.seq
 
 
 def _open(run_id: str, after: int) -> StoreFollower:
@@ -129,13 +126,11 @@ def _open(run_id: str, after: int) -> StoreFollower:
         time.sleep(POLL_SECONDS)
 
 
-def _read_update(folder: Path, follower: StoreFollower, after: int) -> Update:
-    status, state, _, unrecorded = run_info.present(folder, follower.status())
+def _read_update(follower: StoreFollower) -> Update:
+    status = follower.status()
+    state = run_info.state_of(status)
     if state is RunState.INTERRUPTED:
         # The supervisor may have written its last event between the two lines above.
         status = follower.status()
         state = run_info.state_of(status)
-    recorded = follower.new_events()
-    known = recorded[-1].seq if recorded else after
-    found = [*recorded, *(each for each in unrecorded if each.seq > known)]
-    return Update(status, state, [each for each in found if each.seq > after])
+    return Update(status, state, follower.new_events())

@@ -29,6 +29,7 @@ import msgspec
 from engine.messages.commands import Command
 from engine.messages.events import Event
 from engine.system.atomic_file import write_atomically
+from engine.system.regular_file import read_json
 
 _log = logging.getLogger(__name__)
 
@@ -81,45 +82,7 @@ class Flushed(msgspec.Struct, frozen=True, tag="settled"):
     number: int
 
 
-class Recorded(msgspec.Struct, frozen=True, tag="recorded"):
-    """The first `number` events of the worker on this connection are in the store."""
-
-    number: int
-
-
-class StatusQuestion(msgspec.Struct, frozen=True, tag="status_question"):
-    """A window or a command line asks what the store may not tell; answered by `StatusAnswer`."""
-
-
-class StatusAnswer(msgspec.Struct, frozen=True, tag="status_answer"):
-    """What a supervisor knows of its run, from its memory: the answer waits for no disk."""
-
-    status: bytes
-    """MessagePack of the newest `RunStatus`."""
-
-    write_problem: str
-    """Why the store does not tell this status, in a few words; empty if it does or soon will."""
-
-    standstill: float
-    """Seconds since the last turn of the supervisor's main loop."""
-
-    events: tuple[tuple[int, float, Event], ...]
-    """The newest events that are not in the store: the number that each will have there, and when
-    it arrived (seconds since the epoch)."""
-
-
-Message = (
-    Hello
-    | CommandAccepted
-    | Alive
-    | Flush
-    | Flushed
-    | Recorded
-    | StatusQuestion
-    | StatusAnswer
-    | Event
-    | Command
-)
+Message = Hello | CommandAccepted | Alive | Flush | Flushed | Event | Command
 
 _encode = msgspec.msgpack.Encoder().encode
 _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
@@ -288,7 +251,7 @@ def connect(folder: Path, hello: Hello, seconds: float | None = None) -> Channel
     """
     deadline = math.inf if seconds is None else time.monotonic() + seconds
     try:
-        control = json.loads((folder / CONTROL_FILE).read_text())
+        control = read_json(folder / CONTROL_FILE)
         key = bytes.fromhex(control["key"])
         connection = _open(control["address"], seconds)
     except (ValueError, KeyError, TypeError) as error:
@@ -328,6 +291,6 @@ def _open(address: str, seconds: float | None) -> Connection:
 def supervisor_pid(folder: Path) -> int:
     """Return the pid of the supervisor that listens for the run in `folder`; 0 if none does."""
     try:
-        return int(json.loads((folder / CONTROL_FILE).read_text())["pid"])
-    except (OSError, ValueError, KeyError, TypeError):
+        return int(read_json(folder / CONTROL_FILE)["pid"])
+    except (OSError, ValueError, OverflowError, KeyError, TypeError):
         return 0

@@ -7,16 +7,15 @@ import os
 import time
 from pathlib import Path
 
+from engine.system.atomic_file import open_to_append
+
 FILE_NAME = "heartbeat"
 BEAT_SECONDS = 1.0
 """Least time between two beats."""
 
 
 class Heartbeat:
-    """Called by the main loop, not by a thread, so that the beats stop when the loop hangs.
-
-    They stop too while the store does not take what happens: then readers ask the supervisor.
-    """
+    """Called by the main loop, not by a thread, so that the beats stop when the loop hangs."""
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / FILE_NAME
@@ -29,7 +28,7 @@ class Heartbeat:
             return
         self._due = now + BEAT_SECONDS
         with contextlib.suppress(OSError):
-            self._file.touch(mode=0o600)
+            open_to_append(self._file).close()
             seconds = time.time()
             os.utime(self._file, (seconds, seconds))  # this machine's clock, not a file server's
 

@@ -7,6 +7,7 @@ import math
 import os
 import re
 import shutil
+import stat
 import time
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
@@ -16,6 +17,8 @@ import msgspec
 
 from engine.system.atomic_file import remove_leftovers, sync_to_disk, write_atomically
 from engine.system.format_version import UNNUMBERED, FormatVersion
+from engine.system.ownership import is_own_folder
+from engine.system.regular_file import LARGEST_JSON, read_regular
 
 FORMAT = FormatVersion(1, 1)
 """The key `format` of a manifest. `docs/compatibility.md` lists the versions."""
@@ -133,14 +136,6 @@ def temporary_folder(run_folder: Path, step: int) -> Path:
     return final.with_name(final.name + _TEMPORARY)
 
 
-def unrecorded(rank: int | str) -> str:
-    """Return the name of the file with the events of `rank` that the store does not have.
-
-    It is no part of the checkpoint beside it: it may be replaced when that is complete.
-    """
-    return f"unrecorded-rank{rank}.msgpack"
-
-
 def begin(run_folder: Path, step: int) -> Path:
     """Create an empty temporary folder for the checkpoint after `step`. Only rank 0 calls it."""
     folder = temporary_folder(run_folder, step)
@@ -176,7 +171,7 @@ def publish(
         files={
             str(path.relative_to(folder)): _record(path)
             for path in sorted(folder.rglob("*"))
-            if path.is_file() and not path.match(unrecorded("*"))
+            if path.is_file()
         },
         kinds=_in_order(kinds),
         metrics=_finite(metrics or {}),
@@ -244,19 +239,23 @@ def checkpoints(run_folder: Path) -> list[CheckpointInfo]:
 def folders(run_folder: Path) -> dict[int, Path]:
     """Return the folders of complete checkpoints, also damaged ones, by step (ascending)."""
     folder = run_folder / FOLDER
-    entries = folder.iterdir() if folder.is_dir() else ()
-    found = {int(name[1]): entry for entry in entries if (name := _NAME.fullmatch(entry.name))}
+    entries = folder.iterdir() if is_own_folder(folder) else ()
+    found = {
+        int(name[1]): entry
+        for entry in entries
+        if (name := _NAME.fullmatch(entry.name)) and is_own_folder(entry)
+    }
     return dict(sorted(found.items()))
 
 
 def read_manifest(folder: Path) -> Manifest:
     """Return the manifest of the checkpoint in `folder`. Raises CheckpointDamaged."""
     try:
-        content = (folder / MANIFEST).read_bytes()
+        content = read_regular(folder / MANIFEST, LARGEST_JSON)
         found = FormatVersion.from_text(msgspec.json.decode(content, type=_Formatted).format)
         if not (reason := found.why_unreadable(MANIFEST, FORMAT)):
             return msgspec.json.decode(content, type=Manifest)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise CheckpointDamaged(
             f"The checkpoint {folder.name} is damaged: it has no readable {MANIFEST}."
         ) from error
@@ -278,16 +277,25 @@ def verify(folder: Path, watch: Watch | None = None) -> Manifest:
             watch(min(done, total), total)
 
     for name, record in manifest.files.items():
-        try:
-            intact = _record(folder / name, count) == record
-        except OSError:
-            intact = False
-        if not intact:
+        if not _is_intact(folder, name, record, count):
             raise CheckpointDamaged(
                 f"The checkpoint {folder.name} is damaged: "
                 f"{name} is missing or is not what was saved."
             )
     return manifest
+
+
+def _is_intact(folder: Path, name: str, record: FileRecord, count: Callable[[int], None]) -> bool:
+    path = folder / name
+    if ".." in path.parts or not path.is_relative_to(folder):
+        return False  # it is no file of the checkpoint: it could be a device without end
+    try:
+        status = path.lstat()
+        # The size first: the content of a large file takes a while.
+        is_ours = stat.S_ISREG(status.st_mode) and status.st_size == record.bytes
+        return is_ours and _record(path, count) == record
+    except (OSError, ValueError):  # ValueError: the name has a null character
+        return False
 
 
 def newest_intact_before(folder: Path, watch: Watch | None = None) -> Path | None:

@@ -21,10 +21,10 @@ from engine.runs.run_state import RunState, RunStatus
 from engine.spec.device_names import is_logical_cpu
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import UnreadableSpec, read_spec
-from engine.system import paths, presence
-from engine.system.atomic_file import create_folders, write_atomically
-from engine.system.paths import workers_lock
+from engine.system import paths
+from engine.system.atomic_file import write_atomically
 from engine.system.process import is_alive
+from engine.system.regular_file import LARGEST_JSON, UnfitFile, read_regular
 
 FILE_NAME = "queue.json"
 LOCK_SECONDS = 2.0
@@ -41,7 +41,7 @@ class Ticket(
     forbid_unknown_fields=True,
     rename={"exclusive_devices": "wants_alone"},
 ):
-    """One active run. It counts only while its supervisor or one of its workers is alive."""
+    """One active run. It counts only while its supervisor is alive."""
 
     run: str
     pid: int
@@ -59,10 +59,8 @@ class Ticket(
 
     @property
     def is_alive(self) -> bool:
-        """Whether its supervisor is alive, or workers that a killed one left use the devices."""
-        return is_alive(self.pid, self.created) or (
-            self.place == "inside" and presence.is_held(workers_lock(paths.run_folder(self.run)))
-        )
+        """Whether its supervisor is alive."""
+        return is_alive(self.pid, self.created)
 
     def is_same(self, other: Ticket) -> bool:
         """Whether both are tickets of the same supervisor."""
@@ -215,8 +213,9 @@ def _file() -> Path:
 
 def _read(file: Path) -> list[Ticket]:
     try:
-        return msgspec.json.decode(file.read_bytes(), type=list[Ticket])
-    except (FileNotFoundError, ValueError):
+        content = read_regular(file, LARGEST_JSON)
+        return msgspec.json.decode(content, type=list[Ticket])
+    except (FileNotFoundError, UnfitFile, ValueError, RecursionError):
         return list(_rebuilt_tickets())
 
 
@@ -257,11 +256,11 @@ def _locked_tickets() -> Iterator[list[Ticket]]:
     lock for too long.
     """
     file = _file()
-    create_folders(file.parent)
+    paths.prepare_home()
     with FileLock(file.with_suffix(".lock"), mode=0o600).acquire(timeout=LOCK_SECONDS):
         tickets = [ticket for ticket in _read(file) if ticket.is_alive]
         yield tickets
-        write_atomically(file, msgspec.json.format(msgspec.json.encode(tickets)))
+        write_atomically(file, msgspec.json.format(msgspec.json.encode(tickets)), mode=0o600)
 
 
 def _ordinal(number: int) -> str:

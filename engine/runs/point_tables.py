@@ -13,6 +13,9 @@ from engine.messages.events import Points
 from engine.runs.downsampling import FACTOR, Blocks, PyramidTail, single
 from engine.runs.store import has_means
 
+MOST_ROWS = 200_000
+"""Points or blocks that are read at once; a curve has 20,000, a piece of an export 50,000."""
+
 
 class _Series(msgspec.Struct):
     id: int
@@ -126,7 +129,7 @@ def read_blocks(
     else:
         query = "SELECT step, time, value, value, value FROM point WHERE series = ?"
         parameters = (series, first, end)
-    query += " AND i >= ? AND i < ? ORDER BY i"
+    query += f" AND i >= ? AND i < ? ORDER BY i LIMIT {MOST_ROWS}"
     rows = connection.execute(query, parameters).fetchall()
     columns = np.array(rows, dtype=np.float64).reshape(-1, 5).T  # None becomes NaN
     return Blocks(*columns)

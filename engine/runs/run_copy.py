@@ -18,6 +18,7 @@ from engine.runs.store_reader import RunReader
 from engine.spec import spec_file
 from engine.system import paths, process
 from engine.system.atomic_file import sync_tree
+from engine.system.sqlite_file import check_schema, open_readonly
 
 
 def copy_run(folder: Path, saved: Path) -> Path:
@@ -50,11 +51,11 @@ def _link_or_copy(source: str, target: str) -> None:
 
 def _copy_store(folder: Path, new: Path, position: checkpoint_files.Position) -> int:
     """Copy the store up to `position`; return the number of the attempt that trained it."""
-    source = f"{(folder / store.FILE_NAME).as_uri()}?mode=ro"
     with (
-        closing(sqlite3.connect(source, uri=True)) as read,
+        closing(open_readonly(folder / store.FILE_NAME)) as read,
         closing(sqlite3.connect(new / store.FILE_NAME)) as written,
     ):
+        check_schema(read)
         read.backup(written)
     with closing(RunStore(new)) as copy:
         if seq := _saved_at(new, position.step):
@@ -77,14 +78,10 @@ def _copy_store(folder: Path, new: Path, position: checkpoint_files.Position) ->
 def _saved_at(folder: Path, step: int) -> int:
     """Return the number of the CheckpointSaved event of `step`; 0 if it was lost."""
     with RunReader(folder) as reader:
-        return max(
-            (
-                stored.seq
-                for stored in reader.events_after(0)
-                if isinstance(stored.event, CheckpointSaved) and stored.event.step == step
-            ),
-            default=0,
+        found = reader.newest_event(
+            lambda event: isinstance(event, CheckpointSaved) and event.step == step
         )
+    return found.seq if found else 0
 
 
 def _copy_specs(folder: Path, new: Path, attempt: int) -> None:

@@ -25,6 +25,7 @@ from engine.runs.store_reader import RunReader
 from engine.spec import spec_file
 from engine.spec.run_spec import RunSpec
 from engine.system import paths
+from engine.system.atomic_file import open_to_append
 
 FILE_NAME = "index.sqlite"
 VERSION = 2
@@ -38,6 +39,10 @@ PER_REFRESH = 50
 
 SLOWEST_TICK = 2_000_000_000
 """Nanoseconds within which two changes of a file may have the same timestamp."""
+
+RARITY = 50
+"""Of the time, a run that cannot be read takes at most the part 1 / RARITY: reading some of them
+takes seconds."""
 
 Stamp = tuple[int, ...]
 
@@ -61,12 +66,19 @@ class _Known(NamedTuple):
     info: RunInfo
 
 
+class _Damaged(NamedTuple):
+    stamp: Stamp
+    run: UnreadableRun
+    until: float
+    """It is not read again before this time, from `time.monotonic`, unless its files change."""
+
+
 class RunIndex:
     """Keeps the ended runs in memory. Two threads must not use it at the same time."""
 
     def __init__(self) -> None:
         self._known: dict[str, _Known] = {}
-        self._damaged: dict[str, UnreadableRun] = {}
+        self._damaged: dict[str, _Damaged] = {}
         self._ids: list[str] = []
         self._active_ids: list[str] = []
         self._folder_stamp: Stamp | None = None
@@ -75,11 +87,8 @@ class RunIndex:
         self.unreadable: list[UnreadableRun] = []
         """The runs that the last call could not read, newest first."""
 
-    def runs(self, patience: float = 0.0) -> list[RunInfo]:
-        """Return every readable run, newest first; checks the files of each run.
-
-        Wait up to `patience` seconds for the answer of a supervisor that is silent.
-        """
+    def runs(self) -> list[RunInfo]:
+        """Return every readable run, newest first; checks the files of each run."""
         is_first = self._folder_stamp is None
         if is_first:
             self._known = _load()
@@ -91,7 +100,7 @@ class RunIndex:
         for run_id in gone:
             self._known.pop(run_id, None)
             self._damaged.pop(run_id, None)
-        if self._update(self._ids, gone, patience) or gone or is_first:
+        if self._update(self._ids, gone) or gone or is_first:
             self._rebuild_lists()
         return self._infos
 
@@ -117,9 +126,9 @@ class RunIndex:
     def _is_unfinished(self, run_id: str) -> bool:
         """Whether a run is active or not readable yet."""
         known = self._known.get(run_id)
-        return not _is_settled(known.info) if known else run_id not in self._damaged
+        return not known.info.state.is_over if known else run_id not in self._damaged
 
-    def _update(self, run_ids: Iterable[str], gone: Sequence[str], patience: float = 0.0) -> bool:
+    def _update(self, run_ids: Iterable[str], gone: Sequence[str]) -> bool:
         """Read the runs whose files have changed; return whether any run has changed.
 
         The runs in `gone` are deleted from the cache.
@@ -129,33 +138,34 @@ class RunIndex:
             stamp = _file_stamp(f"{runs}/{run_id}")
             before = self._known.get(run_id)
             is_same = before is not None and before.stamp == stamp
-            if before is not None and is_same and _is_settled(before.info):
+            if before is not None and is_same and before.info.state.is_over:
                 continue
-            damaged = self._damaged.pop(run_id, None)
-            found = run_info.try_get_run(run_id, patience)
+            damaged = self._damaged.get(run_id)
+            begin = time.monotonic()
+            if damaged and damaged.stamp == stamp and begin < damaged.until:
+                continue
+            self._damaged.pop(run_id, None)
+            found = run_info.try_get_run(run_id)
             self._known.pop(run_id, None)
             match found:
                 case RunInfo():
                     best = before.info.best if before and is_same else _best(found.folder)
                     found = found._replace(best=best)
                     self._known[run_id] = _Known(stamp, found)
-                    if _is_settled(found):
+                    if found.state.is_over:
                         over[run_id] = self._known[run_id]
                 case UnreadableRun():
-                    self._damaged[run_id] = found
-            has_changed = has_changed or found != (before.info if before else damaged)
+                    until = begin + RARITY * (time.monotonic() - begin)
+                    self._damaged[run_id] = _Damaged(stamp, found, until)
+            earlier = before.info if before else damaged.run if damaged else None
+            has_changed = has_changed or found != earlier
         if over or gone:
             _save(over, gone)
         return has_changed
 
     def _rebuild_lists(self) -> None:
         self._infos = [self._known[each].info for each in self._ids if each in self._known]
-        self.unreadable = [self._damaged[each] for each in self._ids if each in self._damaged]
-
-
-def _is_settled(info: RunInfo) -> bool:
-    """Whether the run changes only when its files do."""
-    return info.state.is_over and info.is_recorded and not info.has_orphans
+        self.unreadable = [self._damaged[each].run for each in self._ids if each in self._damaged]
 
 
 def newest_active() -> str | None:
@@ -202,7 +212,7 @@ def _is_recent(folder_stamp: Stamp) -> bool:
 
 def _best(folder: Path) -> dict[str, BestFigure]:
     try:
-        with RunReader(folder) as reader:
+        with RunReader(folder, run_info.LONGEST_READ) as reader:
             return best_figures(reader)
     except sqlite3.Error:
         return {}  # no store yet; `run_info.get_run` reports a damaged one
@@ -261,7 +271,9 @@ def _drop_if_damaged(error: Exception) -> None:
 
 
 def _open() -> sqlite3.Connection:
-    connection = sqlite3.connect(paths.home() / FILE_NAME, timeout=LONGEST_WAIT)
+    file = paths.home() / FILE_NAME
+    open_to_append(file).close()  # for its owner only
+    connection = sqlite3.connect(file, timeout=LONGEST_WAIT)
     try:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if version != VERSION:

@@ -6,7 +6,6 @@ They have their own file, because only the supervisor writes `spec.toml` and `ru
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import msgspec
 import tomli_w
 
 from engine.system.atomic_file import write_atomically
+from engine.system.regular_file import read_toml
 
 FILE_NAME = "notes.toml"
 DAMAGED_NAME = "notes.damaged.toml"
@@ -42,7 +42,7 @@ def read_notes(folder: Path) -> RunNotes:
     """
     path = folder / FILE_NAME
     try:
-        return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), RunNotes)
+        return msgspec.convert(read_toml(path), RunNotes)
     except FileNotFoundError:
         return RunNotes()
     except (OSError, ValueError) as error:  # msgspec's and tomllib's errors are ValueErrors

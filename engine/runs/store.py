@@ -11,13 +11,12 @@ import msgspec
 from engine.messages.events import Event, Metrics, Notice, Progress
 from engine.runs.run_state import RunStatus, fold
 from engine.system.format_version import FormatVersion
+from engine.system.sqlite_file import check_schema
 
 if TYPE_CHECKING:
     from engine.runs.point_tables import PointTables
 
 FILE_NAME = "run.sqlite"
-LOCK_MS = 200
-"""The longest wait of a write while another program has locked the store."""
 
 FORMAT = FormatVersion(1, 1)
 """SQLite's `user_version`. `docs/compatibility.md` lists the versions, and when to increase it."""
@@ -85,6 +84,8 @@ class RunStore:
         locks are on other files."""
 
         self._connection = sqlite3.connect(folder / FILE_NAME, isolation_level=None)
+        self._connection.execute("PRAGMA trusted_schema=OFF")
+        check_schema(self._connection)  # a trigger or a view would act when the run is resumed
         self._format = read_format(self._connection)
         self._connection.execute("PRAGMA journal_mode=WAL")
         self._connection.execute("PRAGMA synchronous=NORMAL")
@@ -98,8 +99,6 @@ class RunStore:
         self._dirty: bool
         self._read_back()
         self.commit()
-        # Later it waits for another program that locks the store by keeping the data in memory.
-        self._connection.execute(f"PRAGMA busy_timeout = {LOCK_MS}")
 
     def append(self, event: Event, time: float) -> None:
         """Record `event`, which arrived at `time` (seconds since the epoch), and fold it."""

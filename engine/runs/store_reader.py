@@ -21,9 +21,20 @@ from engine.runs.point_tables import read_blocks
 from engine.runs.run_state import RunStatus
 from engine.runs.store import FILE_NAME, decode_event, read_format
 from engine.system.format_version import FormatVersion
+from engine.system.sqlite_file import Patience, check_schema, open_readonly
 
 WITH_FILES = FormatVersion(1, 1)
 """The first format that has the table `file`."""
+
+LONGEST_READ = 10.0
+"""Seconds of computing time for one method; a curve of ten million points takes 0.01 s."""
+
+LARGEST_STATUS = 4 * 2**20
+"""Bytes of the newest status; with 2,000 series it has 100 KiB."""
+
+MOST_SERIES = 50_000
+MOST_EVENTS = 100_000
+"""Events that one call returns."""
 
 MOST_GAPS = 1000
 """Largest number of points without a finite value in a curve of blocks."""
@@ -45,8 +56,12 @@ def _reports_damage(method: Callable[_Arguments, _Result]) -> Callable[_Argument
     def read(*args: _Arguments.args, **options: _Arguments.kwargs) -> _Result:
         try:
             return method(*args, **options)
-        except (TypeError, ValueError, OverflowError) as error:
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise sqlite3.DatabaseError(f"it holds invalid data ({error})") from error
+        except sqlite3.OperationalError as error:
+            if str(error) == "interrupted":
+                raise sqlite3.DatabaseError("it takes too long to read") from error
+            raise
 
     return read
 
@@ -85,14 +100,21 @@ class StoredPoints:
 
 
 class RunReader:
-    """Read-only view of one run's store. Every method raises sqlite3.Error on a damaged file."""
+    """Read-only view of one run's store. Every method raises sqlite3.Error on a damaged file.
+
+    So it does if the file was made to run for ever or to fill the memory. A method may take
+    `seconds` of computing time.
+    """
 
     @_reports_damage
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, seconds: float = LONGEST_READ) -> None:
         """Open the store. Raises sqlite3.OperationalError if there is none yet."""
-        uri = f"{(folder / FILE_NAME).absolute().as_uri()}?mode=ro"
-        self._connection = sqlite3.connect(uri, uri=True, isolation_level=None)
+        self._connection = open_readonly(folder / FILE_NAME)
+        self._seconds = seconds
+        self._patience = Patience(self._connection)
+        self._patience.allow(seconds)
         try:
+            check_schema(self._connection)
             self._format = read_format(self._connection)
             self._connection.execute("SELECT generation FROM status").fetchone()
         except BaseException:
@@ -115,30 +137,40 @@ class RunReader:
 
         `engine.runs.run_info.state_of` checks whether the supervisor is still alive.
         """
-        row = self._connection.execute("SELECT body FROM status").fetchone()
-        return _decode_status(row[0]) if row else RunStatus()
+        row = self._query(
+            "SELECT length(body), CASE WHEN length(body) <= ? THEN body END FROM status",
+            (LARGEST_STATUS,),
+        ).fetchone()
+        if row and row[0] > LARGEST_STATUS:
+            raise ValueError(f"a status of {row[0]:,} bytes")
+        return _decode_status(row[1]) if row else RunStatus()
 
     @_reports_damage
     def generation(self) -> int:
         """Return a number that increases when points are deleted: then read every curve again."""
-        row = self._connection.execute("SELECT generation FROM status").fetchone()
+        row = self._query("SELECT generation FROM status").fetchone()
         return int(row[0]) if row else 0
 
     @_reports_damage
     def events_after(self, seq: int) -> list[StoredEvent]:
-        """Return the events after number `seq` (0 for all), oldest first."""
-        rows = self._connection.execute(
-            "SELECT seq, time, body FROM event WHERE seq > ? ORDER BY seq", (seq,)
+        """Return the events after number `seq` (0 for all), oldest first, at most MOST_EVENTS."""
+        rows = self._query(
+            "SELECT seq, time, body FROM event WHERE seq > ? ORDER BY seq LIMIT ?",
+            (seq, MOST_EVENTS),
         )
-        return [
-            StoredEvent(int(n), float(time), decode_event(body, self._format))
-            for n, time, body in rows
-        ]
+        return [self._stored_event(*row) for row in rows]
+
+    @_reports_damage
+    def newest_event(self, is_wanted: Callable[[Event], bool]) -> StoredEvent | None:
+        """Return the newest event for which `is_wanted`; None if there is none."""
+        rows = self._query("SELECT seq, time, body FROM event ORDER BY seq DESC")
+        found = (self._stored_event(*row) for row in rows)
+        return next((stored for stored in found if is_wanted(stored.event)), None)
 
     @_reports_damage
     def last_seq(self) -> int:
         """Return the number of the newest event; 0 before the first."""
-        row = self._connection.execute("SELECT coalesce(max(seq), 0) FROM event").fetchone()
+        row = self._query("SELECT coalesce(max(seq), 0) FROM event").fetchone()
         return int(row[0])
 
     @_reports_damage
@@ -146,13 +178,15 @@ class RunReader:
         """Return the newest copies of the run's files; see `RunStore.keep_file`."""
         if self._format < WITH_FILES:
             return {}
-        rows = self._connection.execute("SELECT name, body FROM file ORDER BY attempt")
+        rows = self._query("SELECT name, body FROM file ORDER BY attempt")
         return {str(name): bytes(body) for name, body in rows}
 
     @_reports_damage
     def counts(self) -> dict[str, int]:
         """Return the number of points of every series."""
-        rows = self._connection.execute("SELECT name, count FROM series")
+        rows = self._query("SELECT name, count FROM series LIMIT ?", (MOST_SERIES + 1,)).fetchall()
+        if len(rows) > MOST_SERIES:
+            raise ValueError(f"more than {MOST_SERIES:,} series")
         return {str(name): int(count) for name, count in rows}
 
     @_reports_damage
@@ -163,7 +197,7 @@ class RunReader:
         """
         id, _ = self._find(series)
         order = "value" if lowest else "value DESC"
-        row = self._connection.execute(
+        row = self._query(
             "SELECT value, step FROM point WHERE series = ? AND value BETWEEN ? AND ? "
             f"ORDER BY {order}, i LIMIT 1",
             (id, -LARGEST, LARGEST),
@@ -225,7 +259,10 @@ class RunReader:
         """Yield every point of a series, `size` at a time."""
         id, count = self._find(series)
         for first in range(0, count, size):
+            self._patience.allow(self._seconds)
             blocks = read_blocks(self._connection, id, 0, first, first + size)
+            if not len(blocks.step):
+                return  # the number of points is wrong
             yield _curve(blocks, first + len(blocks.step))
 
     @_reports_damage
@@ -279,10 +316,16 @@ class RunReader:
             ),
         )
 
+    def _query(self, sql: str, values: Sequence[float | str] = ()) -> sqlite3.Cursor:
+        """Begin a query, and with it the time that the method may take."""
+        self._patience.allow(self._seconds)
+        return self._connection.execute(sql, values)
+
+    def _stored_event(self, seq: int, time: float, body: bytes) -> StoredEvent:
+        return StoredEvent(int(seq), float(time), decode_event(body, self._format))
+
     def _find(self, series: str) -> tuple[int, int]:
-        row = self._connection.execute(
-            "SELECT id, count FROM series WHERE name = ?", (series,)
-        ).fetchone()
+        row = self._query("SELECT id, count FROM series WHERE name = ?", (series,)).fetchone()
         return row or (-1, 0)
 
 

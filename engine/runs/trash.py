@@ -10,7 +10,7 @@ from filelock import FileLock, Timeout
 
 from engine.runs import run_info
 from engine.system import paths
-from engine.system.atomic_file import create_folders, sync_to_disk
+from engine.system.atomic_file import sync_to_disk
 
 
 class CannotDelete(Exception):
@@ -23,11 +23,12 @@ def delete(run_id: str) -> None:
     if not paths.is_run(run_id):
         raise CannotDelete(f"There is no run {run_id}: another window may have deleted it.")
     with suppress(run_info.NoSuchRun):  # a damaged run may be deleted, unless its lock is held
-        info = run_info.get_run(run_id)
-        if not info.state.is_over:
-            raise CannotDelete(f"Run {run_id} is {info.state}: stop it before you delete it.")
-        if info.has_orphans:
-            raise CannotDelete(f"Run {run_id} cannot be deleted yet. {info.reason}")
+        state = run_info.get_run(run_id).state
+        if not state.is_over:
+            raise CannotDelete(f"Run {run_id} is {state}: stop it before you delete it.")
+    if folder.is_symlink():  # the link itself is moved, without a lock in what it points to
+        _move(folder, paths.trash_folder() / run_id, "deleted")
+        return
     lock = FileLock(folder / "supervisor.lock", mode=0o600)
     try:
         lock.acquire(timeout=0)
@@ -42,7 +43,7 @@ def delete(run_id: str) -> None:
 def restore(run_id: str) -> None:
     """Restore a run from the trash. Raises CannotDelete."""
     source = paths.trash_folder() / run_id
-    if not source.is_dir():
+    if run_id not in trashed():
         raise CannotDelete(f"Run {run_id} is not in the trash any more.")
     if paths.run_folder(run_id).exists():
         raise CannotDelete(f"Run {run_id} cannot come back: there is another run {run_id} now.")
@@ -59,15 +60,22 @@ def empty() -> int:
     found = trashed()
     for run_id in found:
         try:
-            shutil.rmtree(paths.trash_folder() / run_id)
+            _remove(paths.trash_folder() / run_id)
         except OSError as error:
             raise CannotDelete(f"The trash cannot be emptied: {error}.") from error
     return len(found)
 
 
+def _remove(path: Path) -> None:
+    if path.is_symlink() or not path.is_dir():
+        path.unlink()  # never what a link points to
+    else:
+        shutil.rmtree(path)
+
+
 def _move(source: Path, target: Path, done: str) -> None:
     try:
-        create_folders(target.parent)
+        paths.private_folder(target.parent.name)
         source.rename(target)
         sync_to_disk(target.parent)
         sync_to_disk(source.parent)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from pathlib import Path
 
 import msgspec
@@ -12,7 +11,8 @@ import tomli_w
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import migrate_spec
 from engine.system import paths
-from engine.system.atomic_file import create_folders, write_atomically
+from engine.system.atomic_file import write_atomically
+from engine.system.regular_file import read_toml
 
 SUFFIX = ".toml"
 LONGEST_NAME = 80
@@ -59,7 +59,7 @@ def save(name: str, spec: RunSpec) -> None:
     """
     if problem := name_problem(name):
         raise ValueError(problem)
-    create_folders(folder())
+    paths.private_folder(folder().name)
     write(path_of(name), spec)
 
 
@@ -71,7 +71,7 @@ def write(file: Path, spec: RunSpec) -> None:
 def read(file: Path) -> RunSpec:
     """Return the settings in a preset or in the `spec.toml` of a run. Raises UnreadablePreset."""
     try:
-        document = tomllib.loads(file.read_text(encoding="utf-8"))
+        document = read_toml(file, follow_links=True)
         if "run" not in document:
             raise UnreadablePreset(f"{file} is no preset: it has no table [run].")
         run = migrate_spec(document["run"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import shutil
-import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ from engine.spec.run_spec import RunSpec
 from engine.system.atomic_file import sync_to_disk, write_atomically
 from engine.system.format_version import UNNUMBERED, FormatVersion
 from engine.system.process import command_output
+from engine.system.regular_file import read_toml
 
 FILE_NAME = "spec.toml"
 FORMAT = FormatVersion(1, 1)
@@ -123,10 +123,10 @@ def _before(folder: Path, attempt: int) -> Path:
 
 def _read(folder: Path) -> dict[str, Any]:
     try:
-        document = tomllib.loads((folder / FILE_NAME).read_text(encoding="utf-8"))
+        document = read_toml(folder / FILE_NAME)
         if reason := _format(document).why_unreadable(FILE_NAME, FORMAT):
             raise ValueError(reason)
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise _unreadable(folder, error) from error
     return document
 

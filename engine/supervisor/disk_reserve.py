@@ -6,7 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from engine.system.disk_errors import short_reason
+from engine.system.atomic_file import write_atomically
 
 BYTES = 4 * 2**20
 _FILE = "reserve"
@@ -27,19 +27,11 @@ class DiskReserve:
             if shutil.disk_usage(self._path.parent).free < 2 * BYTES:
                 return "the disk is almost full"
             # Random bytes, because a file system may compress other bytes to almost nothing.
-            self._path.write_bytes(os.urandom(BYTES))
+            write_atomically(self._path, os.urandom(BYTES), mode=0o600)
         except OSError as error:
             self.delete()
-            return short_reason(error)
+            return (error.strerror or str(error)).lower()
         self._exists = True
-        return ""
-
-    def why_not(self) -> str:
-        """Return why no file can be written here, in a few words; empty if one can."""
-        try:
-            self._path.touch()
-        except OSError as error:
-            return short_reason(error)
         return ""
 
     def delete(self) -> None:

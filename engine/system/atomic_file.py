@@ -9,9 +9,11 @@ import errno
 import os
 import re
 import secrets
+import stat
 import time
 from collections.abc import Iterable
 from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{6}\.tmp")
@@ -49,6 +51,35 @@ def write_atomically(
         raise
     if sync:
         sync_to_disk(path.parent)
+
+
+def open_to_append(path: Path) -> FileIO:
+    """Open `path` to append to it, without a buffer; it is for its owner only, also an old one.
+
+    Raises OSError, also if it is a link, a pipe or a device, or belongs to another user, who may
+    have put it there to overwrite a file of ours, to read what we write, or to let us wait.
+    """
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | _NO_LINK_NO_WAIT
+    try:
+        file = FileIO(os.open(path, flags, 0o600), "ab")
+    except OSError as error:
+        kind = {errno.ELOOP: "a link", errno.ENXIO: "a pipe"}.get(error.errno or 0)
+        if kind is None:
+            raise
+        raise OSError(f"{path} is {kind}") from error
+    try:
+        mode = os.fstat(file.fileno()).st_mode
+        if not stat.S_ISREG(mode):
+            raise OSError(f"{path} is not a regular file")
+        if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
+            os.fchmod(file.fileno(), 0o600)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+_NO_LINK_NO_WAIT: int = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 def sync_to_disk(path: Path) -> None:

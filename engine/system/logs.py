@@ -7,6 +7,7 @@ no file, and only warnings are printed.
 from __future__ import annotations
 
 import contextlib
+import io
 import logging
 import os
 import sys
@@ -14,6 +15,7 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 from engine.system import paths
+from engine.system.atomic_file import open_to_append
 
 LEVEL_VARIABLE = "TRAINDECK_LOG"
 """The environment variable with the log level of this process and of its child processes."""
@@ -32,6 +34,10 @@ _FORMAT = "%(asctime)s.%(msecs)03d {process} %(levelname)-7s %(name)s: %(message
 
 class _File(RotatingFileHandler):
     """A log file that ignores write errors, because logging must never stop a run."""
+
+    def _open(self) -> io.TextIOWrapper:
+        raw = open_to_append(Path(self.baseFilename))
+        return io.TextIOWrapper(io.BufferedWriter(raw), self.encoding)
 
     def handleError(self, record: logging.LogRecord) -> None:
         pass
@@ -57,13 +63,15 @@ def start(process: str, folder: Path | None = None, level: str = "") -> None:
         return
     number = level_number(level)
     os.environ[LEVEL_VARIABLE] = level
-    folder = folder or Path(os.environ.get(FOLDER_VARIABLE) or paths.home() / "logs")
-    os.environ[FOLDER_VARIABLE] = str(folder)
+    chosen = os.environ.get(FOLDER_VARIABLE)
+    folder = folder or (Path(chosen) if chosen else None)
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if folder is None:
+            folder = paths.private_folder("logs")
+        else:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        os.environ[FOLDER_VARIABLE] = str(folder)
         path = folder / f"debug-{process}.log"
-        if path.is_fifo():  # to open it would wait for its reader
-            raise OSError(f"{path} is a pipe")
         file = _File(path, "a", LARGEST_FILE, OLD_FILES, "utf-8")
     except OSError as error:
         print(f"No log is written: {error}.", file=sys.stderr)

@@ -8,10 +8,15 @@ from pathlib import Path
 
 import platformdirs
 
-from engine.system.atomic_file import create_folders
-from engine.system.ownership import is_own, is_private, make_private
+from engine.system.ownership import NotPrivate, is_owner, is_trusted, make_private_folder
 
 HOME_VARIABLE = "TRAINDECK_HOME"
+_ENTRIES = (
+    *("runs", "trash", "presets", "templates", "logs"),
+    *("queue.json", "queue.lock", "index.sqlite", "window.ini"),
+)
+"""What lies in the data folder; other files there are of no concern to us."""
+
 _NUMBER = re.compile(r"[1-9]\d*", re.ASCII)
 
 
@@ -21,6 +26,39 @@ def home() -> Path:
     if chosen:
         return Path(chosen).expanduser().absolute()
     return Path(platformdirs.user_data_dir("traindeck", appauthor=False))
+
+
+def prepare_home() -> str:
+    """Create the data folder for its owner only; call this before anything reads or writes in it.
+
+    Return a sentence if other users could write to it until now; else an empty text. Raises
+    OSError: NotPrivate if the folder or something in it belongs to another user.
+    """
+    folder = home()
+    notice = make_private_folder(folder)
+    for name in _ENTRIES:
+        entry = folder / name
+        try:
+            status = entry.lstat()
+        except FileNotFoundError:
+            continue
+        if not is_trusted(status):
+            raise NotPrivate(
+                f"{entry} belongs to another user, who could deceive you with it. "
+                "Remove it, or set TRAINDECK_HOME to another folder of your own."
+            )
+    return notice
+
+
+def private_folder(name: str) -> Path:
+    """Create the folder `name` in the data folder if it is missing, for its owner only; return it.
+
+    Raises OSError, as `prepare_home` does.
+    """
+    prepare_home()
+    folder = home() / name
+    make_private_folder(folder)
+    return folder
 
 
 def runs_folder() -> Path:
@@ -43,9 +81,7 @@ def create_run_folder() -> Path:
 
     Raises OSError, also if `runs_folder()` belongs to another user.
     """
-    runs = runs_folder()
-    create_folders(runs)
-    make_private(runs)
+    runs = private_folder("runs")
     taken = _numbered(runs) + _numbered(trash_folder())  # a run in the trash may be restored
     number = max(map(int, taken), default=0)
     while True:
@@ -55,19 +91,14 @@ def create_run_folder() -> Path:
             folder.mkdir(mode=0o700)
         except FileExistsError:  # another process starts a run at this moment
             continue
-        (folder / "logs").mkdir()
-        (folder / "checkpoints").mkdir()
+        (folder / "logs").mkdir(mode=0o700)
+        (folder / "checkpoints").mkdir(mode=0o700)
         return folder
 
 
 def stacks_file(folder: Path, rank: int) -> Path:
     """Return the file to which the worker `rank` writes the stacks of its threads."""
     return folder / "logs" / f"stacks-rank{rank}.txt"
-
-
-def workers_lock(folder: Path) -> Path:
-    """Return the file that each worker of the run in `folder` holds while it lives."""
-    return folder / "workers.lock"
 
 
 def helper_stacks_file(stacks: Path, pid: int) -> Path:
@@ -81,8 +112,13 @@ def run_ids() -> list[str]:
 
 
 def is_run(run_id: str) -> bool:
-    """Whether there is a run `run_id`; faster than `run_ids`."""
-    return bool(_NUMBER.fullmatch(run_id)) and run_folder(run_id).is_dir()
+    """Whether there is a run `run_id` of this user; faster than `run_ids`."""
+    if not _NUMBER.fullmatch(run_id):
+        return False
+    try:
+        return is_owner(run_folder(run_id).lstat())
+    except OSError:
+        return False
 
 
 def trashed_ids() -> list[str]:
@@ -91,9 +127,16 @@ def trashed_ids() -> list[str]:
 
 
 def _numbered(folder: Path) -> list[str]:
-    if not folder.is_dir():
+    """Return the names of the runs in `folder` without those of other users, who planted them."""
+    try:
+        with os.scandir(folder) as entries:
+            return [each.name for each in entries if _NUMBER.fullmatch(each.name) and _is_own(each)]
+    except (FileNotFoundError, NotADirectoryError):
         return []
-    found = [entry for entry in folder.iterdir() if _NUMBER.fullmatch(entry.name)]
-    if not is_private(folder):
-        found = [entry for entry in found if entry.exists() and is_own(entry)]
-    return [entry.name for entry in found]
+
+
+def _is_own(entry: os.DirEntry[str]) -> bool:
+    try:
+        return is_owner(entry.stat(follow_symlinks=False))
+    except FileNotFoundError:  # the run was deleted at this moment
+        return False

@@ -22,8 +22,8 @@ import msgspec
 from setproctitle import setproctitle, setthreadtitle
 
 from engine.system import process
+from engine.system.atomic_file import open_to_append
 from engine.system.confinement import CannotAdopt, adopt
-from engine.system.streams import flush_output, write_error
 from engine.templates import protocol
 from engine.templates.kinds import TemplateKind
 from engine.templates.server import UNFIT, Job
@@ -61,7 +61,8 @@ def run(kind: TemplateKind, job: Job) -> NoReturn:
             protocol.send(connection, protocol.Refused(f"it could not become a worker: {error}"))
         os._exit(1)
     _report_exit(connection)
-    write_error(printed)
+    with contextlib.suppress(OSError):  # a full disk
+        os.write(2, printed.encode(errors="replace"))
     gc.enable()
     process.leave(_run_module(request))
 
@@ -73,24 +74,25 @@ def _run_module(request: protocol.Fork) -> int:
         runpy.run_module(request.module, run_name="__main__", alter_sys=True)
     except SystemExit as error:
         if isinstance(error.code, str):
-            write_error(f"{error.code}\n")
+            print(error.code, file=sys.stderr)
         return error.code if isinstance(error.code, int) else int(error.code is not None)
     except BaseException:
-        write_error(traceback.format_exc())
+        traceback.print_exc()
         return 1
     finally:
-        flush_output()
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):  # a full disk; the module has closed it
+                stream.flush()
     return 0
 
 
 def _redirect_output(log: Path) -> None:
     """Make `log` the standard output and error, and let the standard input be empty."""
     null = os.open(os.devnull, os.O_RDWR)
-    output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
-    for descriptor, target in ((null, 0), (output, 1), (output, 2)):
-        os.dup2(descriptor, target)
+    with open_to_append(log) as output:
+        for descriptor, target in ((null, 0), (output.fileno(), 1), (output.fileno(), 2)):
+            os.dup2(descriptor, target)
     os.close(null)
-    os.close(output)
 
 
 def _set_environment(environment: dict[str, str]) -> None:

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import msgspec
 
-from engine.system.atomic_file import create_folders
-from engine.system.ownership import make_private
+from engine.system.atomic_file import open_to_append
+from engine.system.ownership import make_private_folder
 from engine.system.process import ON_LINUX, start_module
 from engine.system.program import call
 from engine.templates import protocol
@@ -69,8 +69,8 @@ def switch(*, on: bool) -> None:
     if on:
         file.unlink(missing_ok=True)
         return
-    _make_folder(file.parent)
-    file.touch(mode=0o600)
+    make_private_folder(file.parent)
+    open_to_append(file).close()
     end_all()
 
 
@@ -233,8 +233,8 @@ def _start_lock(files: protocol.Files) -> Iterator[Callable[[], bool]]:
     import fcntl  # not on Windows
 
     try:
-        _make_folder(files.folder)
-        descriptor = os.open(files.start_lock, os.O_RDWR | os.O_CREAT, 0o600)
+        make_private_folder(files.folder)
+        descriptor = os.open(files.start_lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         raise NoTemplate(f"the template could not be started: {error}") from error
 
@@ -269,8 +269,8 @@ def _start_process(kind: TemplateKind, at_low_priority: bool) -> Callable[[], in
     files = protocol.Files(kind.name)
     inherited = {name: value for name, value in os.environ.items() if name != "TF_CONFIG"}
     try:
-        _make_folder(files.folder)
-        files.log.touch(mode=0o600)
+        make_private_folder(files.folder)
+        open_to_append(files.log).close()
         process = start_module(
             kind.program,
             kind.name,
@@ -312,9 +312,3 @@ def _silent_state(kind: str, pid: int) -> protocol.TemplateState:
 
 def _switch_file() -> Path:
     return protocol.folder() / "off"
-
-
-def _make_folder(folder: Path) -> None:
-    """Create `folder` for its owner only. Raises OSError, also if it is another user's."""
-    create_folders(folder)
-    make_private(folder)

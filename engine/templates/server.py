@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from engine.system.atomic_file import write_atomically
+from engine.system.atomic_file import open_to_append, write_atomically
 from engine.system.confinement import rights_difference
 from engine.system.process import END_SIGNALS
 from engine.templates import protocol
@@ -108,7 +108,7 @@ class Server:
         self._idle_seconds = idle_seconds
         self._files = protocol.Files(kind.name)
         # Not a FileLock: a worker must close its copy, or it would hold a dead template's lock.
-        self._lock = os.open(self._files.lock, os.O_RDWR | os.O_CREAT, 0o600)
+        self._lock = os.open(self._files.lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._printed_from = self._open_log()
         self._fingerprint = Fingerprint()
@@ -159,14 +159,12 @@ class Server:
 
     def _open_log(self) -> int:
         """Let all output of this process go to its log; return the bytes that are in it already."""
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
-        log = os.open(self._files.log, flags, 0o600)
-        os.fchmod(log, 0o600)
-        if os.fstat(log).st_size > LARGEST_LOG:
-            os.ftruncate(log, 0)
-        os.dup2(log, 1)
-        os.dup2(log, 2)
-        os.close(log)
+        with open_to_append(self._files.log) as log:
+            os.fchmod(log.fileno(), 0o600)
+            if os.fstat(log.fileno()).st_size > LARGEST_LOG:
+                log.truncate(0)
+            os.dup2(log.fileno(), 1)
+            os.dup2(log.fileno(), 2)
         return os.fstat(2).st_size
 
     def _wake_up_on_signals(self) -> socket.socket:

@@ -85,7 +85,7 @@ EXPORT_ERRORS = (OSError, sqlite3.Error)
 
 def write_bytes(file: Path, data: bytes) -> None:
     """Write a picture. Raises OSError."""
-    file.write_bytes(data)
+    write_atomically(file, data)
 
 
 def _pieces(table: CsvTable) -> Iterator[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from PySide6.QtCore import QSettings
 
 from engine.system import paths
-from engine.system.atomic_file import create_folders
+from engine.system.atomic_file import open_to_append
 
 _LINE = re.compile(r"|;.*|\[[\w%. ]+\]|[\w%.\\/ -]+=.*")
 """Matches each line that Qt writes. It finds damage, because Qt reports none."""
@@ -16,8 +16,11 @@ _LINE = re.compile(r"|;.*|\[[\w%. ]+\]|[\w%.\\/ -]+=.*")
 
 def window_settings() -> tuple[QSettings, str]:
     """Create the data folder if needed; return the result of `open_settings` for the window."""
-    create_folders(paths.home())
-    return open_settings(paths.home() / "window.ini")
+    paths.prepare_home()
+    file = paths.home() / "window.ini"
+    if not file.exists():
+        open_to_append(file).close()  # for its owner only, which Qt keeps
+    return open_settings(file)
 
 
 def open_settings(path: Path) -> tuple[QSettings, str]:

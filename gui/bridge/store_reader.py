@@ -13,7 +13,8 @@ from typing import NamedTuple
 import msgspec
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from engine.runs.run_info import NoSuchRun, RunInfo, get_run
+from engine import client
+from engine.runs.run_info import NoSuchRun, RunInfo
 from engine.runs.run_state import RunStatus
 from engine.runs.store_follower import StoreFollower
 from engine.runs.store_reader import StoredEvent
@@ -158,7 +159,7 @@ class StoreReader(QObject):
                 self._info = before._replace(status=status)
                 return True
         self._status, self._info_read_at = status, now
-        self._info = get_run(run_id)  # which does not wait for a supervisor that is silent
+        self._info = client.get_run(run_id)
         return self._info != before
 
     def _new_output(self, folder: Path) -> list[_Output]:

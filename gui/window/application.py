@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import locale
+import os
+import sys
 from collections.abc import Mapping, Sequence
 
 from pyqtgraph.util.garbage_collector import GarbageCollector
-from PySide6.QtCore import QLocale
-from PySide6.QtWidgets import QApplication
+from PySide6.QtCore import QLocale, Qt
+from PySide6.QtWidgets import QApplication, QMessageBox
 
 from gui.style.theme import application_font, load_fonts
 from gui.style.translation import install_translation
@@ -20,6 +22,16 @@ def has_display(platform: str, environment: Mapping[str, str]) -> bool:
         return True
     names = ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM")
     return any(environment.get(name) for name in names)
+
+
+def show_refusal(text: str) -> None:
+    """Show why the window does not open, until the user closes that; nothing without a display."""
+    if not has_display(sys.platform, os.environ):
+        return
+    qt_app = application(sys.argv[:1])
+    box = QMessageBox(QMessageBox.Icon.Critical, qt_app.applicationName(), text)
+    box.setTextFormat(Qt.TextFormat.PlainText)
+    box.exec()
 
 
 def application(argv: Sequence[str]) -> QApplication:

@@ -10,7 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from engine.system.atomic_file import create_folders, remove_leftovers, sync_tree, write_atomically
+from engine.system.atomic_file import (
+    create_folders,
+    open_to_append,
+    remove_leftovers,
+    sync_tree,
+    write_atomically,
+)
 
 
 @pytest.mark.parametrize(("data", "content"), [(b"\xff", b"\xff"), ("é\n", "é\n".encode())])
@@ -123,3 +129,24 @@ def test_old_temporary_files_are_deleted_and_nothing_else(tmp_path: Path) -> Non
     assert {path.name for path in tmp_path.iterdir()} == kept
     remove_leftovers(tmp_path, older_than=0.0)
     assert {path.name for path in tmp_path.iterdir()} == kept - {".notes.toml.abcdef.tmp"}
+
+
+def test_what_is_appended_goes_to_a_file_of_our_own_only(tmp_path: Path) -> None:
+    old = tmp_path / "old.log"
+    old.write_text("before\n")
+    old.chmod(0o644)
+    with open_to_append(old) as file:
+        file.write(b"after\n")
+    assert old.read_text() == "before\nafter\n"
+    assert stat.S_IMODE(old.stat().st_mode) == 0o600
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links and pipes of POSIX")
+def test_links_pipes_and_devices_are_not_appended_to(tmp_path: Path) -> None:
+    target, link, pipe = tmp_path / "target", tmp_path / "link", tmp_path / "pipe"
+    link.symlink_to(target)
+    os.mkfifo(pipe)
+    for path, problem in ((link, "is a link"), (pipe, "is a pipe"), (Path("/dev/null"), "regular")):
+        with pytest.raises(OSError, match=problem):
+            open_to_append(path)
+    assert not target.exists()

@@ -70,3 +70,45 @@ def test_runs_are_listed_newest_first_without_what_is_no_run(traindeck_home: Pat
 
 def test_before_the_first_run_there_are_none() -> None:
     assert paths.run_ids() == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="POSIX permissions")
+@pytest.mark.parametrize("umask", [0o000, 0o002, 0o022, 0o077])
+def test_the_data_folder_is_private_under_every_umask(
+    umask: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(paths.HOME_VARIABLE, str(tmp_path / "new" / "deck"))
+    before = os.umask(umask)
+    try:
+        assert paths.prepare_home() == ""
+        paths.create_run_folder()
+        paths.private_folder("trash")
+    finally:
+        os.umask(before)
+    folders = [tmp_path / "new", *(tmp_path / "new").rglob("*")]
+    assert {stat.S_IMODE(each.stat().st_mode) for each in folders} == {0o700}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="POSIX permissions")
+def test_a_data_folder_that_others_may_write_is_made_private_and_the_user_told(
+    traindeck_home: Path,
+) -> None:
+    traindeck_home.mkdir()
+    traindeck_home.chmod(0o775)
+    assert f"could write to {traindeck_home}" in paths.prepare_home()
+    assert stat.S_IMODE(traindeck_home.stat().st_mode) == 0o700
+    assert paths.prepare_home() == ""
+
+
+def test_a_data_folder_may_be_a_link_of_its_owner(traindeck_home: Path, tmp_path: Path) -> None:
+    (tmp_path / "large disk").mkdir(mode=0o700)
+    traindeck_home.symlink_to(tmp_path / "large disk")
+    assert paths.prepare_home() == ""
+    assert paths.create_run_folder().is_dir()
+
+
+def test_a_data_folder_that_others_may_only_read_stays_as_it_is(traindeck_home: Path) -> None:
+    traindeck_home.mkdir()
+    traindeck_home.chmod(0o755)
+    assert paths.prepare_home() == ""
+    assert stat.S_IMODE(traindeck_home.stat().st_mode) == 0o755
