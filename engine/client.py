@@ -17,7 +17,8 @@ from filelock import FileLock, Timeout
 from engine.messages.channel import CLOSED, CommandAccepted, Hello, connect, supervisor_pid
 from engine.messages.commands import Command
 from engine.messages.events import CommandRefused
-from engine.runs import checkpoint_files
+from engine.messages.status_question import ANSWER_SECONDS
+from engine.runs import checkpoint_files, run_info
 from engine.runs.checkpoint_files import CheckpointDamaged, Watch
 from engine.runs.resume_rules import change_problems
 from engine.runs.run_copy import copy_run
@@ -26,7 +27,6 @@ from engine.runs.run_info import (
     NoSuchRun,
     RunInfo,
     UnreadableRun,
-    get_run,
     run_checkpoints,
     runs,
 )
@@ -36,7 +36,7 @@ from engine.spec.device_names import all_on_cpu
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import newer_settings, replaced_spec, write_spec
 from engine.spec.validation import Problem, problems
-from engine.system import paths
+from engine.system import paths, process_tree
 from engine.system.atomic_file import sync_tree
 from engine.system.process import is_halted, start_module
 from engine.system.program import call
@@ -52,6 +52,7 @@ __all__ = [
     "RunInfo",
     "UnreadableRun",
     "check",
+    "end_orphans",
     "get_run",
     "halted_sentence",
     "resume",
@@ -61,6 +62,12 @@ __all__ = [
     "send",
     "start",
 ]
+
+ORPHAN_MARGIN = 5.0
+"""Seconds after the time for orphaned workers in which they are ended without being asked here."""
+
+LONGEST_KILL = 10.0
+"""Seconds that killed workers have to end."""
 
 LONGEST_ANSWER = 10.0
 """Seconds that a supervisor has to accept or refuse a command."""
@@ -108,6 +115,14 @@ def check(spec: RunSpec) -> list[Problem]:
         return [Problem("strategy", str(error))]
     known = () if all_on_cpu(spec.devices) else gpu_uuids()
     return problems(spec, recipe, strategy, known)
+
+
+def get_run(run_id: str) -> RunInfo:
+    """Return the current state of the run `run_id`. Raises NoSuchRun.
+
+    If its supervisor is silent, wait for its answer: a window calls `run_info.get_run` instead.
+    """
+    return run_info.get_run(run_id, patience=ANSWER_SECONDS)
 
 
 def start(spec: RunSpec) -> str:
@@ -185,7 +200,7 @@ def _check_resume(
     run_id: str, checkpoint: Path | None, spec: RunSpec | None, watch: Watch | None
 ) -> tuple[RunInfo, Path, RunSpec]:
     """Return the run, the checkpoint and the spec to resume with. Raises as `resume` does."""
-    info = get_run(run_id)
+    info = _without_orphans(run_id)
     if not info.state.is_over:
         text = f"Run {run_id} is {info.state}: stop it first, to let it go on from a checkpoint."
         raise CannotStart([Problem("", text)])
@@ -212,6 +227,39 @@ def _check_resume(
     except CheckpointDamaged as error:
         raise CheckpointUnusable(run_id, chosen, str(error), watch) from error
     return info, chosen, spec
+
+
+def end_orphans(run_id: str, *, now: bool = False) -> RunInfo:
+    """Wait until the workers that a killed supervisor has left have saved, and return the run.
+
+    Those that take longer than the run allows, or all with `now`, are killed. Raises NoSuchRun, or
+    CommandFailed if a worker cannot be ended.
+    """
+    info = get_run(run_id)
+    ends_at = time.monotonic() + (0.0 if now else info.spec.orphan_seconds + ORPHAN_MARGIN)
+    while info.has_orphans:
+        if time.monotonic() >= ends_at:
+            _log.info("run %s: kills its workers %s", run_id, info.status.worker_pids)
+            process_tree.kill(
+                zip(info.status.worker_pids, info.status.workers_created, strict=False)
+            )
+        if time.monotonic() >= ends_at + LONGEST_KILL:
+            text = f"The workers of run {run_id} cannot be ended: see {info.folder / 'logs'}."
+            raise CommandFailed(text)
+        time.sleep(0.05)
+        info = get_run(run_id)
+    return info
+
+
+def _without_orphans(run_id: str) -> RunInfo:
+    """Return the run once no worker of an earlier attempt is left: two pools would both write it.
+
+    Raises NoSuchRun and CannotStart.
+    """
+    try:
+        return end_orphans(run_id)
+    except CommandFailed as error:
+        raise CannotStart([Problem("", str(error))]) from error
 
 
 @contextmanager

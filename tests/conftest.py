@@ -155,4 +155,5 @@ def traindeck_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
         pid = info.status.supervisor_pid
         if not info.state.is_over and pid != os.getpid():
             with contextlib.suppress(psutil.NoSuchProcess):
-                psutil.Process(pid).kill()  # its workers end with it
+                psutil.Process(pid).kill()
+            client.end_orphans(info.id, now=True)

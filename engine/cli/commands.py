@@ -12,7 +12,7 @@ from engine.cli.watch import ANSWER_SECONDS, check_halted, new_events, updates, 
 from engine.client import RunInfo
 from engine.messages import commands
 from engine.messages.commands import Command
-from engine.messages.events import CacheEmptied, CheckpointSaved, Paused
+from engine.messages.events import CacheEmptied, CheckpointFailed, CheckpointSaved, Paused
 from engine.runs.run_state import RunState
 from engine.spec import catalog
 from engine.system.program import call
@@ -26,8 +26,18 @@ def attach(run_id: str, *, json: bool) -> Exit:
 
 
 def stop(run_id: str, *, now: bool) -> Exit:
-    """Stop a run and wait until it is over. Raises NoAnswer if that takes too long."""
-    _, seq = _send(run_id, commands.Stop(now=now))
+    """Stop a run and wait until it is over; end also workers that a killed supervisor has left.
+
+    Raises NoAnswer if that takes too long.
+    """
+    info = client.get_run(run_id)
+    if info.has_orphans:
+        info = client.end_orphans(run_id, now=now)
+        out().print(f"The workers of run {run_id} have ended. {info.reason}", soft_wrap=True)
+        return Exit.DONE
+    if info.is_recorded or not info.state.is_over:  # its supervisor waits to record the end
+        _active_run(run_id)
+    seq = client.send(run_id, commands.Stop(now=now))
     deadline = time.monotonic() + ANSWER_SECONDS
     for _ in updates(run_id, after=seq, attempt=0):
         check_halted(run_id)
@@ -45,8 +55,12 @@ def stop(run_id: str, *, now: bool) -> Exit:
 def checkpoint(run_id: str) -> Exit:
     """Save a checkpoint, and print its folder."""
     info, seq = _send(run_id, commands.SaveCheckpoint())
-    saved = wait_for_event(run_id, CheckpointSaved, after=seq)
-    out().print(str(info.folder / saved.path), soft_wrap=True)
+    for event in new_events(run_id, after=seq):
+        if isinstance(event, CheckpointFailed):
+            raise NoAnswer(event.text)
+        if isinstance(event, CheckpointSaved):
+            out().print(str(info.folder / event.path), soft_wrap=True)
+            break
     return Exit.DONE
 
 

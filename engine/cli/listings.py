@@ -23,7 +23,9 @@ from engine.cli.output import (
     run_as_json,
 )
 from engine.client import RunInfo, UnreadableRun
+from engine.messages.status_question import ANSWER_SECONDS
 from engine.runs.run_index import RunIndex
+from engine.runs.run_info import SUPERVISOR
 from engine.spec import catalog
 from engine.system.program import call
 from engine.telemetry.helper_client import snapshot_once
@@ -33,7 +35,8 @@ from engine.telemetry.snapshot import DeviceSnapshot
 def runs(*, json: bool) -> Exit:
     """List every run, newest first."""
     index = RunIndex()
-    found: list[RunInfo | UnreadableRun] = [*index.runs(), *index.unreadable]
+    index.runs()  # it asks all silent supervisors at the same time
+    found: list[RunInfo | UnreadableRun] = [*index.runs(ANSWER_SECONDS), *index.unreadable]
     found.sort(key=lambda run: int(run.id), reverse=True)
     if json:
         print_json([_run_as_json(run) for run in found])
@@ -58,6 +61,8 @@ def runs(*, json: bool) -> Exit:
             "–" if loss is None else format_number(loss),
             format_time(info.status.started),
         )
+        if trouble := info.status.troubles.get(SUPERVISOR):
+            err().print(f"Run {info.id}: {trouble}", soft_wrap=True)
     out().print(table)
     return Exit.DONE
 

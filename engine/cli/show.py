@@ -102,6 +102,9 @@ def print_summary(console: Console, info: RunInfo) -> None:
     table.add_row(info.title, state)
     if info.reason:
         table.add_row("reason", info.reason)
+    for trouble in info.status.troubles.values():
+        if trouble not in info.reason:
+            table.add_row("trouble", trouble)
     table.add_row("epoch", f"{status.epoch} of {info.spec.epochs}")
     table.add_row("step", f"{status.step} of {status.total_steps}")
     end = status.updated if info.state.is_over else time.time()

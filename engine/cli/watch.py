@@ -43,12 +43,13 @@ def updates(run_id: str, *, after: int, attempt: int) -> Iterator[Update]:
     """Yield updates of a run until it is over; the last one has the final state.
 
     The first one has the events after number `after`. Wait until attempt `attempt` has begun; raise
-    NoAnswer if it does not begin.
+    NoAnswer if it does not begin. What the store cannot take, the supervisor tells.
     """
     with closing(_open(run_id, after)) as follower:
         deadline = time.monotonic() + START_SECONDS
         while True:
-            update = _read_update(follower)
+            update = _read_update(paths.run_folder(run_id), follower, after)
+            after = update.events[-1].seq if update.events else after
             if update.status.attempt >= attempt:
                 yield update
                 if update.state.is_over and len(update.events) < MOST_EVENTS:
@@ -126,11 +127,13 @@ def _open(run_id: str, after: int) -> StoreFollower:
         time.sleep(POLL_SECONDS)
 
 
-def _read_update(follower: StoreFollower) -> Update:
-    status = follower.status()
-    state = run_info.state_of(status)
+def _read_update(folder: Path, follower: StoreFollower, after: int) -> Update:
+    status, state, _, unrecorded = run_info.present(folder, follower.status())
     if state is RunState.INTERRUPTED:
         # The supervisor may have written its last event between the two lines above.
         status = follower.status()
         state = run_info.state_of(status)
-    return Update(status, state, follower.new_events())
+    recorded = follower.new_events()
+    known = recorded[-1].seq if recorded else after
+    found = [*recorded, *(each for each in unrecorded if each.seq > known)]
+    return Update(status, state, [each for each in found if each.seq > after])

@@ -82,7 +82,45 @@ class Flushed(msgspec.Struct, frozen=True, tag="settled"):
     number: int
 
 
-Message = Hello | CommandAccepted | Alive | Flush | Flushed | Event | Command
+class Recorded(msgspec.Struct, frozen=True, tag="recorded"):
+    """The first `number` events of the worker on this connection are in the store."""
+
+    number: int
+
+
+class StatusQuestion(msgspec.Struct, frozen=True, tag="status_question"):
+    """A window or a command line asks what the store may not tell; answered by `StatusAnswer`."""
+
+
+class StatusAnswer(msgspec.Struct, frozen=True, tag="status_answer"):
+    """What a supervisor knows of its run, from its memory: the answer waits for no disk."""
+
+    status: bytes
+    """MessagePack of the newest `RunStatus`."""
+
+    write_problem: str
+    """Why the store does not tell this status, in a few words; empty if it does or soon will."""
+
+    standstill: float
+    """Seconds since the last turn of the supervisor's main loop."""
+
+    events: tuple[tuple[int, float, Event], ...]
+    """The newest events that are not in the store: the number that each will have there, and when
+    it arrived (seconds since the epoch)."""
+
+
+Message = (
+    Hello
+    | CommandAccepted
+    | Alive
+    | Flush
+    | Flushed
+    | Recorded
+    | StatusQuestion
+    | StatusAnswer
+    | Event
+    | Command
+)
 
 _encode = msgspec.msgpack.Encoder().encode
 _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)

@@ -198,6 +198,8 @@ class WorkerStarted(msgspec.Struct, frozen=True, tag="worker_started"):
     rank: int
     pid: int
     devices: tuple[str, ...]
+    created: float = 0.0
+    """From `engine.system.process.start_time`; 0 in an older store."""
 
 
 class CommandReceived(msgspec.Struct, frozen=True, tag="command_received"):

@@ -15,7 +15,10 @@ BEAT_SECONDS = 1.0
 
 
 class Heartbeat:
-    """Called by the main loop, not by a thread, so that the beats stop when the loop hangs."""
+    """Called by the main loop, not by a thread, so that the beats stop when the loop hangs.
+
+    They stop too while the store does not take what happens: then readers ask the supervisor.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / FILE_NAME

@@ -136,6 +136,14 @@ def temporary_folder(run_folder: Path, step: int) -> Path:
     return final.with_name(final.name + _TEMPORARY)
 
 
+def unrecorded(rank: int | str) -> str:
+    """Return the name of the file with the events of `rank` that the store does not have.
+
+    It is no part of the checkpoint beside it: it may be replaced when that is complete.
+    """
+    return f"unrecorded-rank{rank}.msgpack"
+
+
 def begin(run_folder: Path, step: int) -> Path:
     """Create an empty temporary folder for the checkpoint after `step`. Only rank 0 calls it."""
     folder = temporary_folder(run_folder, step)
@@ -171,7 +179,7 @@ def publish(
         files={
             str(path.relative_to(folder)): _record(path)
             for path in sorted(folder.rglob("*"))
-            if path.is_file()
+            if path.is_file() and not path.match(unrecorded("*"))
         },
         kinds=_in_order(kinds),
         metrics=_finite(metrics or {}),

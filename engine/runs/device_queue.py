@@ -21,8 +21,9 @@ from engine.runs.run_state import RunState, RunStatus
 from engine.spec.device_names import is_logical_cpu
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import UnreadableSpec, read_spec
-from engine.system import paths
+from engine.system import paths, presence
 from engine.system.atomic_file import write_atomically
+from engine.system.paths import workers_lock
 from engine.system.process import is_alive
 from engine.system.regular_file import LARGEST_JSON, UnfitFile, read_regular
 
@@ -41,7 +42,7 @@ class Ticket(
     forbid_unknown_fields=True,
     rename={"exclusive_devices": "wants_alone"},
 ):
-    """One active run. It counts only while its supervisor is alive."""
+    """One active run. It counts only while its supervisor or one of its workers is alive."""
 
     run: str
     pid: int
@@ -59,8 +60,10 @@ class Ticket(
 
     @property
     def is_alive(self) -> bool:
-        """Whether its supervisor is alive."""
-        return is_alive(self.pid, self.created)
+        """Whether its supervisor is alive, or workers that a killed one left use the devices."""
+        return is_alive(self.pid, self.created) or (
+            self.place == "inside" and presence.is_held(workers_lock(paths.run_folder(self.run)))
+        )
 
     def is_same(self, other: Ticket) -> bool:
         """Whether both are tickets of the same supervisor."""

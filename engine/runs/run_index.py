@@ -87,8 +87,11 @@ class RunIndex:
         self.unreadable: list[UnreadableRun] = []
         """The runs that the last call could not read, newest first."""
 
-    def runs(self) -> list[RunInfo]:
-        """Return every readable run, newest first; checks the files of each run."""
+    def runs(self, patience: float = 0.0) -> list[RunInfo]:
+        """Return every readable run, newest first; checks the files of each run.
+
+        Wait up to `patience` seconds for the answer of a supervisor that is silent.
+        """
         is_first = self._folder_stamp is None
         if is_first:
             self._known = _load()
@@ -100,7 +103,7 @@ class RunIndex:
         for run_id in gone:
             self._known.pop(run_id, None)
             self._damaged.pop(run_id, None)
-        if self._update(self._ids, gone) or gone or is_first:
+        if self._update(self._ids, gone, patience) or gone or is_first:
             self._rebuild_lists()
         return self._infos
 
@@ -126,9 +129,9 @@ class RunIndex:
     def _is_unfinished(self, run_id: str) -> bool:
         """Whether a run is active or not readable yet."""
         known = self._known.get(run_id)
-        return not known.info.state.is_over if known else run_id not in self._damaged
+        return not _is_settled(known.info) if known else run_id not in self._damaged
 
-    def _update(self, run_ids: Iterable[str], gone: Sequence[str]) -> bool:
+    def _update(self, run_ids: Iterable[str], gone: Sequence[str], patience: float = 0.0) -> bool:
         """Read the runs whose files have changed; return whether any run has changed.
 
         The runs in `gone` are deleted from the cache.
@@ -138,21 +141,21 @@ class RunIndex:
             stamp = _file_stamp(f"{runs}/{run_id}")
             before = self._known.get(run_id)
             is_same = before is not None and before.stamp == stamp
-            if before is not None and is_same and before.info.state.is_over:
+            if before is not None and is_same and _is_settled(before.info):
                 continue
             damaged = self._damaged.get(run_id)
             begin = time.monotonic()
             if damaged and damaged.stamp == stamp and begin < damaged.until:
                 continue
             self._damaged.pop(run_id, None)
-            found = run_info.try_get_run(run_id)
+            found = run_info.try_get_run(run_id, patience)
             self._known.pop(run_id, None)
             match found:
                 case RunInfo():
                     best = before.info.best if before and is_same else _best(found.folder)
                     found = found._replace(best=best)
                     self._known[run_id] = _Known(stamp, found)
-                    if found.state.is_over:
+                    if _is_settled(found):
                         over[run_id] = self._known[run_id]
                 case UnreadableRun():
                     until = begin + RARITY * (time.monotonic() - begin)
@@ -166,6 +169,11 @@ class RunIndex:
     def _rebuild_lists(self) -> None:
         self._infos = [self._known[each].info for each in self._ids if each in self._known]
         self.unreadable = [self._damaged[each].run for each in self._ids if each in self._damaged]
+
+
+def _is_settled(info: RunInfo) -> bool:
+    """Whether the run changes only when its files do."""
+    return info.state.is_over and info.is_recorded and not info.has_orphans
 
 
 def newest_active() -> str | None:

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
 
+from engine.messages import status_question
+from engine.messages.heartbeat import last_beat
 from engine.runs import checkpoint_files
 from engine.runs.best_metrics import BestFigure
 from engine.runs.checkpoint_files import CheckpointInfo
 from engine.runs.run_notes import RunNotes, UnreadableNotes, read_notes
 from engine.runs.run_state import RunState, RunStatus
-from engine.runs.store_reader import RunReader
+from engine.runs.store_reader import RunReader, StoredEvent
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import FILE_NAME as SPEC
 from engine.spec.spec_file import UnreadableSpec, read_spec
-from engine.system import paths
+from engine.system import paths, presence
 from engine.system.ownership import folder_problem
 from engine.system.process import is_alive
 from engine.system.program import call
@@ -30,6 +32,12 @@ LONGEST_READ = 2.0
 
 LONGEST_START = 20.0
 """Seconds that a supervisor has to start."""
+
+SILENT_SECONDS = 3.0
+"""Without a sign of life for so long, a supervisor is asked what the store may not tell."""
+
+SUPERVISOR = "supervisor"
+"""The kind of trouble, in a `RunStatus`, of a supervisor that does not answer or cannot record."""
 
 
 class NoSuchRun(Exception):
@@ -55,6 +63,12 @@ class RunInfo(NamedTuple):
     best: Mapping[str, BestFigure] = MappingProxyType({})
     """By validation metric; only `engine.runs.run_index` sets it."""
 
+    has_orphans: bool = False
+    """Whether it is INTERRUPTED, and workers that its supervisor has left have not ended yet."""
+
+    is_recorded: bool = True
+    """False: the supervisor told the state, which the store could not take."""
+
     @property
     def name(self) -> str:
         """The display name; several runs may have the same name."""
@@ -77,8 +91,24 @@ class UnreadableRun(NamedTuple):
     """A sentence with the file and the problem."""
 
 
-def get_run(run_id: str) -> RunInfo:
-    """Return the current state of the run `run_id`. Raises NoSuchRun."""
+class Present(NamedTuple):
+    """What is known of a run at present: its store may be behind."""
+
+    status: RunStatus
+    state: RunState
+    is_recorded: bool = True
+    """False: the supervisor told this."""
+
+    unrecorded: Sequence[StoredEvent] = ()
+    """Events that the store does not hold; each has the number that it will have there."""
+
+
+def get_run(run_id: str, *, patience: float = 0.0) -> RunInfo:
+    """Return the current state of the run `run_id`. Raises NoSuchRun.
+
+    A silent supervisor is asked; `patience` are the seconds to wait for its answer. Without it, the
+    answer to an earlier question counts.
+    """
     folder = paths.run_folder(run_id)
     if not paths.is_run(run_id):
         raise NoSuchRun(f"There is no run {run_id}: `{call('runs')}` lists the runs there are.")
@@ -86,8 +116,7 @@ def get_run(run_id: str) -> RunInfo:
         if problem := folder_problem(folder):
             raise DamagedRun(f"Run {run_id} cannot be used: {problem}.")
         spec = read_spec(folder)
-        status = _read_status(folder)
-        state = state_of(status)
+        status, state, is_recorded, _ = present(folder, _read_status(folder), patience)
         if state is RunState.INTERRUPTED:
             # The supervisor may have ended between the two lines above, or may not have started.
             status = _read_status(folder)
@@ -96,14 +125,32 @@ def get_run(run_id: str) -> RunInfo:
     except (UnreadableSpec, sqlite3.Error, OSError) as error:
         raise DamagedRun(f"Run {run_id} cannot be read: {error}") from error
     reason = status.reason
+    has_orphans = state is RunState.INTERRUPTED and presence.is_held(paths.workers_lock(folder))
     if state is RunState.INTERRUPTED:
         reason = "Its supervisor is gone: the machine was restarted, or the supervisor was killed."
+        if has_orphans:
+            reason = (
+                "Its supervisor was killed: its workers save a checkpoint and leave, within "
+                f"{spec.orphan_seconds:g} s."
+            )
         status = _with_newest_checkpoint(folder, status)
+    elif state.is_over and not is_recorded:
+        reason = f"{reason} {status.troubles[SUPERVISOR]}"
     try:
         notes = read_notes(folder)
     except UnreadableNotes as error:
         notes = RunNotes(note=str(error))
-    return RunInfo(run_id, folder, spec, status, state, reason, notes)
+    return RunInfo(
+        run_id,
+        folder,
+        spec,
+        status,
+        state,
+        reason,
+        notes,
+        has_orphans=has_orphans,
+        is_recorded=is_recorded,
+    )
 
 
 def _with_newest_checkpoint(folder: Path, status: RunStatus) -> RunStatus:
@@ -126,11 +173,11 @@ def all_runs() -> list[RunInfo | UnreadableRun]:
     return [run for run in found if run is not None]
 
 
-def try_get_run(run_id: str) -> RunInfo | UnreadableRun | None:
+def try_get_run(run_id: str, patience: float = 0.0) -> RunInfo | UnreadableRun | None:
     """Return the run `run_id`, or why it is unreadable; None if it does not exist."""
     folder = paths.run_folder(run_id)
     try:
-        return get_run(run_id)
+        return get_run(run_id, patience=patience)
     except DamagedRun as error:
         if not (folder / SPEC).exists() and _is_new(folder):
             return None
@@ -142,6 +189,43 @@ def try_get_run(run_id: str) -> RunInfo | UnreadableRun | None:
 def run_checkpoints(run_id: str) -> list[CheckpointInfo]:
     """Return the complete checkpoints of a run, oldest first."""
     return checkpoint_files.checkpoints(paths.run_folder(run_id))
+
+
+def present(folder: Path, stored: RunStatus, patience: float = 0.0) -> Present:
+    """Return what is known of the run in `folder`, whose store holds the status `stored`.
+
+    See `get_run` for `patience`. Raises msgspec.DecodeError.
+    """
+    state = state_of(stored)
+    beat = last_beat(folder)
+    silence = time.time() - max(beat, stored.updated)
+    if state.is_over or not beat or silence < SILENT_SECONDS:
+        return Present(stored, state)
+    reply = status_question.ask(folder, patience)
+    if reply is None:
+        return Present(stored, state)
+    answer = reply.answer
+    if answer is None:
+        text = "Its supervisor does not answer: it hangs, or was halted. This state may be old."
+        return Present(_with_trouble(stored, text), state)
+    if not answer.write_problem and answer.standstill < SILENT_SECONDS:
+        return Present(stored, state)
+    told = msgspec.msgpack.decode(answer.status, type=RunStatus)
+    if told.state.is_over:
+        text = f"This end could not be recorded yet: {answer.write_problem}."
+    elif answer.write_problem:
+        text = (
+            f"Its supervisor cannot record what happens: {answer.write_problem}. It keeps all in "
+            "memory, and tells this state."
+        )
+    else:
+        text = "Its supervisor tells this state, but waits for a disk that does not answer."
+    events = [StoredEvent(*event) for event in answer.events]
+    return Present(_with_trouble(told, text), told.state, is_recorded=False, unrecorded=events)
+
+
+def _with_trouble(status: RunStatus, text: str) -> RunStatus:
+    return msgspec.structs.replace(status, troubles=status.troubles | {SUPERVISOR: text})
 
 
 def state_of(status: RunStatus) -> RunState:

@@ -89,6 +89,12 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     worker_pids: tuple[int, ...] = ()
     """By rank."""
 
+    workers_created: tuple[float, ...] = ()
+    """The start time of each, from `engine.system.process.start_time`."""
+
+    recorded: dict[int, int] = {}
+    """How many events of each rank of this attempt are in the store."""
+
     workers_ready: int = 0
     replicas: int = 0
     parameters: int = 0
@@ -161,6 +167,8 @@ def fold(status: RunStatus, event: Event, time: float) -> RunStatus:
                 supervisor_pid=event.supervisor_pid,
                 supervisor_created=event.supervisor_created,
                 worker_pids=(),
+                workers_created=(),
+                recorded={},
                 workers_ready=0,
                 started=status.started or time,
                 attempt_started=time,
@@ -178,7 +186,11 @@ def fold(status: RunStatus, event: Event, time: float) -> RunStatus:
                 attempt_started=status.attempt_started if event.ahead else time,
             )
         case WorkerStarted():
-            return change(status, worker_pids=(*status.worker_pids, event.pid))
+            return change(
+                status,
+                worker_pids=(*status.worker_pids, event.pid),
+                workers_created=(*status.workers_created, event.created),
+            )
         case WorkerReady():
             return change(status, workers_ready=status.workers_ready + 1)
         case TrainingStarted():

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from engine.runs.point_tables import PointTables
 
 FILE_NAME = "run.sqlite"
+LOCK_MS = 200
+"""The longest wait of a write while another program has locked the store."""
 
 FORMAT = FormatVersion(1, 1)
 """SQLite's `user_version`. `docs/compatibility.md` lists the versions, and when to increase it."""
@@ -99,6 +101,8 @@ class RunStore:
         self._dirty: bool
         self._read_back()
         self.commit()
+        # Later it waits for another program that locks the store by keeping the data in memory.
+        self._connection.execute(f"PRAGMA busy_timeout = {LOCK_MS}")
 
     def append(self, event: Event, time: float) -> None:
         """Record `event`, which arrived at `time` (seconds since the epoch), and fold it."""

@@ -23,9 +23,11 @@ def delete(run_id: str) -> None:
     if not paths.is_run(run_id):
         raise CannotDelete(f"There is no run {run_id}: another window may have deleted it.")
     with suppress(run_info.NoSuchRun):  # a damaged run may be deleted, unless its lock is held
-        state = run_info.get_run(run_id).state
-        if not state.is_over:
-            raise CannotDelete(f"Run {run_id} is {state}: stop it before you delete it.")
+        info = run_info.get_run(run_id)
+        if not info.state.is_over:
+            raise CannotDelete(f"Run {run_id} is {info.state}: stop it before you delete it.")
+        if info.has_orphans:
+            raise CannotDelete(f"Run {run_id} cannot be deleted yet. {info.reason}")
     if folder.is_symlink():  # the link itself is moved, without a lock in what it points to
         _move(folder, paths.trash_folder() / run_id, "deleted")
         return

@@ -324,6 +324,18 @@ HangMinutes = Annotated[
     ),
 ]
 
+OrphanSeconds = Annotated[
+    float,
+    Meta(
+        title="Seconds without supervisor",
+        description="When the supervisor of the run was killed: seconds in which its workers save "
+        "a checkpoint and leave; then they are ended. 0: they end at once, without a checkpoint.",
+        ge=0,
+        le=86_400,
+        extra=_SAFETY,
+    ),
+]
+
 OnDiskFull = Annotated[
     Literal["pause", "stop"],
     Meta(

@@ -16,16 +16,20 @@ from filelock import FileLock, Timeout
 
 from engine.messages.channel import Server
 from engine.messages.events import AttemptStarted
+from engine.messages.heartbeat import Heartbeat
 from engine.repair.kept_files import keep_files
 from engine.runs.store import RunStore
 from engine.spec.spec_file import read_spec
 from engine.supervisor.buffered_store import BufferedStore
 from engine.supervisor.inbox import Inbox, SignalReceived
+from engine.supervisor.last_record import wait_until_recorded
 from engine.supervisor.queue_admission import QueueAdmission
 from engine.supervisor.supervisor import Supervisor
-from engine.system import logs, paths, process
+from engine.supervisor.unrecorded import record_unrecorded
+from engine.system import logs, paths, presence, process
 from engine.system.atomic_file import remove_leftovers
 from engine.system.ownership import folder_problem
+from engine.system.paths import workers_lock
 
 _log = logging.getLogger("engine.supervisor")
 
@@ -51,6 +55,12 @@ def main(arguments: list[str]) -> int:
     except Timeout:
         print(f"Run {folder.name} is active already.", file=sys.stderr)
         return 1
+    deadline = time.monotonic() + LOCK_SECONDS
+    while presence.is_held(workers_lock(folder)):
+        if time.monotonic() > deadline:
+            print(f"The workers of run {folder.name} have not ended yet.", file=sys.stderr)
+            return 1
+        time.sleep(0.02)
     for written_by_others in (folder, paths.home()):
         remove_leftovers(written_by_others)
     spec = read_spec(folder)
@@ -67,6 +77,7 @@ def main(arguments: list[str]) -> int:
     pid = os.getpid()
     try:
         run_store = RunStore(folder)
+        record_unrecorded(folder, run_store.status, run_store.append)
         started = AttemptStarted(run_store.status.attempt + 1, pid, process.start_time(pid))
         run_store.append(started, time.time())
         keep_files(run_store, folder)
@@ -77,6 +88,7 @@ def main(arguments: list[str]) -> int:
         admission.leave()
         return 1
     store = BufferedStore(folder, run_store)
+    inbox.answer_status = store.answer
     try:
         ended = admission.wait_for_turn(store, inbox)
         if ended is None:
@@ -84,7 +96,10 @@ def main(arguments: list[str]) -> int:
         with contextlib.suppress(OSError):  # the log is on a disk that may be full
             print(ended.reason, flush=True)
         _log.info("run %s: %s: %s", folder.name, ended.state, ended.reason)
+        admission.leave()
+        wait_until_recorded(store, inbox)
     finally:
+        Heartbeat(folder).end()
         server.close()
         with contextlib.suppress(sqlite3.Error):
             run_store.close()

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
+from collections.abc import Mapping
 from typing import assert_never
 
 from engine.diagnosis.deadlines import Deadlines
 from engine.diagnosis.device_watch import DeviceWatch, lost_device_failure
 from engine.diagnosis.hang_watch import HangWatch
 from engine.diagnosis.root_cause import find_failure
-from engine.messages.channel import CLOSED, Channel, Message
+from engine.messages.channel import CLOSED, Channel, Message, Recorded
 from engine.messages.commands import Command, Stop
 from engine.messages.events import (
     CheckpointFailed,
@@ -42,6 +44,7 @@ from engine.supervisor.inbox import (
 from engine.supervisor.restart_policy import FailurePoint, StepBounds
 from engine.supervisor.stop_escalation import StopEscalation
 from engine.supervisor.worker_pool import RunPlan, WorkerPool
+from engine.system import process
 from engine.worker import environment
 
 _log = logging.getLogger(__name__)
@@ -71,6 +74,7 @@ class Attempt:
         self._is_launching = False
         self._training_started = False
         self._stop_number = 0
+        self._acknowledged: dict[int, int] = {}
         self.training_ended: TrainingEnded | None = None
         """The last event of rank 0, once it has left its training loop."""
 
@@ -88,7 +92,12 @@ class Attempt:
         folder = self._plan.folder
         rendezvous = folder / f"attempt-{self._store.status.attempt}.rendezvous"
         rendezvous.unlink(missing_ok=True)  # a used file holds addresses of dead processes
-        extra = {environment.RENDEZVOUS: str(rendezvous), environment.RESUME: resume_from}
+        extra = {
+            environment.RENDEZVOUS: str(rendezvous),
+            environment.RESUME: resume_from,
+            environment.ATTEMPT: str(self._store.status.attempt),
+            environment.SUPERVISOR: str(os.getpid()),
+        }
         try:
             checkpoint_files.remove_unfinished(folder)
             if resume_from or is_restart:
@@ -104,7 +113,8 @@ class Attempt:
             case WorkerLaunched(rank, pid):
                 devices = self._plan.workers[rank].devices
                 _log.info("rank %d: started as pid %d on %s", rank, pid, devices)
-                self._store.append(WorkerStarted(rank, pid, devices))
+                created = process.start_time(pid)
+                self._store.append(WorkerStarted(rank, pid, devices, created))
             case LaunchedCold(reason):
                 text = f"The workers start cold, which takes seconds longer: {reason}."
                 self._store.append(Notice(text))
@@ -152,6 +162,15 @@ class Attempt:
             _log.info("command %d: passed to rank %d: %s", command.number, rank, command)
         except (*CLOSED, KeyError):  # the inbox will report that the connection ended
             _log.info("command %d: rank %d is not connected", command.number, rank)
+
+    def acknowledge(self, recorded: Mapping[int, int]) -> None:
+        """Tell the workers how many of their events are on disk, where that has changed."""
+        for rank, channel in self._channels.items():
+            number = recorded.get(rank, 0)
+            if number > self._acknowledged.get(rank, 0):
+                self._acknowledged[rank] = number
+                with contextlib.suppress(*CLOSED):  # the inbox will report that it ended
+                    channel.send(Recorded(number))
 
     def stop(self, command: Stop) -> None:
         """Begin to stop the workers; with `now`, or before they train, terminate them."""
@@ -211,8 +230,8 @@ class Attempt:
     def kill(self) -> None:
         """Kill the remaining processes, and delete the rendezvous file."""
         self._pool.end(kill=True)
-        for file in self._plan.folder.glob("attempt-*.rendezvous*"):
-            with contextlib.suppress(OSError):  # the folder may be read-only by now
+        with contextlib.suppress(OSError):  # the folder may be read-only, or out of reach by now
+            for file in self._plan.folder.glob("attempt-*.rendezvous*"):
                 file.unlink(missing_ok=True)
 
     def failure_point(self, failure: Failure) -> FailurePoint:

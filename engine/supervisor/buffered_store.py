@@ -12,10 +12,14 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
+from engine.messages.channel import StatusAnswer
 from engine.messages.events import Event, Metrics, Progress
 from engine.runs.run_state import RunStatus, fold
 from engine.runs.store import FILE_NAME, RunStore
 from engine.supervisor.disk_reserve import DiskReserve
+from engine.system.disk_errors import short_reason
 from engine.system.file_sync import FileSync
 
 _log = logging.getLogger(__name__)
@@ -29,8 +33,13 @@ RETRY_SECONDS = 1.0
 MOST_POINTS = 2_000_000
 """Points that may wait, about 200 MB; if there are more, the oldest are dropped and counted."""
 
+MOST_TOLD = 200
+"""Newest events that a `StatusAnswer` holds."""
+
 _BATCH = 500
 """Events per commit while the waiting entries are written."""
+
+_encode = msgspec.msgpack.Encoder().encode
 
 
 class _Record(NamedTuple):
@@ -39,6 +48,8 @@ class _Record(NamedTuple):
     event: Event
     time: float
     status: RunStatus
+    seq: int
+    """Its number in the store; that of the event before it if it has none there."""
 
 
 class _Rewind(NamedTuple):
@@ -52,7 +63,7 @@ _Entry = _Record | _Rewind
 
 
 class BufferedStore:
-    """Keeps every entry until it is committed. A full or read-only disk raises no exception.
+    """Keeps every entry until it is committed. A disk that fails raises no exception.
 
     A thread syncs what is committed, so a power cut loses less than a second of it.
     """
@@ -66,25 +77,75 @@ class BufferedStore:
         self._blocked = False
         self._retry_at = 0.0
         self._reserve = DiskReserve(folder)
-        self._identity = _identity(folder)
+        self._identity: tuple[int, int] | None = None
+        self._unreachable = ""
+        self._identity = self._find_identity()
+        self._last_seq = store.last_seq()
         self._sync = FileSync(store.wal)
         self._sync.written()
         self._when_durable: list[Callable[[], None]] = []
         self.status: RunStatus = store.status
         """The run's newest status, including the waiting entries."""
 
-        self.write_problem = self._reserve.create()
-        """Why the run folder cannot be written, in a few words; empty if it can."""
+        self._write_problem = self._reserve.create()
 
-    def append(self, event: Event) -> None:
-        """Record `event` with the present time, and fold it into the status."""
-        now, before = time.time(), self.status.state
+    @property
+    def write_problem(self) -> str:
+        """Why the run folder cannot be written, in a few words; empty if it can."""
+        return self._write_problem or self._unreachable
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the problem is that the disk is full, so that the user has to make room."""
+        return self._write_problem in _FULL
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the store did not take the newest entries, so that readers do not see them."""
+        return self._blocked
+
+    def answer(self, standstill: float) -> StatusAnswer:
+        """Return what is known of the run, from any thread and without the disk.
+
+        `standstill` are the seconds since the main loop's last turn.
+        """
+        while True:
+            try:
+                waiting = list(self._waiting)
+                break
+            except RuntimeError:  # the main thread has just added one
+                continue
+        events = [each for each in waiting if isinstance(each, _Record) and _is_stored(each.event)]
+        return StatusAnswer(
+            _encode(self.status),
+            self.write_problem if self._blocked else "",
+            standstill,
+            tuple((each.seq, each.time, each.event) for each in events[-MOST_TOLD:]),
+        )
+
+    def count(self, rank: int) -> None:
+        """Count an event that the worker `rank` has sent; call it before `append`."""
+        recorded = self.status.recorded
+        changed = recorded | {rank: recorded.get(rank, 0) + 1}
+        self.status = msgspec.structs.replace(self.status, recorded=changed)
+
+    def recorded(self) -> dict[int, int]:
+        """Return how many events of each rank are on disk; empty if that is not known now.
+
+        Call it after `commit`.
+        """
+        return {} if self._blocked else self._store.status.recorded
+
+    def append(self, event: Event, when: float | None = None) -> None:
+        """Record `event`, which happened now or at `when`, and fold it into the status."""
+        now, before = time.time() if when is None else when, self.status.state
         self.status = fold(self.status, event, now)
         if not isinstance(event, Metrics | Progress):
             _log.debug("event: %s", event)
         if self.status.state is not before:
             _log.info("state: %s -> %s", before, self.status.state)
-        self._add(_Record(event, now, self.status))
+        self._last_seq += _is_stored(event)
+        self._add(_Record(event, now, self.status, self._last_seq))
 
     def rewind(self, step: int, *, validates_again: bool = False) -> None:
         """Remove every point after `step` from the curves; see `RunStore.rewind`."""
@@ -102,11 +163,11 @@ class BufferedStore:
         elif time.monotonic() >= self._retry_at:
             self._retry_at = time.monotonic() + RETRY_SECONDS
             self._write_waiting()
-        self.write_problem = self.write_problem or self._sync.problem
-        if self.write_problem and not self._blocked and time.monotonic() >= self._retry_at:
+        self._write_problem = self._write_problem or self._sync.problem
+        if self._write_problem and not self._blocked and time.monotonic() >= self._retry_at:
             self._retry_at = time.monotonic() + RETRY_SECONDS
             if not self._reserve.create():
-                self.write_problem = self._sync.problem
+                self._write_problem = self._sync.problem
 
     def when_durable(self, then: Callable[[], None]) -> None:
         """Commit, and call `then` once no power cut can lose the entries any more.
@@ -122,8 +183,8 @@ class BufferedStore:
             self._store.prepare_for_points()
 
     def last_seq(self) -> int:
-        """Return the sequence number of the newest event that is on disk."""
-        return self._store.last_seq()
+        """Return the number of the newest event: the one that it will have if it still waits."""
+        return self._last_seq
 
     def close(self) -> bool:
         """Write the waiting entries, for at most CLOSE_SECONDS. Return whether all are durable."""
@@ -133,17 +194,34 @@ class BufferedStore:
             time.sleep(RETRY_SECONDS / 10)
             self.commit()
         self._reserve.delete()
-        is_durable = self._sync.close(max(0.0, deadline - time.monotonic()))
-        return is_durable and not self._blocked
+        if self._blocked:
+            return False  # it may be closed once more
+        return self._sync.close(max(0.0, deadline - time.monotonic()))
 
     def is_missing(self) -> bool:
-        """Return whether the store is no longer in its folder: the run was deleted or moved."""
-        return _identity(self._folder) != self._identity
+        """Return whether the store is no longer in its folder: the run was deleted or moved.
+
+        A folder that does not tell, such as one of a file server that does not answer, is a problem
+        like that of a disk that cannot be written.
+        """
+        return self._find_identity() != self._identity
 
     def pop_dropped_count(self) -> int:
         """Return the number of points that were dropped since the last call."""
         dropped, self._dropped = self._dropped, 0
         return dropped
+
+    def _find_identity(self) -> tuple[int, int] | None:
+        """Return device and inode of the store's file; None if there is no such file."""
+        self._unreachable = ""
+        try:
+            found = (self._folder / FILE_NAME).stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            self._unreachable = short_reason(error)
+            return self._identity
+        return found.st_dev, found.st_ino
 
     def _add(self, entry: _Entry) -> None:
         self._waiting.append(entry)
@@ -164,12 +242,13 @@ class BufferedStore:
 
     def _block(self, error: sqlite3.Error) -> None:
         """Keep the entries in memory. SQLite has rolled back all that are not committed."""
-        if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE) & 0xFF in _PROGRAM_ERRORS:
-            raise error
         self._blocked = True
-        self.write_problem = _SHORT_REASONS.get(str(error), str(error))
+        self._write_problem = _SHORT_REASONS.get(str(error), "") or self._reserve.why_not()
+        self._write_problem = self._write_problem or str(error)
         self._reserve.delete()
         self._retry_at = 0.0
+        if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE) & 0xFF in _PROGRAM_ERRORS:
+            raise error
 
     def _write_waiting(self) -> None:
         try:
@@ -211,20 +290,23 @@ _PROGRAM_ERRORS = (
 )
 """Errors of this program; more free space does not solve them."""
 
+_FULL = frozenset(
+    {
+        *("the disk is full", "the disk is almost full"),
+        *("no space left on device", "disk quota exceeded"),
+    }
+)
 _SHORT_REASONS = {
     "database or disk is full": "the disk is full",
+    "database is locked": "another program has locked the store",
     "attempt to write a readonly database": "it is read-only",
-    "disk I/O error": "the disk reports an error",
 }
+"""What SQLite says; of other errors of the disk it only says that there was one."""
 
 
-def _identity(folder: Path) -> tuple[int, int] | None:
-    """Return device and inode of the store's file; None if there is no such file."""
-    try:
-        found = (folder / FILE_NAME).stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    return found.st_dev, found.st_ino
+def _is_stored(event: Event) -> bool:
+    """Whether it becomes a row of its own, with a number: see `RunStore.write`."""
+    return not isinstance(event, Metrics | Progress)
 
 
 def _points_in(entry: _Entry) -> int:

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 from engine.system.atomic_file import write_atomically
+from engine.system.disk_errors import short_reason
 
 BYTES = 4 * 2**20
 _FILE = "reserve"
@@ -30,8 +31,16 @@ class DiskReserve:
             write_atomically(self._path, os.urandom(BYTES), mode=0o600)
         except OSError as error:
             self.delete()
-            return (error.strerror or str(error)).lower()
+            return short_reason(error)
         self._exists = True
+        return ""
+
+    def why_not(self) -> str:
+        """Return why no file can be written here, in a few words; empty if one can."""
+        try:
+            self._path.touch()
+        except OSError as error:
+            return short_reason(error)
         return ""
 
     def delete(self) -> None:

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
+import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 import msgspec
 
-from engine.messages.channel import CLOSED, Channel, Hello, Message
+from engine.messages.channel import (
+    CLOSED,
+    Channel,
+    Hello,
+    Message,
+    StatusAnswer,
+    StatusQuestion,
+)
 from engine.telemetry.snapshot import Snapshot
 
 
@@ -99,10 +109,15 @@ class Inbox:
     def __init__(self) -> None:
         self._queue: queue.SimpleQueue[InboxItem] = queue.SimpleQueue()
         self._free_places = threading.Semaphore(MOST_UNREAD)
+        self._turned = time.monotonic()
         self.put = self._queue.put
+        self.answer_status: Callable[[float], StatusAnswer] | None = None
+        """Makes the answer to a StatusQuestion from the seconds since the last turn, from any
+        thread; None: none is given yet."""
 
     def next(self, seconds: float) -> InboxItem | None:
         """Wait up to `seconds` for the oldest item; None if there is none."""
+        self._turned = time.monotonic()
         try:
             item = self._queue.get(timeout=max(0.0, seconds))
         except queue.Empty:
@@ -112,13 +127,17 @@ class Inbox:
         return item
 
     def connected(self, hello: Hello, channel: Channel) -> None:
-        """Add `Connected`, and start a thread that reads the messages of the connection."""
-        self.put(Connected(hello, channel))
+        """Add `Connected`, and start a thread that reads the messages of the connection.
+
+        Raises RuntimeError at a limit for threads.
+        """
         threading.Thread(
-            target=self._read, args=(hello.rank, channel), daemon=True, name=f"read-{hello.rank}"
+            target=self._read, args=(hello, channel), daemon=True, name=f"read-{hello.rank}"
         ).start()
 
-    def _read(self, rank: int, channel: Channel) -> None:
+    def _read(self, hello: Hello, channel: Channel) -> None:
+        rank = hello.rank
+        self.put(Connected(hello, channel))
         while True:
             try:
                 message = channel.receive()
@@ -127,5 +146,11 @@ class Inbox:
             except CLOSED:
                 self.put(Disconnected(rank))
                 return
+            if isinstance(message, StatusQuestion):
+                # Here and not in the main thread, which may wait for a disk.
+                if self.answer_status is not None and rank < 0:
+                    with contextlib.suppress(*CLOSED):
+                        channel.send(self.answer_status(time.monotonic() - self._turned))
+                continue
             self._free_places.acquire()
             self.put(MessageReceived(rank, channel, message))

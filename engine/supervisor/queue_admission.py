@@ -16,6 +16,7 @@ from pathlib import Path
 from engine.messages.channel import CLOSED, Channel, CommandAccepted, Message
 from engine.messages.commands import Command, Stop
 from engine.messages.events import CommandReceived, CommandRefused, Event, Notice, Queued, RunEnded
+from engine.messages.heartbeat import Heartbeat
 from engine.runs import device_queue
 from engine.runs.device_queue import Ticket
 from engine.runs.run_state import RunStatus
@@ -40,6 +41,7 @@ class QueueAdmission:
     def __init__(self, folder: Path, spec: RunSpec) -> None:
         pid, exclusive = os.getpid(), device_queue.exclusive_devices(spec)
         self._ticket = Ticket(folder.name, pid, process.start_time(pid), spec.devices, exclusive)
+        self._heartbeat = Heartbeat(folder)
         self._ahead: list[Ticket] = []
         self._is_released = False
         self._devices_were_freed = False
@@ -71,6 +73,8 @@ class QueueAdmission:
                 recorded = reason
                 _log.info("queue: %s", reason)
                 _record(store, Queued(tuple(ticket.run for ticket in self._ahead), reason))
+            if not store.is_behind:
+                self._heartbeat.beat()
             if _stop_requested(store, inbox) or store.is_missing():
                 return STOPPED
             with contextlib.suppress(OSError):  # a full disk or a locked file: try again next time

@@ -24,6 +24,7 @@ from engine.messages.events import (
     AttemptStarted,
     CommandReceived,
     CommandRefused,
+    Event,
     Notice,
     Restarting,
     RunEnded,
@@ -53,6 +54,7 @@ from engine.supervisor.inbox import (
 from engine.supervisor.message_validation import is_valid
 from engine.supervisor.queue_admission import QueueAdmission
 from engine.supervisor.restart_policy import CheckpointSearch, RestartPolicy
+from engine.supervisor.unrecorded import record_unrecorded
 from engine.supervisor.worker_pool import RunPlan
 from engine.system import process
 from engine.system.keep_awake import SleepInhibitor
@@ -62,8 +64,17 @@ _log = logging.getLogger(__name__)
 
 COMMIT_SECONDS = 0.1
 
+ACKNOWLEDGE_SECONDS = 1.0
+"""Time between two messages that tell a worker which of its events are on disk."""
+
 EXIT_SECONDS = 5.0
 """Time for the killed processes of a pool to exit."""
+
+PASSING_SECONDS = 5.0
+"""Time in which a trouble of the disk may pass, unless it is full, before the training pauses."""
+
+LAST_SAVE_SECONDS = 120.0
+"""Longest time for the workers to save and to end after an error of this program."""
 
 
 class Supervisor:
@@ -89,7 +100,10 @@ class Supervisor:
         self._device_watch = DeviceWatch(spec.devices)
         self._restart_policy = RestartPolicy(spec.max_restarts)
         self._disk_trouble_reported = self._disk_trouble_handled = False
+        self._disk_trouble_since = 0.0
+        self._is_paused_by_itself = False
         self._heartbeat = Heartbeat(folder)
+        self._acknowledge_at = 0.0
         self._attempt = self._new_attempt()
 
     def run(self, resume_from: str = "") -> RunEnded:
@@ -110,21 +124,41 @@ class Supervisor:
                 self._store.append(Restarting(ended.failure, done, most))
                 self._restart()
                 ended = self._follow_attempt()
-        except (OSError, RuntimeError) as error:  # such as a limit for processes and threads
-            traceback.print_exc()
-            self._attempt.fail(f"The supervisor of the run failed: {error}.")
-            ended = self._attempt.verdict()
+        except Exception as error:  # the verdict tells it; such as a limit for processes
+            ended = self._end_after(error)
         finally:
             self._attempt.kill()
             if telemetry is not None:
                 telemetry.close()
             self._wakefulness.keep(False)
-            self._heartbeat.end()
         if remark := self._restart_policy.refusal or self._restore_settings(ended):
             ended = RunEnded(ended.state, f"{ended.reason} {remark}", ended.failure)
         self._store.append(ended)
         self._store.close()
         return ended
+
+    def _end_after(self, error: Exception) -> RunEnded:
+        """Let the workers save a checkpoint after an error of this program; return the verdict."""
+        with contextlib.suppress(OSError):  # the log is on a disk that may have failed
+            traceback.print_exc()
+        text = f"The supervisor of the run failed: {str(error) or type(error).__name__}."
+        if self._store.status.state not in (RunState.RUNNING, RunState.PAUSED):
+            self._attempt.fail(text)  # there is nothing to save
+            return self._attempt.verdict()
+        clock = AwakeClock()
+        self._store.append(Notice(text))
+        self._attempt.stop(Stop())
+        while not self._attempt.is_over and clock() < LAST_SAVE_SECONDS:
+            try:
+                if item := self._inbox.next(COMMIT_SECONDS):
+                    self._handle(item)
+                self._attempt.tick()
+                self._store.commit()
+            except Exception:  # the same error, perhaps: the workers save nevertheless
+                _log.exception("the supervisor failed again")
+        ended = self._attempt.verdict()
+        self._attempt.fail(text if ended.failure else f"{text} {ended.reason}")
+        return self._attempt.verdict()
 
     def _restore_settings(self, ended: RunEnded) -> str:
         """Undo a change of settings if the run failed before its first step with it.
@@ -172,6 +206,7 @@ class Supervisor:
 
     def _restart(self) -> None:
         """Start the next attempt from the newest intact checkpoint, unless the run is stopped."""
+        record_unrecorded(self._folder, self._store.status, self._store.append)
         pid = os.getpid()
         number = self._store.status.attempt + 1
         self._store.append(AttemptStarted(number, pid, process.start_time(pid)))
@@ -189,7 +224,8 @@ class Supervisor:
 
     def _process_inbox(self) -> None:
         """Handle the items of the inbox until the next commit is due, then commit."""
-        self._heartbeat.beat()
+        if not self._store.is_behind:
+            self._heartbeat.beat()
         due = time.monotonic() + COMMIT_SECONDS
         had_stepped = self._attempt.has_stepped
         while (remaining := due - time.monotonic()) > 0:
@@ -199,6 +235,9 @@ class Supervisor:
             if self._attempt.has_stepped and not had_stepped:
                 break  # the user waits for the first step
         self._store.commit()
+        if time.monotonic() >= self._acknowledge_at:
+            self._acknowledge_at = time.monotonic() + ACKNOWLEDGE_SECONDS
+            self._attempt.acknowledge(self._store.recorded())
 
     def _handle(self, item: InboxItem) -> None:
         attempt = self._attempt
@@ -208,7 +247,10 @@ class Supervisor:
             case MessageReceived(rank, channel, message):
                 if rank < 0:
                     self._handle_request(channel, message)
-                elif is_valid(message, rank, len(self._plan.workers)):
+                    return
+                if isinstance(message, Event):  # also one that is not valid: see `EventSender`
+                    self._store.count(rank)
+                if is_valid(message, rank, len(self._plan.workers)):
                     attempt.received(rank, message)
                     if isinstance(message, Flush):
                         self._flush(channel, message)
@@ -263,11 +305,11 @@ class Supervisor:
         )
         if reason or not isinstance(command, Resume):
             return reason
-        if self._store.write_problem:
-            return (
-                f"The run folder {self._folder} cannot be written yet "
-                f"({self._store.write_problem}): make room, then resume."
+        if problem := self._store.write_problem:
+            advice = (
+                "make room, then resume" if self._store.is_full else "it goes on by itself then"
             )
+            return f"The run folder {self._folder} cannot be written yet ({problem}): {advice}."
         return self._admission.reacquire()
 
     def _execute(self, command: Command) -> None:
@@ -288,12 +330,20 @@ class Supervisor:
         problem = self._store.write_problem
         if bool(problem) != self._disk_trouble_reported:
             self._disk_trouble_reported = bool(problem)
+            self._disk_trouble_since = time.monotonic()
             self._store.append(Trouble("disk", self._disk_text(problem), raised=bool(problem)))
         if not problem:
             self._disk_trouble_handled = False
+            if self._is_paused_by_itself and self._store.status.state is RunState.PAUSED:
+                self._is_paused_by_itself = False
+                self._attempt.send(0, Resume())
         elif not self._disk_trouble_handled and self._store.status.state is RunState.RUNNING:
+            seconds = time.monotonic() - self._disk_trouble_since
+            if not self._store.is_full and seconds < PASSING_SECONDS:
+                return  # a lock, or a file server that starts again: nothing is lost meanwhile
             self._disk_trouble_handled = True
             if self._spec.on_disk_full == "pause":
+                self._is_paused_by_itself = not self._store.is_full
                 self._attempt.send(0, Pause())
             else:
                 self._attempt.stop_reason = f"The run folder could not be written: {problem}. "
@@ -302,6 +352,8 @@ class Supervisor:
     def _disk_text(self, problem: str) -> str:
         if problem:
             consequence = "is paused: make room, then resume it"
+            if not self._store.is_full:
+                consequence = "pauses if that lasts, and goes on by itself afterwards"
             if self._spec.on_disk_full == "stop":
                 consequence = "is stopped"
             return (

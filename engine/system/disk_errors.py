@@ -5,9 +5,22 @@ from __future__ import annotations
 import errno
 import os
 
-_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.EACCES)
-_MESSAGES = [os.strerror(number) for number in _ERRNOS]
+
+def _numbers(*names: str) -> list[int]:
+    return [getattr(errno, name) for name in names if hasattr(errno, name)]  # Windows lacks some
+
+
+_OF_FILES = _numbers("ENOSPC", "EDQUOT", "EFBIG", "EROFS", "EIO", "EACCES", "EPERM", "ESTALE")
+_ERRNOS = _OF_FILES + _numbers("ENOTCONN", "ENODEV", "ENXIO", "ETIMEDOUT", "EHOSTDOWN")
+"""The last ones come from a file server or a FUSE process that is gone, but also from sockets."""
+
+_MESSAGES = [os.strerror(number) for number in _OF_FILES]
 """safetensors, TensorFlow and torch.distributed put these messages into their own exceptions."""
+
+
+def short_reason(error: OSError) -> str:
+    """Return the system's message as a clause, such as `stale file handle`."""
+    return (error.strerror or str(error)).lower()
 
 
 def disk_problem(error: BaseException) -> str:

@@ -101,6 +101,11 @@ def stacks_file(folder: Path, rank: int) -> Path:
     return folder / "logs" / f"stacks-rank{rank}.txt"
 
 
+def workers_lock(folder: Path) -> Path:
+    """Return the file that each worker of the run in `folder` holds while it lives."""
+    return folder / "workers.lock"
+
+
 def helper_stacks_file(stacks: Path, pid: int) -> Path:
     """Return the stacks file of process `pid`, which the worker with the file `stacks` started."""
     return stacks.with_stem(f"{stacks.stem}-helper{pid}")

@@ -13,18 +13,17 @@ import signal
 import struct
 import subprocess
 import sys
-import zlib
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
 import psutil
 
+from engine.system import process_tree
 from engine.system.atomic_file import open_to_append
 
 ON_POSIX = os.name == "posix"
-ON_LINUX = sys.platform == "linux"
+ON_LINUX = process_tree.ON_LINUX
 PROJECT = Path(__file__).parents[2]
 
 _EXIT_CODE = 49
@@ -45,8 +44,7 @@ def start_time(pid: int) -> float:
     boot, not since the epoch: the time of day jumps when the clock is set.
     """
     if ON_LINUX:
-        _, started = _linux_stat(pid)
-        return started and started + _linux_boot()
+        return process_tree.stat(pid).created
     try:
         return float(psutil.Process(pid).create_time())
     except psutil.Error:
@@ -66,7 +64,7 @@ def is_alive(pid: int, created_at: float) -> bool:
 
 def _is_zombie(pid: int) -> bool:
     if ON_LINUX:
-        return _linux_stat(pid)[0] in ("Z", "X", "")
+        return process_tree.stat(pid).state in ("Z", "X", "")
     try:
         return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
     except psutil.Error:
@@ -79,7 +77,7 @@ def is_halted(pid: int) -> bool:
     Such a process does nothing until it gets SIGCONT.
     """
     if ON_LINUX:
-        return _linux_stat(pid)[0] in ("T", "t")
+        return process_tree.stat(pid).state in ("T", "t")
     try:
         return bool(psutil.Process(pid).status() == psutil.STATUS_STOPPED)
     except psutil.Error:
@@ -95,7 +93,7 @@ def exit_code_of(pid: int, created_at: float, descriptor: int) -> int | None:
         text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
         fields = text.rpartition(")")[2].split()
         status = int(fields[_EXIT_CODE])
-        started = int(fields[19]) / os.sysconf("SC_CLK_TCK") + _linux_boot()
+        started = process_tree.stat(pid).created
         # A zombie's status stays until its parent waits. 0 may mean that the system does not tell.
         if status and fields[0] == "Z" and started == created_at:
             return os.waitstatus_to_exitcode(status)
@@ -108,29 +106,6 @@ def exit_code_of(pid: int, created_at: float, descriptor: int) -> int | None:
         if mask & _PIDFD_INFO_EXIT:
             return os.waitstatus_to_exitcode(status)
     return None
-
-
-def _linux_stat(pid: int) -> tuple[str, float]:
-    """Return a process's state and its start in seconds since the boot; ("", 0.0) if it is gone.
-
-    psutil counts from the time of day and takes ten times longer.
-    """
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except OSError:
-        return "", 0.0
-    fields = text.rpartition(")")[2].split()  # the name in brackets may hold any character
-    return fields[0], int(fields[19]) / os.sysconf("SC_CLK_TCK")
-
-
-@cache
-def _linux_boot() -> float:
-    """Return a number for this boot, large enough that two boots have no equal start times."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_bytes()
-    except OSError:
-        return 0.0
-    return zlib.crc32(boot) % 10_000 * 1e9
 
 
 def start_module(
@@ -210,6 +185,9 @@ END_SIGNALS = [
 ]
 """The signals with which a terminal and the system ask a process to end."""
 
+
+ORPHANED = 77
+"""Exit code of a worker that lost the connection to its supervisor."""
 
 UNKNOWN_EXIT = -1000
 """The exit code of a process whose end the system does not explain."""

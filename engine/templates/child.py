@@ -24,6 +24,7 @@ from setproctitle import setproctitle, setthreadtitle
 from engine.system import process
 from engine.system.atomic_file import open_to_append
 from engine.system.confinement import CannotAdopt, adopt
+from engine.system.streams import flush_output, write_error
 from engine.templates import protocol
 from engine.templates.kinds import TemplateKind
 from engine.templates.server import UNFIT, Job
@@ -61,8 +62,7 @@ def run(kind: TemplateKind, job: Job) -> NoReturn:
             protocol.send(connection, protocol.Refused(f"it could not become a worker: {error}"))
         os._exit(1)
     _report_exit(connection)
-    with contextlib.suppress(OSError):  # a full disk
-        os.write(2, printed.encode(errors="replace"))
+    write_error(printed)
     gc.enable()
     process.leave(_run_module(request))
 
@@ -74,15 +74,13 @@ def _run_module(request: protocol.Fork) -> int:
         runpy.run_module(request.module, run_name="__main__", alter_sys=True)
     except SystemExit as error:
         if isinstance(error.code, str):
-            print(error.code, file=sys.stderr)
+            write_error(f"{error.code}\n")
         return error.code if isinstance(error.code, int) else int(error.code is not None)
     except BaseException:
-        traceback.print_exc()
+        write_error(traceback.format_exc())
         return 1
     finally:
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(OSError, ValueError):  # a full disk; the module has closed it
-                stream.flush()
+        flush_output()
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import shutil
 import time
@@ -40,6 +41,7 @@ class CheckpointSaver:
         )
         self._requested_kinds: set[str] = set()
         self._problem = ""
+        self._is_orphaned = False
         self.failed = False
         """Whether the last checkpoint could not be written, such as to a full disk."""
 
@@ -71,7 +73,10 @@ class CheckpointSaver:
         folder, trainer = self._session.folder, self._trainer
         final = checkpoint_files.final_folder(folder, position.step)
         # Only rank 0 asks the disk: a rank that asks later might get another answer.
-        exists = bool(trainer.agree((int(self._is_rank_zero and final.exists()), 0))[0])
+        word = (
+            (int(final.exists()), int(self._session.is_orphaned)) if self._is_rank_zero else (0, 0)
+        )
+        exists, self._is_orphaned = map(bool, trainer.agree(word))
         _log.info(
             "checkpoint of step %d: begins, kinds %s", position.step, sorted(self._requested_kinds)
         )
@@ -85,6 +90,12 @@ class CheckpointSaver:
         elif self._is_rank_zero:
             self._report_saved(final, 0 if exists else seconds)
         return not self.failed
+
+    def save_unrecorded(self, position: Position) -> None:
+        """Without a supervisor, add this rank's last events to the last checkpoint."""
+        folder = checkpoint_files.final_folder(self._session.folder, position.step)
+        with contextlib.suppress(OSError):  # a full disk: the steps are saved, their points not all
+            self._session.save_unrecorded(folder)
 
     def _on_all_ranks(self, action: Callable[[Position], None], position: Position) -> bool:
         """Do `action`, wait for the other ranks, and return whether every rank could write."""
@@ -106,9 +117,12 @@ class CheckpointSaver:
         # A run that resumes here does not repeat the earlier steps: the points of every rank must
         # be durable before the checkpoint is. The supervisor writes them at the same time.
         flushed = self._session.flush()
-        self._trainer.save(checkpoint_files.temporary_folder(self._session.folder, position.step))
+        folder = checkpoint_files.temporary_folder(self._session.folder, position.step)
+        self._trainer.save(folder)
         if not flushed():
             _log.info("checkpoint of step %d: the points before it wait", position.step)
+        if self._is_orphaned:  # points that are with the checkpoint are not lost if it is complete
+            self._session.save_unrecorded(folder, expected=True)
 
     def _publish(self, position: Position) -> None:
         if self._is_rank_zero:

@@ -66,6 +66,7 @@ class Loop:
             if not (completed and self._boundary.pause_for_disk(self._position)):
                 break
         emit_once(self._session, TrainingEnded(self._position.step, completed))
+        self._saver.save_unrecorded(self._position)
 
     def _train_epoch(self) -> bool:
         """Do the remaining steps of the epoch. Return False when stopped."""

@@ -87,6 +87,16 @@ class Session(Protocol):
     def emit(self, event: WorkerEvent) -> None:
         """Send an event to the supervisor; never blocks."""
 
+    @property
+    def is_orphaned(self) -> bool:
+        """Whether the supervisor is gone: all ranks save and leave, as after a Stop."""
+
+    def save_unrecorded(self, checkpoint: Path, *, expected: bool = False) -> None:
+        """Without a supervisor, write the events that it may not have recorded to `checkpoint`.
+
+        `expected`: another rank knows that the supervisor is gone. Raises OSError.
+        """
+
     def flush(self) -> Callable[[], bool]:
         """Ask the supervisor to make all earlier events durable, so that no power cut loses them.
 

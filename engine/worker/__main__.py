@@ -5,6 +5,7 @@ RUN_DIR holds the spec and the supervisor's address.
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import gc
 import importlib
@@ -17,9 +18,10 @@ from typing import Any
 
 from engine.messages.events import WorkerReady
 from engine.runs.checkpoint_files import Position, read_manifest
-from engine.system import logs
-from engine.system.paths import helper_stacks_file, stacks_file
+from engine.system import logs, presence
+from engine.system.paths import helper_stacks_file, stacks_file, workers_lock
 from engine.system.process import leave, write_stacks_when_asked
+from engine.system.streams import flush_output, write_error
 from engine.training.errors import TrainingFailed
 from engine.training.loop import Loop
 from engine.worker import debugger, environment, output, signals
@@ -41,6 +43,8 @@ def main(folder: Path) -> int:
     is_debugged = debugger.use_terminal(rank)
     faulthandler.enable()
     _write_stacks_to(stacks_file(folder, rank))
+    with contextlib.suppress(OSError):  # a full or read-only disk does not end the training
+        presence.hold(workers_lock(folder))
     session = WorkerSession(folder)
     _log.info("connected; devices %s, strategy %s", session.devices, session.strategy.name)
     signals.ignore_in_worker()
@@ -60,12 +64,11 @@ def main(folder: Path) -> int:
     except BaseException as error:  # a recipe may even raise SystemExit
         report = failure_report(session.rank, session.recipe, error)
         _log.info("fails: %s", report.message)
-        print(report.traceback, end="", file=sys.stderr)
+        write_error(report.traceback)
         session.emit(report)
         return 1
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        flush_output()
         session.close()
         _log.info("exits")
     return 0

@@ -14,5 +14,11 @@ STACKS = "TRAINDECK_STACKS"
 RESUME = "TRAINDECK_RESUME"
 """Name of the checkpoint in the run folder from which to resume; empty: train from the start."""
 
+ATTEMPT = "TRAINDECK_ATTEMPT"
+"""Number of the attempt of the run that the worker belongs to."""
+
+SUPERVISOR = "TRAINDECK_SUPERVISOR"
+"""Pid of the supervisor that starts the worker."""
+
 PDB = "TRAINDECK_PDB"
 """`RANK:TERMINAL`, such as `1:/dev/pts/3`: that rank stops in pdb there before its first step."""

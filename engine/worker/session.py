@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib.util
 import inspect
@@ -16,26 +17,36 @@ from typing import Any
 
 import msgspec
 
-from engine.messages.channel import CLOSED, Alive, Flushed, Hello, connect
+from engine.messages.channel import (
+    CLOSED,
+    Alive,
+    Channel,
+    Flushed,
+    Hello,
+    Recorded,
+    connect,
+    supervisor_pid,
+)
 from engine.messages.commands import EmptyCache, Pause, Resume, SaveCheckpoint, Stop
-from engine.messages.events import Event
+from engine.messages.events import WorkerEvent
+from engine.runs import unrecorded_events
 from engine.spec import catalog
 from engine.spec.field_info import Setting
 from engine.spec.metric_direction import direction_overrides
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.spec_file import read_spec
-from engine.system.process import leave
+from engine.system.process import ORPHANED, leave
 from engine.training.command_mailbox import CommandMailbox
-from engine.worker import signals
+from engine.worker import environment, signals
 from engine.worker.event_sender import EventSender
 
 _log = logging.getLogger(__name__)
 
-ORPHANED = 77
-"""Exit code of a worker that lost the connection to its supervisor."""
-
 FLUSH_SECONDS = 2.0
 """Longest wait of a checkpoint until all earlier events are durable: a disk may be full."""
+
+NOTICE_SECONDS = 2.0
+"""Longest time between the moments at which two ranks notice that the supervisor is gone."""
 
 
 class WorkerSession:
@@ -56,13 +67,15 @@ class WorkerSession:
         self.strategy = catalog.strategy(self.spec.strategy, self.recipe)
         self.devices = self.strategy.pool(self.spec.slots)[self.rank].devices
         self.mailbox = CommandMailbox()
-        self._channel = connect(folder, Hello(self.rank))
+        self._channel = _connect(folder, self.rank)
         self._leaving = threading.Event()
+        self._orphaned = threading.Event()
+        self._checkpoint: Path | None = None
         self.alive = Alive()
         self._sender = EventSender(self._channel, self.rank, lambda: self.alive)
         threading.Thread(target=self._read, daemon=True, name="commands").start()
 
-    def emit(self, event: Event) -> None:
+    def emit(self, event: WorkerEvent) -> None:
         """Send an event to the supervisor; never blocks."""
         self._sender.put(event)
 
@@ -71,9 +84,30 @@ class WorkerSession:
         number = self._sender.request_flush()
         return lambda: self._sender.wait_for_flush(number, FLUSH_SECONDS)
 
+    @property
+    def is_orphaned(self) -> bool:
+        """Whether the supervisor is gone."""
+        return self._orphaned.is_set()
+
+    def save_unrecorded(self, checkpoint: Path, *, expected: bool = False) -> None:
+        """Without a supervisor, write the events that it may not have recorded to `checkpoint`.
+
+        `close` does that once more. `expected`: another rank knows that the supervisor is gone.
+        Raises OSError.
+        """
+        self._checkpoint = checkpoint
+        if expected:
+            self._orphaned.wait(NOTICE_SECONDS)
+        if self.is_orphaned and checkpoint.is_dir():
+            attempt = int(os.environ.get(environment.ATTEMPT, "0"))
+            unrecorded_events.write(checkpoint, attempt, self.rank, self._sender.unrecorded())
+
     def close(self) -> None:
         """Send the waiting events, and close the connection; called last."""
         self._sender.close(10.0)
+        if self._checkpoint is not None:
+            with contextlib.suppress(OSError):  # the disk is full, or the folder was deleted
+                self.save_unrecorded(self._checkpoint)
         self._leaving.set()
         self._channel.end_sending()
 
@@ -101,10 +135,9 @@ class WorkerSession:
         return {name: value for name, value in self.spec.settings.items() if name in names}
 
     def _read(self) -> None:
-        """Pass on the supervisor's messages until the connection ends, then end this process.
+        """Pass on the supervisor's messages until the connection ends.
 
-        It leaves without exit handlers, because the main thread may be blocked in a collective. A
-        worker that has closed its session exits by itself.
+        A worker that has closed its session exits by itself then.
         """
         while True:
             try:
@@ -112,8 +145,8 @@ class WorkerSession:
             except CLOSED:
                 if self._leaving.is_set():
                     return
-                _log.info("the connection to the supervisor is lost: exits")
-                leave(ORPHANED)
+                self._save_and_leave()
+                return
             except msgspec.DecodeError:
                 continue  # a message of another version
             match message:
@@ -122,5 +155,31 @@ class WorkerSession:
                     signals.terminate()
                 case Flushed(number):
                     self._sender.flushed(number)
+                case Recorded(number):
+                    self._sender.recorded(number)
                 case SaveCheckpoint() | EmptyCache() | Pause() | Resume() | Stop():
                     self.mailbox.post(message)
+
+    def _save_and_leave(self) -> None:
+        """Let all ranks save a checkpoint and end, as for a Stop; end this process if they do not.
+
+        It leaves without exit handlers, because the main thread may be blocked in a collective.
+        """
+        seconds = self.spec.orphan_seconds
+        has_begun = bool(self.alive.doing)  # before that there is no step to save
+        _log.info("the supervisor is gone: leaves within %s s", seconds if has_begun else 0)
+        self._sender.orphaned()
+        self._orphaned.set()
+        if has_begun and seconds:
+            self.mailbox.post(Stop())  # the other ranks hear of it from rank 0
+            if self._leaving.wait(seconds):
+                return
+        leave(ORPHANED)
+
+
+def _connect(folder: Path, rank: int) -> Channel:
+    """Connect to the supervisor that has started this worker. Raises OSError."""
+    wanted = os.environ.get(environment.SUPERVISOR)
+    if wanted and int(wanted) != supervisor_pid(folder):
+        raise ConnectionError("the supervisor of this worker is gone")
+    return connect(folder, Hello(rank))

@@ -78,8 +78,8 @@ class Liveness(QObject):
 
     def _current_silence(self) -> Silence:
         info, now = self._info, time.time()
-        if info is None or info.state not in _REPORTING_STATES:
-            return NO_SILENCE
+        if info is None or info.state not in _REPORTING_STATES or not info.is_recorded:
+            return NO_SILENCE  # or its supervisor tells the state, without the disk
         # An event counts like a heartbeat: supervisors of older versions write no heartbeat.
         seconds = now - max(last_beat(info.folder), info.status.updated)
         if seconds >= STALE_SECONDS:

@@ -13,8 +13,7 @@ from typing import NamedTuple
 import msgspec
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from engine import client
-from engine.runs.run_info import NoSuchRun, RunInfo
+from engine.runs.run_info import NoSuchRun, RunInfo, get_run
 from engine.runs.run_state import RunStatus
 from engine.runs.store_follower import StoreFollower
 from engine.runs.store_reader import StoredEvent
@@ -159,7 +158,7 @@ class StoreReader(QObject):
                 self._info = before._replace(status=status)
                 return True
         self._status, self._info_read_at = status, now
-        self._info = client.get_run(run_id)
+        self._info = get_run(run_id)  # which does not wait for a supervisor that is silent
         return self._info != before
 
     def _new_output(self, folder: Path) -> list[_Output]:

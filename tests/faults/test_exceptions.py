@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from engine.messages.events import Restarting, RunEnded, WorkerFailed
+from engine.runs.run_state import RunState
 from engine.runs.store_reader import RunReader
 from gui.log.event_text import event_text
-from tests.support.runs import failure_of, spec, train
+from tests.support.runs import failure_of, logs, spec, train
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -51,6 +52,25 @@ def loss(outputs, targets):
     if steps == 7:
         pass  # in step 7
     return ((outputs - targets) ** 2).mean()
+"""
+REPLACED = """
+import sys
+
+class Silent:
+    def write(self, text):
+        return len(text)
+
+class Refusing(Silent):
+    def flush(self):
+        raise RuntimeError("it cannot be flushed")
+
+class Leaving(Silent):
+    def flush(self):
+        sys.exit(9)
+
+class Closed:
+    pass
+
 """
 LONGEST = 10.0
 """Seconds from the exception to the terminal event; it takes one or two, more on a busy machine."""
@@ -92,3 +112,27 @@ def test_an_exception_is_the_recipes_line_and_a_sentence(
     seconds = stored[-1].time - float(recipe.with_suffix(".time").read_text())
     print(f"{place}: {seconds:.2f} s from the exception to the terminal event")
     assert seconds < LONGEST
+
+
+@pytest.mark.parametrize("stream", ["Silent()", "Refusing()", "Leaving()", "Closed()", "None"])
+def test_a_recipe_may_put_anything_in_the_place_of_its_output(stream: str, tmp_path: Path) -> None:
+    recipe = tmp_path / "redirecting.py"
+    recipe.write_text(f"{REPLACED}sys.stdout = sys.stderr = {stream}\n{RECIPE}")
+    info = train(spec(str(recipe), "torch/single", epochs=2))
+    assert info.state is RunState.FINISHED, info.reason
+
+
+def test_the_failure_of_such_a_recipe_is_reported(tmp_path: Path) -> None:
+    recipe = tmp_path / "redirecting.py"
+    failing = RECIPE.replace("pass  # in step 7", "fail()")
+    recipe.write_text(f"{REPLACED}sys.stdout = sys.stderr = Closed()\n{failing}")
+    info = train(spec(str(recipe), "torch/single", epochs=20))
+    assert "ValueError: this makes no sense" in failure_of(info).message
+    assert "ValueError: this makes no sense" in logs(info), "the traceback is in the log"
+
+
+def test_a_loader_process_of_such_a_recipe_works(tmp_path: Path) -> None:
+    recipe = tmp_path / "redirecting.py"
+    recipe.write_text(f"{REPLACED}sys.stdout = sys.stderr = Silent()\n{RECIPE}")
+    info = train(spec(str(recipe), "torch/single", epochs=2, loader_workers=1))
+    assert info.state is RunState.FINISHED, info.reason

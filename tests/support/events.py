@@ -38,7 +38,7 @@ from engine.messages.events import (
 EXAMPLES: tuple[Event, ...] = (
     AttemptStarted(attempt=1, supervisor_pid=4242, supervisor_created=1000.5),
     Queued(ahead=("12",), reason="Queued behind run 12 on GPU 0 (next in line)."),
-    WorkerStarted(rank=0, pid=4243, devices=("cpu:0",)),
+    WorkerStarted(rank=0, pid=4243, devices=("cpu:0",), created=1001.5),
     WorkerReady(rank=0, devices=("cpu:0",), versions={"torch": "2.13.0"}),
     TrainingStarted(step=0, steps_per_epoch=10, epochs=3, replicas=2, parameters=1234),
     Metrics(begin=1.0, end=2.0, points=[Points("train/loss", [1, 2], [0.5, 0.25])]),

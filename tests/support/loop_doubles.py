@@ -147,6 +147,10 @@ class RecordingSession:
         self.recipe_directions: dict[str, str] = {}
         self.alive = Alive()
         self.emitted: list[Event] = []
+        self.is_orphaned = False
+        self.unrecorded_in: list[str] = []
+        """The folders into which unrecorded events were to be written."""
+
         self.flushes: list[tuple[int, list[int]]] = []
         """For each flush: the last step whose points were sent, and the checkpoints' steps."""
 
@@ -167,6 +171,10 @@ class RecordingSession:
             return True
 
         return wait
+
+    def save_unrecorded(self, checkpoint: Path, *, expected: bool = False) -> None:
+        if self.is_orphaned:
+            self.unrecorded_in.append(checkpoint.name)
 
     def emit(self, event: Event) -> None:
         self.emitted.append(event)

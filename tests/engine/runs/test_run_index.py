@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from engine import client
 from engine.client import RunInfo
 from engine.messages.events import AttemptStarted
-from engine.runs import device_queue, run_index
+from engine.runs import device_queue, run_index, run_info
 from engine.runs.device_queue import Ticket
 from engine.runs.run_index import FILE_NAME, RunIndex, newest_active
 from engine.runs.run_notes import RunNotes, write_notes
@@ -26,11 +25,11 @@ from tests.support.recorded_runs import record_epochs
 def looked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Ids of the runs whose folders were read."""
     found: list[str] = []
-    look = client.get_run
+    look = run_info.get_run
 
-    def counted(run_id: str) -> RunInfo:
+    def counted(run_id: str, *, patience: float) -> RunInfo:
         found.append(run_id)
-        return look(run_id)
+        return look(run_id, patience=patience)
 
     monkeypatch.setattr("engine.runs.run_info.get_run", counted)
     return found

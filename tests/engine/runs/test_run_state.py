@@ -54,7 +54,7 @@ CHANGES: list[tuple[type[Event], dict[str, Any]]] = [
             "attempt_started": 50.0,
         },
     ),
-    (WorkerStarted, {"worker_pids": (4243,)}),
+    (WorkerStarted, {"worker_pids": (4243,), "workers_created": (1001.5,)}),
     (WorkerReady, {"workers_ready": 1}),
     (
         TrainingStarted,

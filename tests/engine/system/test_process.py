@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from engine.system import process
+from engine.system import process, process_tree
 
 SECONDS = 40.0
 """Longest wait; only a test that fails gets there."""
@@ -66,7 +66,7 @@ def test_a_pid_that_another_process_got_at_once_is_not_alive(
     boot: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One tick of the system's clock is enough to tell them apart, on any boot of the machine."""
-    monkeypatch.setattr(process, "_linux_boot", lambda: boot)
+    monkeypatch.setattr(process_tree, "_boot", lambda: boot)
     born = process.start_time(os.getpid())
     assert process.is_alive(os.getpid(), born)
     tick = 1 / os.sysconf("SC_CLK_TCK")

@@ -166,7 +166,7 @@ def test_runs_that_are_over_are_not_read_again(
     first = index.runs()
     looked: list[str] = []
 
-    def get_run(run_id: str) -> Any:
+    def get_run(run_id: str, *, patience: float) -> Any:
         looked.append(run_id)
         return first[0]
 
