@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 
-class Points(msgspec.Struct, frozen=True):
+class Points(msgspec.Struct, frozen=True, omit_defaults=True):
     """New points of one series. `steps` ascend; NaN and infinities are allowed as values."""
 
     series: str
@@ -15,6 +15,9 @@ class Points(msgspec.Struct, frozen=True):
     """Optimizer steps done when each value was taken, counted from the start of training."""
 
     values: list[float]
+    times: list[float] = []
+    """When each value was taken (seconds since the epoch). Empty: evenly from the begin to the end
+    of the batch."""
 
 
 class WorkerReady(msgspec.Struct, frozen=True, tag="worker_ready"):

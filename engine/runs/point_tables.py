@@ -35,7 +35,10 @@ class PointTables:
         }
 
     def append(self, points: Points, begin: float, end: float) -> None:
-        """Add points of one series, measured from `begin` to `end` (seconds since the epoch)."""
+        """Add points of one series, measured from `begin` to `end` (seconds since the epoch).
+
+        Points that have times of their own keep them.
+        """
         series = self._series.get(points.series)
         if series is None:
             cursor = self._connection.execute(
@@ -44,8 +47,9 @@ class PointTables:
             assert cursor.lastrowid is not None
             series = self._series[points.series] = _Series(cursor.lastrowid, 0, PyramidTail())
         size = len(points.steps)
-        # Workers report the begin and the end of a chunk of steps, not the time of each step.
-        times = np.linspace(begin, end, size + 1)[1:]
+        # Workers report the begin and the end of a chunk of steps, not the time of each step; what
+        # waited for the supervisor has the time of each.
+        times = np.array(points.times) if points.times else np.linspace(begin, end, size + 1)[1:]
         self._connection.executemany(
             "INSERT INTO point (series, i, step, time, value) VALUES (?, ?, ?, ?, ?)",
             zip(

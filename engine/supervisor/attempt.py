@@ -136,6 +136,8 @@ class Attempt:
         """Handle a message from `rank`; every message is a sign of life."""
         self._deadlines.received(rank)
         self._hang_watch.received(rank, message)
+        if self._all_exited:
+            self._deadlines.all_exited()  # there may be more to read
         if isinstance(message, Event):
             self._handle_event(message)
 

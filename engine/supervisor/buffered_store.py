@@ -16,6 +16,7 @@ import msgspec
 
 from engine.messages.channel import StatusAnswer
 from engine.messages.events import Event, Metrics, Progress
+from engine.messages.merged_metrics import MergedMetrics, count_points
 from engine.runs.run_state import RunStatus, fold
 from engine.runs.store import FILE_NAME, RunStore
 from engine.supervisor.disk_reserve import DiskReserve
@@ -25,27 +26,34 @@ from engine.system.file_sync import FileSync
 _log = logging.getLogger(__name__)
 
 CLOSE_SECONDS = 5.0
-"""Time for repeated attempts to write the last entries of a run."""
+"""Time for repeated attempts to write the last entries of a run; each that succeeds renews it."""
 
 RETRY_SECONDS = 1.0
 """Time between two attempts to write the waiting entries."""
 
 MOST_POINTS = 2_000_000
-"""Points that may wait, about 200 MB; if there are more, the oldest are dropped and counted."""
+"""Points that may wait, about 50 to 100 MB; if there are more, the oldest are dropped and
+counted."""
+
+DRAIN_SECONDS = 0.1
+"""Time in which one `commit` writes waiting entries: the supervisor also has other things to do."""
 
 MOST_TOLD = 200
 """Newest events that a `StatusAnswer` holds."""
 
 _BATCH = 500
-"""Events per commit while the waiting entries are written."""
+"""Entries per commit while the waiting entries are written."""
+
+_BATCH_POINTS = 20_000
+"""Points after which such a commit has no more entries."""
 
 _encode = msgspec.msgpack.Encoder().encode
 
 
 class _Record(NamedTuple):
-    """An event, and the status of the run after it."""
+    """An event, and the status of the run after it and after what was merged into it."""
 
-    event: Event
+    event: Event | MergedMetrics
     time: float
     status: RunStatus
     seq: int
@@ -75,6 +83,9 @@ class BufferedStore:
         self._waiting_points = 0
         self._dropped = 0
         self._blocked = False
+        self._is_draining = False
+        """Whether the disk has accepted some of the waiting entries, and the others will follow."""
+
         self._retry_at = 0.0
         self._reserve = DiskReserve(folder)
         self._identity: tuple[int, int] | None = None
@@ -115,12 +126,18 @@ class BufferedStore:
                 break
             except RuntimeError:  # the main thread has just added one
                 continue
-        events = [each for each in waiting if isinstance(each, _Record) and _is_stored(each.event)]
+        events = [
+            (each.seq, each.time, each.event)
+            for each in waiting
+            if isinstance(each, _Record)
+            and not isinstance(each.event, MergedMetrics)
+            and _is_stored(each.event)
+        ]
         return StatusAnswer(
             _encode(self.status),
             self.write_problem if self._blocked else "",
             standstill,
-            tuple((each.seq, each.time, each.event) for each in events[-MOST_TOLD:]),
+            tuple(events[-MOST_TOLD:]),
         )
 
     def count(self, rank: int) -> None:
@@ -160,7 +177,7 @@ class BufferedStore:
             except sqlite3.Error as error:
                 self._block(error)
                 self._write_waiting()  # the reserve has made room
-        elif time.monotonic() >= self._retry_at:
+        elif self._is_draining or time.monotonic() >= self._retry_at:
             self._retry_at = time.monotonic() + RETRY_SECONDS
             self._write_waiting()
         self._write_problem = self._write_problem or self._sync.problem
@@ -187,11 +204,16 @@ class BufferedStore:
         return self._last_seq
 
     def close(self) -> bool:
-        """Write the waiting entries, for at most CLOSE_SECONDS. Return whether all are durable."""
+        """Write the waiting entries; see CLOSE_SECONDS. Return whether all are durable."""
         deadline = time.monotonic() + CLOSE_SECONDS
         self.commit()
-        while self._blocked and time.monotonic() < deadline and not self.is_missing():
-            time.sleep(RETRY_SECONDS / 10)
+        while self._blocked and not self.is_missing():
+            if self._is_draining:
+                deadline = time.monotonic() + CLOSE_SECONDS
+            elif time.monotonic() < deadline:
+                time.sleep(RETRY_SECONDS / 10)
+            else:
+                break
             self.commit()
         self._reserve.delete()
         if self._blocked:
@@ -224,11 +246,11 @@ class BufferedStore:
         return found.st_dev, found.st_ino
 
     def _add(self, entry: _Entry) -> None:
+        if self._blocked:
+            self._keep(entry)
+            return
         self._waiting.append(entry)
         self._waiting_points += _points_in(entry)
-        if self._blocked:
-            self._drop_oldest()
-            return
         try:
             self._apply(entry)
         except sqlite3.Error as error:
@@ -237,12 +259,34 @@ class BufferedStore:
     def _apply(self, entry: _Entry) -> None:
         if isinstance(entry, _Rewind):
             self._store.rewind(entry.step, validates_again=entry.validates_again)
-        else:
-            self._store.write(entry.event, entry.time, entry.status)
+            return
+        event = entry.event
+        if isinstance(event, MergedMetrics):
+            event = event.event()
+        self._store.write(event, entry.time, entry.status)
+
+    def _keep(self, entry: _Entry) -> None:
+        """Let `entry` wait until the disk accepts it; merge it, if it need not stay alone."""
+        self._waiting_points += _points_in(entry)
+        self._drop_oldest()
+        last = self._waiting[-1] if self._waiting else None
+        if isinstance(entry, _Record):
+            event = entry.event
+            is_merged = isinstance(event, Progress)  # the status is all that is stored of it
+            if isinstance(last, _Record) and isinstance(event, Metrics):
+                is_merged = isinstance(last.event, MergedMetrics) and last.event.add(event)
+            if isinstance(last, _Record) and is_merged:
+                self._waiting[-1] = last._replace(status=entry.status)
+                return
+            if isinstance(event, Metrics):
+                merged = MergedMetrics()
+                merged.add(event)
+                entry = entry._replace(event=merged)
+        self._waiting.append(entry)
 
     def _block(self, error: sqlite3.Error) -> None:
         """Keep the entries in memory. SQLite has rolled back all that are not committed."""
-        self._blocked = True
+        self._blocked, self._is_draining = True, False
         self._write_problem = _SHORT_REASONS.get(str(error), "") or self._reserve.why_not()
         self._write_problem = self._write_problem or str(error)
         self._reserve.delete()
@@ -251,17 +295,26 @@ class BufferedStore:
             raise error
 
     def _write_waiting(self) -> None:
+        deadline = time.monotonic() + DRAIN_SECONDS
         try:
-            self._store.roll_back()
+            if not self._is_draining:
+                self._store.roll_back()
+            self._is_draining = False
             while self._waiting:
-                batch = list(islice(self._waiting, _BATCH))
-                for entry in batch:
+                count = points = 0
+                for entry in islice(self._waiting, _BATCH):
                     self._apply(entry)
+                    count += 1
+                    points += _points_in(entry)
+                    if points >= _BATCH_POINTS:
+                        break
                 self._store.commit()
-                self._committed(len(batch))
+                self._committed(count)
+                if time.monotonic() >= deadline:
+                    break
         except sqlite3.Error:
             return  # the entries wait for the next attempt
-        self._blocked = False
+        self._is_draining = self._blocked = bool(self._waiting)
 
     def _committed(self, count: int) -> None:
         """Forget the oldest `count` entries, which are committed now, and have them synced."""
@@ -275,10 +328,13 @@ class BufferedStore:
 
     def _drop_oldest(self) -> None:
         while self._waiting_points > MOST_POINTS:
-            oldest = next(entry for entry in self._waiting if _points_in(entry))
-            self._waiting.remove(oldest)
-            self._waiting_points -= _points_in(oldest)
-            self._dropped += _points_in(oldest)
+            counts = ((place, _points_in(entry)) for place, entry in enumerate(self._waiting))
+            place, count = next((found for found in counts if found[1]), (0, 0))
+            if not count:
+                return
+            del self._waiting[place]
+            self._waiting_points -= count
+            self._dropped += count
 
 
 _PROGRAM_ERRORS = (
@@ -310,6 +366,4 @@ def _is_stored(event: Event) -> bool:
 
 
 def _points_in(entry: _Entry) -> int:
-    if isinstance(entry, _Rewind) or not isinstance(entry.event, Metrics):
-        return 0
-    return sum(len(points.steps) for points in entry.event.points)
+    return 0 if isinstance(entry, _Rewind) else count_points(entry.event)

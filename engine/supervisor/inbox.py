@@ -6,6 +6,7 @@ import contextlib
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -99,32 +100,58 @@ InboxItem = (
 )
 
 MOST_UNREAD = 64
-"""Messages of all connections that may wait for the main thread. While there are more, the
-supervisor does not read, and each worker keeps its messages, up to a limit of its own."""
+"""Messages of all workers that may wait for the main thread. While there are more, the supervisor
+does not read, and each worker keeps its messages, up to a limit of its own. Windows and command
+lines have as many places of their own."""
+
+
+LONGEST_WAIT = 0.2
+"""Seconds after which a command or a signal overtakes what the workers have sent: after a stall,
+that may take seconds to store."""
 
 
 class Inbox:
     """Filled by a thread per connection and per process, emptied by the main thread."""
 
     def __init__(self) -> None:
-        self._queue: queue.SimpleQueue[InboxItem] = queue.SimpleQueue()
-        self._free_places = threading.Semaphore(MOST_UNREAD)
+        self._queue: queue.SimpleQueue[InboxItem | None] = queue.SimpleQueue()
+        """None stands for the oldest urgent item."""
+
+        self._urgent: deque[tuple[float, InboxItem]] = deque()
+        """With the time at which it overtakes the others."""
+
+        self._places = threading.Semaphore(MOST_UNREAD)
+        self._client_places = threading.Semaphore(MOST_UNREAD)
         self._turned = time.monotonic()
-        self.put = self._queue.put
         self.answer_status: Callable[[float], StatusAnswer] | None = None
         """Makes the answer to a StatusQuestion from the seconds since the last turn, from any
         thread; None: none is given yet."""
 
+    def put(self, item: InboxItem) -> None:
+        """Add an item; called from any thread, and by the handlers of signals."""
+        if _is_urgent(item):
+            self._urgent.append((time.monotonic() + LONGEST_WAIT, item))
+            self._queue.put(None)
+        else:
+            self._queue.put(item)
+
     def next(self, seconds: float) -> InboxItem | None:
-        """Wait up to `seconds` for the oldest item; None if there is none."""
+        """Wait up to `seconds` for the next item; None if there is none."""
         self._turned = time.monotonic()
-        try:
-            item = self._queue.get(timeout=max(0.0, seconds))
-        except queue.Empty:
-            return None
-        if isinstance(item, MessageReceived):
-            self._free_places.release()
-        return item
+        deadline = self._turned + seconds
+        while True:
+            item: InboxItem | None = None
+            if not self._urgent or time.monotonic() < self._urgent[0][0]:
+                try:
+                    item = self._queue.get(timeout=max(0.0, deadline - time.monotonic()))
+                except queue.Empty:
+                    return None
+            if item is None and self._urgent:
+                _, item = self._urgent.popleft()
+            if isinstance(item, MessageReceived):
+                (self._client_places if item.rank < 0 else self._places).release()
+            if item is not None:
+                return item
 
     def connected(self, hello: Hello, channel: Channel) -> None:
         """Add `Connected`, and start a thread that reads the messages of the connection.
@@ -137,6 +164,7 @@ class Inbox:
 
     def _read(self, hello: Hello, channel: Channel) -> None:
         rank = hello.rank
+        places = self._client_places if rank < 0 else self._places
         self.put(Connected(hello, channel))
         while True:
             try:
@@ -152,5 +180,9 @@ class Inbox:
                     with contextlib.suppress(*CLOSED):
                         channel.send(self.answer_status(time.monotonic() - self._turned))
                 continue
-            self._free_places.acquire()
+            places.acquire()
             self.put(MessageReceived(rank, channel, message))
+
+
+def _is_urgent(item: InboxItem) -> bool:
+    return isinstance(item, SignalReceived) or (isinstance(item, MessageReceived) and item.rank < 0)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
 from engine.messages.channel import Alive, Flush, Message
-from engine.messages.events import Metrics, Points, WorkerEvent
-
-_LARGEST = 2**63 - 1
-"""The largest integer that SQLite can store."""
+from engine.messages.events import Metrics, WorkerEvent
+from engine.messages.merged_metrics import is_storable
 
 
 def is_valid(message: Message, rank: int, ranks: int) -> bool:
@@ -16,16 +12,8 @@ def is_valid(message: Message, rank: int, ranks: int) -> bool:
     if not 0 <= rank < ranks or not isinstance(message, Alive | Flush | WorkerEvent):
         return False
     if isinstance(message, Metrics):
-        are_times_finite = math.isfinite(message.begin) and math.isfinite(message.end)
-        return are_times_finite and all(map(_are_valid, message.points))
+        return is_storable(message)
     if getattr(message, "rank", rank) != rank:
         return False
     values = (getattr(message, name) for name in message.__struct_fields__)
     return all(value >= 0 for value in values if isinstance(value, int))
-
-
-def _are_valid(points: Points) -> bool:
-    steps = points.steps
-    if len(steps) != len(points.values):
-        return False
-    return not steps or (min(steps) >= 0 and max(steps) <= _LARGEST)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 from pathlib import Path
 from typing import NamedTuple
@@ -68,11 +69,14 @@ class StepBounds:
         """The last step that was reported."""
 
         self._chunk = 1
+        self._longest = sys.maxsize
 
     def report(self, step: int) -> None:
         """Note that rank 0 has done all steps up to `step`."""
         if step > self.reported:
-            self._chunk, self.reported = step - self.reported, step
+            # After a stall, one report stands for many chunks; a chunk at most doubles.
+            self._chunk = min(step - self.reported, self._longest)
+            self._longest, self.reported = 2 * self._chunk, step
 
     @property
     def possible(self) -> int:

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from engine.messages.channel import CLOSED, Alive, Channel, Flush, Message
-from engine.messages.events import Metrics, Notice, WorkerEvent
+from engine.messages.events import Metrics, Notice, Progress, WorkerEvent
+from engine.messages.merged_metrics import MergedMetrics, count_points
 from engine.runs.unrecorded_events import NumberedEvent
 
 _log = logging.getLogger(__name__)
@@ -18,17 +19,18 @@ _log = logging.getLogger(__name__)
 BEAT_SECONDS = 1.0
 """Longest time between two messages. The thread keeps to it also while the training waits."""
 
-MOST_WAITING = 1000
-"""Events that may wait for the supervisor; if there are more, the oldest metrics are dropped."""
+MOST_UNMERGED = 100
+"""Messages that wait as they are. With more, points are merged and only the newest progress is
+kept, so that no number of messages limits how long a supervisor may stall."""
 
 MOST_POINTS = 2_000_000
-"""Points that may wait in these events, about 150 MB; if there are more, the same happens. As many
-are kept that were sent and are not recorded yet; beyond that only the supervisor has the oldest."""
+"""Points that may wait, about 50 to 100 MB; if there are more, the oldest are dropped. As many are
+kept that were sent and are not recorded yet; beyond that only the supervisor has the oldest."""
 
 
 class _Waiting(NamedTuple):
     time: float
-    message: WorkerEvent | Flush
+    message: WorkerEvent | Flush | MergedMetrics
 
 
 class EventSender:
@@ -46,12 +48,15 @@ class EventSender:
         self._rank = rank
         self._changed = threading.Condition()
         self._waiting: deque[_Waiting] = deque()
+        self._points = 0
+        self._dropped = 0
         self._sent: deque[NumberedEvent] = deque()
         self._sent_points = 0
         self._count = 0
+        self._taken = 0
+        """Messages that the supervisor has taken, without signs of life."""
+
         self._is_orphaned = False
-        self._points = 0
-        self._dropped = 0
         self._flushes_requested = self._flushes_done = 0
         self._closing = False
         self._thread = threading.Thread(target=self._send_all, daemon=True, name="event sender")
@@ -60,12 +65,11 @@ class EventSender:
     def put(self, event: WorkerEvent) -> None:
         """Add `event` to the waiting events, and return at once."""
         with self._changed:
-            self._points += _points(event)
-            if len(self._waiting) >= MOST_WAITING:
-                self._drop_oldest()
+            self._points += count_points(event)
             while self._points > MOST_POINTS and self._drop_oldest():
                 pass
-            self._waiting.append(_Waiting(time.time(), event))
+            if len(self._waiting) < MOST_UNMERGED or not self._merge(event):
+                self._waiting.append(_Waiting(time.time(), event))
             self._changed.notify_all()
 
     def request_flush(self) -> int:
@@ -77,14 +81,19 @@ class EventSender:
         return number
 
     def wait_for_flush(self, number: int, seconds: float) -> bool:
-        """Wait for the answer to a request, for at most `seconds`; return whether it came.
+        """Wait for the answer to a request; return whether it came.
 
-        Without a supervisor, return at once.
+        Give up after `seconds` in which the supervisor has taken no message. Without a supervisor,
+        return at once.
         """
         with self._changed:
-            self._changed.wait_for(
-                lambda: self._flushes_done >= number or self._is_orphaned, seconds
-            )
+            taken = -1
+            while taken != self._taken:
+                taken = self._taken
+                if self._changed.wait_for(
+                    lambda: self._flushes_done >= number or self._is_orphaned, seconds
+                ):
+                    break
             return self._flushes_done >= number
 
     def flushed(self, number: int) -> None:
@@ -109,7 +118,9 @@ class EventSender:
         """Return the events that may not be in the store, in their order."""
         with self._changed:
             waiting = [
-                (when, message) for when, message in self._waiting if not isinstance(message, Flush)
+                (when, message.event() if isinstance(message, MergedMetrics) else message)
+                for when, message in self._waiting
+                if not isinstance(message, Flush)
             ]
             return [
                 *self._sent,
@@ -120,22 +131,46 @@ class EventSender:
             ]
 
     def close(self, seconds: float) -> None:
-        """Send the events that wait, for at most `seconds`."""
+        """Send the events that wait. Give up after `seconds` in which no message was taken."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
-        self._thread.join(seconds)
+        taken = -1
+        while self._thread.is_alive() and taken != self._taken:
+            taken = self._taken
+            self._thread.join(seconds)
+
+    def _merge(self, event: WorkerEvent) -> bool:
+        """Let `event` become a part of the newest that wait; return False if it must stay alone."""
+        newest, before = self._waiting[-1].message, self._waiting[-2].message
+        match event:
+            case Metrics():
+                # Points may overtake a progress: it says nothing about them.
+                merged = before if isinstance(newest, Progress) else newest
+                if isinstance(merged, MergedMetrics) and merged.add(event):
+                    return True
+                merged = MergedMetrics()
+                if merged.add(event):
+                    self._waiting.append(_Waiting(time.time(), merged))
+                    return True
+            case Progress():
+                if isinstance(newest, Progress):
+                    self._waiting[-1] = _Waiting(time.time(), event)
+                    return True
+                if isinstance(before, Progress) and isinstance(newest, MergedMetrics):
+                    del self._waiting[-2]
+        return False
 
     def _drop_oldest(self) -> bool:
-        """Drop the oldest metrics and return True, or return False if none wait.
+        """Drop the oldest points and return True, or return False if none wait.
 
         Other events change the state of the run, and are never dropped.
         """
         for index, waiting in enumerate(self._waiting):
-            if isinstance(waiting.message, Metrics):
+            if count := count_points(waiting.message):
                 del self._waiting[index]
-                self._points -= _points(waiting.message)
-                self._dropped += 1
+                self._points -= count
+                self._dropped += count
                 return True
         return False
 
@@ -147,36 +182,37 @@ class EventSender:
                 )
                 if self._is_orphaned:
                     return
-                if dropped := self._dropped:
-                    self._dropped = 0
-                    _log.info("%d events were dropped: the supervisor reads too slowly", dropped)
-                    text = f"The supervisor was too slow: {dropped} batches of points were dropped."
-                    self._waiting.append(_Waiting(time.time(), Notice(text, self._rank)))
-                batch: list[Message] = [message for _, message in self._waiting]
-                self._keep_waiting()
-            if self._closing and not batch:
+                message = self._next()
+            if message is None and self._closing:
                 return
             try:
-                for message in batch or [self._sign_of_life()]:
-                    self._channel.send(message)
+                self._channel.send(message or self._sign_of_life())
             except CLOSED:
                 return  # the thread that reads commands ends this process
+            self._taken += message is not None
 
-    def _keep_waiting(self) -> None:
-        """Number the events that wait, before they are sent, and keep them."""
-        for when, message in self._waiting:
-            if not isinstance(message, Flush):
-                self._count += 1
-                self._sent.append(NumberedEvent(self._count, when, message))
-                self._sent_points += _points(message)
-        self._waiting.clear()
-        self._points = 0
+    def _next(self) -> Message | None:
+        """Take the oldest message, and keep it if it is an event; None if none waits."""
+        if self._dropped:
+            dropped, self._dropped = self._dropped, 0
+            _log.info("%d points were dropped: the supervisor reads too slowly", dropped)
+            text = f"The supervisor was too slow: {dropped} points were dropped."
+            self._waiting.appendleft(_Waiting(time.time(), Notice(text, self._rank)))
+        if not self._waiting:
+            return None
+        when, message = self._waiting.popleft()
+        if isinstance(message, Flush):
+            return message
+        if isinstance(message, MergedMetrics):
+            message = message.event()
+        points = count_points(message)
+        self._points -= points
+        self._sent_points += points
+        self._count += 1
+        self._sent.append(NumberedEvent(self._count, when, message))
         while self._sent_points > MOST_POINTS:
             self._forget_oldest()
+        return message
 
     def _forget_oldest(self) -> None:
-        self._sent_points -= _points(self._sent.popleft().event)
-
-
-def _points(event: WorkerEvent | Flush) -> int:
-    return sum(len(points.steps) for points in event.points) if isinstance(event, Metrics) else 0
+        self._sent_points -= count_points(self._sent.popleft().event)

@@ -43,7 +43,12 @@ from engine.worker.event_sender import EventSender
 _log = logging.getLogger(__name__)
 
 FLUSH_SECONDS = 2.0
-"""Longest wait of a checkpoint until all earlier events are durable: a disk may be full."""
+"""A checkpoint waits until all earlier events are durable, but no longer than this for a supervisor
+that takes none of them: its disk may be full."""
+
+CLOSE_SECONDS = 600.0
+"""A worker that has done its work keeps its last events as long for a supervisor that takes none.
+If the supervisor ends, so does the worker."""
 
 NOTICE_SECONDS = 2.0
 """Longest time between the moments at which two ranks notice that the supervisor is gone."""
@@ -104,7 +109,7 @@ class WorkerSession:
 
     def close(self) -> None:
         """Send the waiting events, and close the connection; called last."""
-        self._sender.close(10.0)
+        self._sender.close(CLOSE_SECONDS)
         if self._checkpoint is not None:
             with contextlib.suppress(OSError):  # the disk is full, or the folder was deleted
                 self.save_unrecorded(self._checkpoint)

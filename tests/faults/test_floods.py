@@ -26,6 +26,7 @@ from engine.messages.events import (
     Points,
     TrainingStarted,
 )
+from engine.messages.merged_metrics import count_points
 from engine.runs.store import RunStore
 from engine.runs.store_follower import MOST_SHOWN
 from engine.runs.store_reader import RunReader, StoredEvent
@@ -157,9 +158,9 @@ def test_what_a_worker_keeps_for_a_supervisor_that_does_not_read_is_limited(
         for number in range(100):
             sender.put(batch(number * 10_000, 10_000))
         sender.put(last)
-        kept = sum(len(e.points[0].steps) for e in sender._waiting if isinstance(e, Metrics))
+        kept = sum(count_points(waiting.message) for waiting in sender._waiting)
         assert 50_000 <= kept <= 110_000
-        assert sender._waiting[-1] == last
+        assert sender._waiting[-1].message == last
         theirs.close()
         sender._thread.join(SECONDS)
 

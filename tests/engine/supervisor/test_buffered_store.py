@@ -126,6 +126,62 @@ def test_the_oldest_points_are_dropped_when_there_are_too_many(
     assert (buffer.pop_dropped_count(), buffer.pop_dropped_count()) == (2, 0)
 
 
+def test_ten_minutes_of_entries_wait_in_little_memory_and_none_is_lost(
+    buffer: BufferedStore, store: RunStore, tmp_path: Path
+) -> None:
+    read_only(store, True)
+    for step in range(1, 60_001):
+        buffer.append(losses([float(step)], first_step=step))
+        buffer.append(Progress(1, step, 1.0, 1.0, 1.0))
+        if step % 20_000 == 0:
+            buffer.append(Paused(step))
+    assert len(buffer._waiting) < 50
+    read_only(store, False)
+    while buffer.write_problem:
+        buffer.commit()
+    assert losses_in(tmp_path) == [float(step) for step in range(1, 60_001)]
+    assert store.status == buffer.status
+    with RunReader(tmp_path) as reader:
+        assert [e.event for e in reader.events_after(0)] == [Paused(n * 20_000) for n in (1, 2, 3)]
+
+
+def test_a_backlog_is_written_piece_by_piece(
+    buffer: BufferedStore, store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the pieces, the supervisor answers commands and shows that it is alive."""
+    monkeypatch.setattr(buffered_store, "DRAIN_SECONDS", 1e-9)
+    read_only(store, True)
+    for first in range(1, 100_001, 1000):
+        buffer.append(losses([1.0] * 1000, first_step=first))
+    read_only(store, False)
+    seen = [0]
+    while buffer.write_problem:
+        buffer.commit()
+        seen.append(len(losses_in(tmp_path)))
+        read_only(store, len(seen) == 3)  # once, the disk refuses again
+    assert seen == sorted(seen)
+    assert seen[2] == seen[3], "the disk refused"
+    assert len(set(seen)) == 6
+    assert seen[-1] == 100_000
+    buffer.append(losses([2.0], first_step=100_001))
+    buffer.commit()
+    assert losses_in(tmp_path)[99_999:] == [1.0, 2.0]
+
+
+def test_the_end_of_a_run_waits_while_its_last_points_are_written(
+    buffer: BufferedStore, store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(buffered_store, "DRAIN_SECONDS", 1e-9)
+    monkeypatch.setattr(buffered_store, "CLOSE_SECONDS", 1e-2)
+    read_only(store, True)
+    for first in range(1, 200_001, 1000):
+        buffer.append(losses([1.0] * 1000, first_step=first))
+    read_only(store, False)
+    buffer.commit()
+    buffer.close()
+    assert len(losses_in(tmp_path)) == 200_000
+
+
 def test_a_program_error_is_raised_and_not_taken_for_a_full_disk(
     buffer: BufferedStore, store: RunStore
 ) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import time
+from collections import deque
 from contextlib import closing
 from multiprocessing.connection import Pipe
+
+import pytest
 
 from engine.messages.channel import Channel, Hello
 from engine.messages.commands import Pause
 from engine.messages.events import Notice
 from engine.supervisor.inbox import (
+    MOST_UNREAD,
     Connected,
     Disconnected,
     Inbox,
@@ -62,3 +67,49 @@ def test_a_frame_that_is_not_a_message_is_skipped() -> None:
             caller.send(Pause())
             assert inbox.next(SECONDS) == MessageReceived(-1, channel, Pause())
         assert inbox.next(SECONDS) == Disconnected(-1)
+
+
+def test_a_command_overtakes_messages_that_wait_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    inbox, channel = Inbox(), Channel(Pipe()[0])
+    points = [MessageReceived(0, channel, Notice(str(number))) for number in range(4)]
+    command, signal = MessageReceived(-1, channel, Pause()), SignalReceived("SIGTERM")
+    for item in (*points[:2], command, *points[2:], signal):
+        inbox.put(item)
+    assert inbox.next(SECONDS) == points[0], "at first it has to wait like all others"
+    monkeypatch.setattr("engine.supervisor.inbox.LONGEST_WAIT", 0.0)
+    later = MessageReceived(-1, channel, Pause(number=2))
+    inbox.put(later)
+    inbox._urgent = deque((0.0, item) for _, item in inbox._urgent)  # the time has passed
+    assert [inbox.next(SECONDS) for _ in range(6)] == [command, signal, later, *points[1:]]
+    assert inbox.next(0.0) is None
+
+
+def test_a_command_is_in_its_place_if_the_others_are_handled_in_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("engine.supervisor.inbox.LONGEST_WAIT", 1e6)
+    inbox, channel = Inbox(), Channel(Pipe()[0])
+    items = [
+        MessageReceived(0, channel, Notice("one")),
+        MessageReceived(-1, channel, Pause()),
+        MessageReceived(0, channel, Notice("two")),
+        SignalReceived("SIGTERM"),
+    ]
+    for item in items:
+        inbox.put(item)
+    assert [inbox.next(SECONDS) for _ in items] == items
+
+
+def test_a_command_is_read_while_the_messages_of_workers_fill_the_inbox() -> None:
+    inbox = Inbox()
+    ours, theirs = map(Channel, Pipe())
+    client, window = map(Channel, Pipe())
+    with closing(ours), closing(theirs), closing(client), closing(window):
+        inbox.connected(Hello(0), ours)
+        inbox.connected(Hello(-1), client)
+        for number in range(MOST_UNREAD + 2):
+            theirs.send(Notice(str(number)))
+        window.send(Pause())
+        deadline = time.monotonic() + SECONDS
+        while not inbox._urgent:
+            assert time.monotonic() < deadline

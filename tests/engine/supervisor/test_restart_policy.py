@@ -65,6 +65,15 @@ def test_a_failure_may_be_further_than_the_last_reported_chunk() -> None:
     assert (steps.reported, steps.possible) == (108, 124)
 
 
+def test_after_a_stall_one_report_of_many_chunks_does_not_widen_the_bounds() -> None:
+    steps = StepBounds(100)
+    steps.report(104)
+    steps.report(5000)
+    assert (steps.reported, steps.possible) == (5000, 5016)
+    steps.report(5010)
+    assert (steps.reported, steps.possible) == (5010, 5030)
+
+
 def test_the_newest_checkpoint_that_is_intact_is_found(tmp_path: Path) -> None:
     for step in (5, 10, 15):
         (checkpoint_files.begin(tmp_path, step) / "data").write_text(f"data of {step}")

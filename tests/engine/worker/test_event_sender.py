@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterator
 from contextlib import closing
 from multiprocessing.connection import Pipe
 
+import numpy as np
 import pytest
 
 from engine.messages.channel import CLOSED, Alive, Channel, Flush, Message
-from engine.messages.events import EpochEnded, Metrics, Notice
+from engine.messages.events import EpochEnded, Metrics, Notice, Points, Progress
+from engine.messages.merged_metrics import is_storable
 from engine.worker import event_sender
-from engine.worker.event_sender import MOST_WAITING, EventSender
+from engine.worker.event_sender import MOST_UNMERGED, EventSender
 from tests.support.events import losses
 
 SECONDS = 60.0
@@ -20,6 +23,16 @@ SECONDS = 60.0
 
 LARGE = 2000
 """Points in a batch of metrics: a pipe holds only a few of these."""
+
+
+BLOCKERS = MOST_UNMERGED + 50
+"""Large batches of which a few are in the pipe and the others wait, so that later ones merge."""
+
+
+def block(sender: EventSender) -> None:
+    """Let the sender wait for its supervisor."""
+    for number in range(BLOCKERS):
+        sender.put(losses([0.0] * LARGE * 2, first_step=number))
 
 
 @pytest.fixture
@@ -74,40 +87,146 @@ def test_flush_waits_until_earlier_events_are_on_disk(
     assert supervisor.receive(SECONDS) == Flush(2)
 
 
-def test_without_a_reader_nothing_blocks_and_only_metrics_are_dropped(
-    channels: tuple[Channel, Channel],
+def test_without_a_reader_nothing_blocks_and_only_points_are_dropped(
+    channels: tuple[Channel, Channel], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(event_sender, "MOST_POINTS", 1_000_000)
     worker, supervisor = channels
     sender = EventSender(worker, rank=3)
     batches, epochs = [], []
-    for number in range(2 * MOST_WAITING):
+    for number in range(2000):
         batches.append(losses([float(number)] * LARGE))
         sender.put(batches[-1])
         if number % 100 == 0:
             epochs.append(EpochEnded(number, number, {}))
             sender.put(epochs[-1])
+    last = Notice("the end")
+    sender.put(last)
 
-    received = receive_all(supervisor, sender, batches[-1])
+    received = receive_all(supervisor, sender, last)
 
     assert [event for event in received if isinstance(event, EpochEnded)] == epochs
-    metrics = [event for event in received if isinstance(event, Metrics)]
-    places = [event.points[0].values[0] for event in metrics]
-    assert places == sorted(places)
-    assert metrics[-1] == batches[-1], "the oldest are dropped, not the newest"
-    [notice] = [event for event in received if isinstance(event, Notice)]
-    dropped = len(batches) - len(metrics)
-    assert dropped > 0
-    assert notice == Notice(
-        f"The supervisor was too slow: {dropped} batches of points were dropped.", rank=3
-    )
+    points = [p for event in received if isinstance(event, Metrics) for p in event.points]
+    values = [value for series in points for value in series.values]
+    assert values == sorted(values)
+    assert values[-LARGE:] == batches[-1].points[0].values, "the oldest are dropped, not the newest"
+    [notice, _] = [event for event in received if isinstance(event, Notice)]
+    dropped = len(batches) * LARGE - len(values)
+    assert dropped >= len(batches) * LARGE - 1_000_000 - 20 * LARGE
+    assert notice == Notice(f"The supervisor was too slow: {dropped} points were dropped.", rank=3)
 
 
-def test_more_events_than_fit_are_all_kept_when_none_is_metrics(
+def test_ten_minutes_of_stall_lose_no_point_and_no_event(
+    channels: tuple[Channel, Channel],
+) -> None:
+    """A thousand points a second of many series, ten reports a second, and an epoch each second."""
+    worker, supervisor = channels
+    sender = EventSender(worker, rank=0)
+    names = [f"train/{number}" for number in range(20)]
+    sent: dict[str, list[tuple[int, float, float]]] = {name: [] for name in names}
+    others: list[Message] = []
+    for report in range(6000):
+        steps, begin, end = (
+            list(range(5 * report + 1, 5 * report + 6)),
+            report / 10,
+            report / 10 + 0.1,
+        )
+        points = [Points(name, steps, [step / 7 for step in steps]) for name in names]
+        sender.put(Metrics(begin, end, points))
+        times = np.linspace(begin, end, 6)[1:]
+        for name in names:
+            sent[name] += [(step, step / 7, time) for step, time in zip(steps, times, strict=True)]
+        sender.put(Progress(1, steps[-1], 1.0, 1.0, 600.0 - end))
+        if report % 10 == 9:
+            others.append(EpochEnded(report, steps[-1], {}))
+            sender.put(others[-1])
+    assert len(sender._waiting) < 2500
+
+    received = receive_all(supervisor, sender, others[-1])
+
+    assert [e for e in received if not isinstance(e, Metrics | Progress | Alive)] == others
+    found: dict[str, list[tuple[int, float, float]]] = {name: [] for name in names}
+    for event in received:
+        if isinstance(event, Metrics):
+            for points in event.points:
+                times = (
+                    points.times or np.linspace(event.begin, event.end, len(points.steps) + 1)[1:]
+                )
+                found[points.series] += zip(points.steps, points.values, times, strict=True)
+    assert found == sent, "neither a point nor its time has changed"
+    progress = [event.step for event in received if isinstance(event, Progress)]
+    assert progress == sorted(progress)
+    assert progress[-1] == 30_000
+    assert len(progress) < 1000
+
+
+def test_a_progress_stays_before_the_events_that_follow_it(
     channels: tuple[Channel, Channel],
 ) -> None:
     worker, supervisor = channels
     sender = EventSender(worker, rank=0)
-    sent = [Notice("x" * 1000 + str(number)) for number in range(MOST_WAITING + 500)]
+    block(sender)
+    first, last = EpochEnded(1, 10, {}), EpochEnded(2, 20, {})
+    for step in range(1, 11):
+        sender.put(losses([1.0], first_step=step))
+        sender.put(Progress(1, step, 1.0, 1.0, 1.0))
+    sender.put(first)
+    for step in range(11, 21):
+        sender.put(Progress(2, step, 1.0, 1.0, 1.0))
+        sender.put(losses([2.0], first_step=step))
+    sender.put(last)
+    received = receive_all(supervisor, sender, last)[BLOCKERS:]
+    kinds = [type(event) for event in received]
+    assert kinds == [Metrics, Progress, EpochEnded] * 2
+    assert [event.step for event in received if isinstance(event, Progress)] == [10, 20]
+
+
+def test_points_that_cannot_be_stored_spoil_no_others(channels: tuple[Channel, Channel]) -> None:
+    """A recipe can send any: the supervisor refuses the whole event."""
+    worker, supervisor = channels
+    sender = EventSender(worker, rank=0)
+    block(sender)
+    bad = [
+        Metrics(1.0, 2.0, [Points("x", [-1], [1.0])]),
+        Metrics(1.0, 2.0, [Points("x", [1, 2], [1.0])]),
+        Metrics(1.0, math.inf, [Points("x", [1], [1.0])]),
+        Metrics(1.0, 2.0, [Points("x", [2**63], [1.0])]),
+    ]
+    for event in bad:
+        sender.put(losses([1.0]))
+        sender.put(event)
+    last = Notice("the end")
+    sender.put(last)
+    received = receive_all(supervisor, sender, last)[BLOCKERS:]
+    assert received[1:8:2] == bad
+    assert all(is_storable(event) for event in received[0:8:2] if isinstance(event, Metrics))
+
+
+def test_a_checkpoint_waits_for_its_points_while_the_supervisor_takes_messages(
+    channels: tuple[Channel, Channel],
+) -> None:
+    worker, supervisor = channels
+    sender = EventSender(worker, rank=0)
+    for number in range(50):
+        sender.put(losses([float(number)] * LARGE * 10))
+    number = sender.request_flush()
+    waiting = threading.Thread(target=sender.wait_for_flush, args=(number, 0.2))
+    waiting.start()
+    for _ in range(50):  # slowly: together longer than the time after which it gives up
+        waiting.join(0.02)
+        assert isinstance(supervisor.receive(SECONDS), Metrics)
+        assert waiting.is_alive()
+    assert supervisor.receive(SECONDS) == Flush(1)
+    sender.flushed(1)
+    waiting.join(SECONDS)
+
+
+def test_more_events_than_are_left_unmerged_are_all_kept_when_none_has_points(
+    channels: tuple[Channel, Channel],
+) -> None:
+    worker, supervisor = channels
+    sender = EventSender(worker, rank=0)
+    sent = [Notice("x" * 1000 + str(number)) for number in range(MOST_UNMERGED + 1400)]
     for event in sent:
         sender.put(event)
     assert receive_all(supervisor, sender, sent[-1]) == sent
