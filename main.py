@@ -158,6 +158,12 @@ def _parser() -> Parser:
     resume.add_argument(
         "--as-new-run", action="store_true", help="continue as a new run, and keep this one"
     )
+    resume.add_argument(
+        "--recipe",
+        choices=("as-it-was", "as-it-is-now"),
+        help="if the recipe has changed: go on with the run's copy of it, or with the changed file "
+        "(default: ask; without a terminal, as-it-was)",
+    )
     _add_run_options(resume, "the run's own")
     add("empty-cache", "free unused memory of a run's devices", run)
     add("strategies", "list the strategies, and whether this machine can run them", json)
@@ -234,6 +240,7 @@ def _run(options: argparse.Namespace) -> int:
                 run_options,
                 checkpoint=options.checkpoint,
                 as_new=options.as_new_run,
+                recipe=options.recipe,
                 detach=options.detach,
                 json=options.json,
             )

@@ -8,15 +8,16 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 from filelock import FileLock, Timeout
 
 from engine.messages.channel import CLOSED, CommandAccepted, Hello, connect, supervisor_pid
 from engine.messages.commands import Command
-from engine.messages.events import CommandRefused
+from engine.messages.events import CommandRefused, RecipeVersion
 from engine.messages.status_question import ANSWER_SECONDS
 from engine.runs import checkpoint_files, run_info
 from engine.runs.checkpoint_files import CheckpointDamaged, Watch
@@ -31,8 +32,9 @@ from engine.runs.run_info import (
     runs,
 )
 from engine.runs.run_state import RunState
-from engine.spec import catalog
+from engine.spec import catalog, recipe_copy
 from engine.spec.device_names import all_on_cpu
+from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import newer_settings, replaced_spec, write_spec
 from engine.spec.validation import Problem, problems
@@ -49,12 +51,14 @@ __all__ = [
     "CheckpointUnusable",
     "CommandFailed",
     "NoSuchRun",
+    "RecipeChanged",
     "RunInfo",
     "UnreadableRun",
     "check",
     "end_orphans",
     "get_run",
     "halted_sentence",
+    "recipe_changes",
     "resume",
     "resume_as_new",
     "run_checkpoints",
@@ -99,14 +103,32 @@ class CheckpointUnusable(CannotStart):
         super().__init__([Problem("", text)])
 
 
+class RecipeChanged(CannotStart):
+    """The recipe has changed since the run's copy; the caller must say which one goes on."""
+
+    def __init__(self, run_id: str, changes: str) -> None:
+        self.changes = changes
+        """In what both differ, such as `mine.py: 3 lines changed`."""
+
+        command = call(f"resume {run_id} --recipe")
+        text = (
+            f"The recipe of run {run_id} has changed since its start ({changes}): say which one "
+            f"goes on, `{command} {RecipeVersion.AS_IT_WAS}` or `{RecipeVersion.AS_IT_IS_NOW}`."
+        )
+        super().__init__([Problem("", text)])
+
+
 class CommandFailed(Exception):
     """The command did not reach the run, or the run refused it; the text is a sentence."""
 
 
-def check(spec: RunSpec) -> list[Problem]:
-    """Return every reason why `spec` cannot run on this machine now; queries NVML only for GPUs."""
+def check(spec: RunSpec, recipe: RecipeInfo | None = None) -> list[Problem]:
+    """Return every reason why `spec` cannot run on this machine now; queries NVML only for GPUs.
+
+    `recipe`: the one of an existing run; None: that of the spec, as it is now.
+    """
     try:
-        recipe = catalog.recipe(spec.recipe)
+        recipe = recipe or catalog.recipe(spec.recipe)
     except catalog.UnknownName as error:
         return [Problem("recipe", str(error))]
     try:
@@ -157,16 +179,19 @@ def resume(
     checkpoint: Path | None = None,
     spec: RunSpec | None = None,
     watch: Watch | None = None,
+    recipe: RecipeVersion | None = None,
 ) -> None:
     """Resume an ended run from `checkpoint`, or from its newest checkpoint.
 
     Verifies the checksums of the checkpoint, which takes minutes for a large one; `watch` follows
     this and may end it by an exception: nothing has changed then. `spec` replaces the settings of
-    the run; a finished run needs more epochs. Raises NoSuchRun, CheckpointUnusable or CannotStart.
+    the run; a finished run needs more epochs. `recipe` says which one the run goes on with if it
+    has changed. Raises NoSuchRun, CheckpointUnusable, RecipeChanged (if it has changed, and
+    `recipe` is None) or CannotStart.
     """
-    info, chosen, spec = _check_resume(run_id, checkpoint, spec, watch)
+    info, resumption = _check_resume(run_id, checkpoint, spec, watch, recipe)
     with _resume_lock(info):
-        _start_attempt(info, chosen, spec)
+        _start_attempt(info, resumption)
 
 
 def resume_as_new(
@@ -174,32 +199,58 @@ def resume_as_new(
     checkpoint: Path | None = None,
     spec: RunSpec | None = None,
     watch: Watch | None = None,
+    recipe: RecipeVersion | None = None,
 ) -> str:
     """Start a new run from a checkpoint of the run `run_id`, which does not change; return its id.
 
     The new run has the curves up to the checkpoint. Its name contains the name of the old run,
     unless `spec` has a new name. Arguments and exceptions are those of `resume`.
     """
-    info, chosen, spec = _check_resume(run_id, checkpoint, spec, watch)
-    if spec.name == info.spec.name:
-        spec = msgspec.structs.replace(spec, name=f"{info.name} from #{run_id}")
+    info, resumption = _check_resume(run_id, checkpoint, spec, watch, recipe)
+    if resumption.spec.name == info.spec.name:
+        named = msgspec.structs.replace(resumption.spec, name=f"{info.name} from #{run_id}")
+        resumption = resumption._replace(spec=named)
     try:
-        folder = copy_run(info.folder, chosen)
+        folder = copy_run(info.folder, resumption.checkpoint)
     except (OSError, sqlite3.Error) as error:
         text = f"Run {run_id} cannot be copied to a new run: {error}."
         raise CannotStart([Problem("", text)]) from error
     try:
-        _start_attempt(get_run(folder.name), chosen, spec)
+        _start_attempt(get_run(folder.name), resumption)
     except (CannotStart, NoSuchRun):
         shutil.rmtree(folder, ignore_errors=True)  # it held only copies
         raise
     return folder.name
 
 
+def recipe_changes(info: RunInfo) -> str:
+    """Return in what the recipe of an existing run has changed since its copy; empty: in nothing,
+    or it is gone."""
+    try:
+        return recipe_copy.changes(info.folder, catalog.recipe(info.spec.recipe))
+    except catalog.UnknownName:  # it was built into an earlier version
+        return ""
+
+
+class _Resumption(NamedTuple):
+    checkpoint: Path
+    spec: RunSpec
+    recipe: RecipeInfo
+    """The one to go on with."""
+
+    version: RecipeVersion
+    changes: str
+    """In what the recipe has changed; empty: there was nothing to choose."""
+
+
 def _check_resume(
-    run_id: str, checkpoint: Path | None, spec: RunSpec | None, watch: Watch | None
-) -> tuple[RunInfo, Path, RunSpec]:
-    """Return the run, the checkpoint and the spec to resume with. Raises as `resume` does."""
+    run_id: str,
+    checkpoint: Path | None,
+    spec: RunSpec | None,
+    watch: Watch | None,
+    version: RecipeVersion | None,
+) -> tuple[RunInfo, _Resumption]:
+    """Return the run, and how it goes on. Raises as `resume` does."""
     info = _without_orphans(run_id)
     if not info.state.is_over:
         text = f"Run {run_id} is {info.state}: stop it first, to let it go on from a checkpoint."
@@ -215,7 +266,13 @@ def _check_resume(
     chosen = checkpoint or available[-1]
     if chosen not in available:
         raise CannotStart([Problem("", f"Run {run_id} has no checkpoint {chosen.name}.")])
-    found = check(spec)
+    changes = recipe_changes(info)
+    if changes and version is None:
+        raise RecipeChanged(run_id, changes)
+    recipe = recipe_copy.recipe_of_run(info.folder, info.spec)
+    if changes and version is RecipeVersion.AS_IT_IS_NOW:
+        recipe = catalog.recipe(info.spec.recipe)
+    found = check(spec, recipe)
     if newer := newer_settings(info.folder):
         text = f"Run {run_id} is of a newer version of Traindeck, with settings that this one does "
         found.append(Problem("", f"{text}not know ({', '.join(newer)}): upgrade Traindeck."))
@@ -226,7 +283,7 @@ def _check_resume(
         checkpoint_files.verify(chosen, watch)
     except CheckpointDamaged as error:
         raise CheckpointUnusable(run_id, chosen, str(error), watch) from error
-    return info, chosen, spec
+    return info, _Resumption(chosen, spec, recipe, version or RecipeVersion.AS_IT_WAS, changes)
 
 
 def end_orphans(run_id: str, *, now: bool = False) -> RunInfo:
@@ -282,14 +339,24 @@ def _resume_lock(info: RunInfo) -> Iterator[None]:
         raise _unwritable(error) from error
 
 
-def _start_attempt(info: RunInfo, chosen: Path, spec: RunSpec) -> None:
-    """Start the next attempt of the run of `info` with `spec`."""
-    if spec == info.spec:
-        _start_supervisor(info.folder, "--resume", chosen.name)
-        return
+def _start_attempt(info: RunInfo, how: _Resumption) -> None:
+    """Start the next attempt of the run of `info`."""
+    folder, attempt = info.folder, info.status.attempt + 1
+    arguments = ["--resume", how.checkpoint.name]
+    if how.changes:
+        arguments += ["--recipe", how.version, "--changes", how.changes]
+    is_replaced = bool(how.changes) and how.version is RecipeVersion.AS_IT_IS_NOW
     try:
-        with replaced_spec(info.folder, spec, info.status.attempt + 1):
-            _start_supervisor(info.folder, "--resume", chosen.name)
+        with ExitStack() as undo:
+            recipe_copy.restore_copy(folder, attempt)  # a killed process left it: it never started
+            if not recipe_copy.has_copy(folder):  # it was lost
+                recipe_copy.write_copy(folder, how.recipe)
+            if is_replaced:
+                undo.enter_context(recipe_copy.replaced_copy(folder, how.recipe, attempt))
+            if is_replaced or how.spec != info.spec:
+                origin = how.recipe if is_replaced else None
+                undo.enter_context(replaced_spec(folder, how.spec, attempt, origin))
+            _start_supervisor(folder, *arguments)
     except (OSError, ValueError) as error:  # ValueError: text that no file can hold
         raise _unwritable(error) from error
 

@@ -7,6 +7,7 @@ import shlex
 from engine.cli.options import RECIPE_DEFAULTS
 from engine.spec import catalog
 from engine.spec.field_info import Setting
+from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import FIELDS, RunSpec
 from engine.system.program import program_words
 
@@ -23,12 +24,18 @@ def train_command(spec: RunSpec) -> str:
 
 
 def resume_command(
-    run_id: str, checkpoint: str, before: RunSpec, after: RunSpec, *, as_new: bool = False
+    run_id: str,
+    checkpoint: str,
+    before: RunSpec,
+    after: RunSpec,
+    *,
+    as_new: bool = False,
+    recipe: RecipeInfo | None = None,
 ) -> str:
     """Return the `resume` command for the run `run_id`, quoted for a shell. Raises UnknownName.
 
     The run continues from `checkpoint`, with the changes from the spec `before` to `after`; with
-    `as_new` it continues as a new run.
+    `as_new` it continues as a new run. `recipe`: that of the run; None: the one of the spec.
     """
     arguments = [run_id, *_flag("checkpoint", checkpoint)]
     if as_new:
@@ -42,7 +49,7 @@ def resume_command(
     for name in FIELDS:
         if getattr(after, name) != getattr(before, name):
             arguments += _option(name, getattr(after, name))
-    for field in catalog.recipe(after.recipe).fields:
+    for field in (recipe or catalog.recipe(after.recipe)).fields:
         value = after.settings.get(field.name, field.default)
         if value != before.settings.get(field.name, field.default):
             arguments += ["--set", f"{field.name}={_text(value)}"]

@@ -17,6 +17,7 @@ from engine.messages.events import (
     Notice,
     Paused,
     Queued,
+    RecipeChosen,
     Restarting,
     Resumed,
     StopStage,
@@ -83,6 +84,8 @@ class ProgressView:
                 return event.text
             case Restarting(failure, count, most):
                 return f"restart {count} of {most}: {failure.message}"
+            case RecipeChosen():
+                return f"goes on with the recipe {event.version}: {event.changes}"
             case Queued():
                 return event.reason or "its turn in the queue has come"
             case Paused():

@@ -22,7 +22,7 @@ from engine.cli.output import (
     run_as_json,
 )
 from engine.client import RunInfo
-from engine.messages.events import Failure, RunEnded
+from engine.messages.events import Event, Failure, RecipeChosen, RunEnded
 from engine.runs.checkpoint_files import CheckpointInfo
 from engine.runs.run_notes import RunNotes
 from engine.runs.store_reader import RunReader
@@ -56,6 +56,8 @@ def show(run_id: str, *, json: bool) -> Exit:
         settings.add_row(name, str(value))
     settings.add_row("started", format_time(info.status.started))
     settings.add_row("attempts", str(info.status.attempt))
+    if chosen := _newest_choice(info):
+        settings.add_row("resumed", f"recipe {chosen.version}; {chosen.changes}")
     console.print()
     console.print(settings)
     checkpoints = client.run_checkpoints(run_id)
@@ -136,11 +138,22 @@ def print_failure(console: Console, info: RunInfo) -> None:
             console.print(f"    {line}", soft_wrap=True)
 
 
+def _newest_choice(info: RunInfo) -> RecipeChosen | None:
+    """Return with which recipe the run went on when it had changed, the last time."""
+    found = _newest_event(info, RecipeChosen)
+    return found if isinstance(found, RecipeChosen) else None
+
+
 def _read_failure(info: RunInfo) -> Failure | None:
+    ended = _newest_event(info, RunEnded)
+    if not isinstance(ended, RunEnded):
+        return None
+    return ended.failure if ended.state == info.state else None
+
+
+def _newest_event(info: RunInfo, kind: type[Event]) -> Event | None:
     if info.status.attempt == 0:
         return None
     with RunReader(info.folder) as reader:
-        ended = reader.newest_event(lambda event: isinstance(event, RunEnded))
-    if ended is None or not isinstance(ended.event, RunEnded):
-        return None
-    return ended.event.failure if ended.event.state == info.state else None
+        found = reader.newest_event(lambda event: isinstance(event, kind))
+    return found.event if found else None

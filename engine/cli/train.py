@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,14 +18,21 @@ from engine.cli.output import Exit, Refused, err, out, print_json, run_as_json
 from engine.cli.watch import last_seq, newest_attempt, wait_for_event
 from engine.client import RunInfo
 from engine.messages import commands
-from engine.messages.events import Resumed
+from engine.messages.events import RecipeVersion, Resumed
 from engine.runs import checkpoint_files
 from engine.runs.run_state import RunState
 from engine.spec import catalog
 from engine.spec.field_info import Setting
+from engine.spec.recipe_copy import recipe_of_run
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
 from engine.system.program import call
+
+_ANSWERS = {
+    text: version
+    for number, version in enumerate(RecipeVersion, 1)
+    for text in (str(number), str(version))
+}
 
 
 class RunOptions(NamedTuple):
@@ -55,28 +64,31 @@ def resume(
     *,
     checkpoint: str | None,
     as_new: bool,
+    recipe: str | None,
     detach: bool,
     json: bool,
 ) -> Exit:
     """Resume a paused run; or continue a run that is over from a checkpoint, and follow it.
 
-    With `as_new`, continue it as a new run. `checkpoint` None: the newest. Raises NoSuchRun,
-    CannotStart, CommandFailed, UnknownName, Refused, NoAnswer.
+    With `as_new`, continue it as a new run. `checkpoint` None: the newest. `recipe`: the
+    RecipeVersion to go on with if the recipe has changed; None: ask, where there is a terminal.
+    Raises NoSuchRun, CannotStart, CommandFailed, UnknownName, Refused, NoAnswer.
     """
     info = client.get_run(run_id)
     if info.state is RunState.PAUSED:
-        return _resume_paused(info, options, checkpoint, as_new)
+        return _resume_paused(info, options, checkpoint, recipe, as_new)
+    version = _recipe_version(info, recipe)
     folder = None
     if checkpoint is not None:
         folder = info.folder / checkpoint_files.FOLDER / checkpoint
-    spec = _changed_spec(info.spec, options)
+    spec = _changed_spec(info, options, version)
     attempt, after = info.status.attempt + 1, last_seq(info.folder)
     with CtrlC() as ctrl_c:
         with VerificationView(run_id, ctrl_c) as view:
             if as_new:
-                run_id = client.resume_as_new(run_id, folder, spec, view.show)
+                run_id = client.resume_as_new(run_id, folder, spec, view.show, version)
             else:
-                client.resume(run_id, folder, spec, view.show)
+                client.resume(run_id, folder, spec, view.show, version)
         if as_new:
             attempt, after = newest_attempt(client.get_run(run_id).folder)
         if detach:
@@ -99,14 +111,42 @@ def _make_spec(recipe: RecipeInfo, options: RunOptions) -> RunSpec:
     )
 
 
-def _changed_spec(before: RunSpec, options: RunOptions) -> RunSpec:
+def _recipe_version(info: RunInfo, given: str | None) -> RecipeVersion:
+    """Return with which recipe the run goes on; ask if it has changed and none is `given`."""
+    if given is not None:
+        return RecipeVersion(given)
+    changes = client.recipe_changes(info) if info.state.is_over else ""
+    if not changes:
+        return RecipeVersion.AS_IT_WAS
+    was, now = RecipeVersion
+    say = partial(err().print, soft_wrap=True)
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        say(
+            f"The recipe has changed since the run's start ({changes}): it goes on with the recipe "
+            f"{was}, as kept with the run; `--recipe {now}` takes the changed one."
+        )
+        return was
+    say(f"The recipe has changed since the run's start ({changes}).")
+    while True:
+        say(f"Go on with it [1] {was} or [2] {now}? ", end="")
+        answer = sys.stdin.readline()
+        if not answer:
+            raise Refused(f"No recipe was chosen: say --recipe {was} or --recipe {now}.")
+        if (chosen := answer.strip()) in _ANSWERS:
+            return _ANSWERS[chosen]
+
+
+def _changed_spec(info: RunInfo, options: RunOptions, version: RecipeVersion) -> RunSpec:
+    before = info.spec
     changes: dict[str, Any] = dict(options.fields)
     if options.devices is not None:
         changes["devices"] = resolve_devices(options.devices)
     if options.name is not None:
         changes["name"] = options.name
     if options.strategy is not None or options.settings:
-        recipe = catalog.recipe(before.recipe)
+        recipe = recipe_of_run(info.folder, before)
+        if version is RecipeVersion.AS_IT_IS_NOW:
+            recipe = catalog.recipe(before.recipe)
         if options.strategy is not None:
             changes["strategy"] = catalog.strategy(options.strategy, recipe).name
         given = dict(_setting(text, recipe) for text in options.settings)
@@ -143,10 +183,11 @@ def _print_detached(run_id: str, *, json: bool) -> Exit:
 
 
 def _resume_paused(
-    info: RunInfo, options: RunOptions, checkpoint: str | None, as_new: bool
+    info: RunInfo, options: RunOptions, checkpoint: str | None, recipe: str | None, as_new: bool
 ) -> Exit:
-    given = options._asdict() | {"checkpoint": checkpoint}
-    flags = [f for f in ("checkpoint", "strategy", "devices", "name") if given[f] is not None]
+    given = options._asdict() | {"checkpoint": checkpoint, "recipe": recipe}
+    names = ("checkpoint", "recipe", "strategy", "devices", "name")
+    flags = [name for name in names if given[name] is not None]
     flags += [*options.fields, *["set"] * bool(options.settings), *["as-new-run"] * as_new]
     if flags:
         raise Refused(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 import msgspec
 
 
@@ -185,6 +187,24 @@ class AttemptStarted(msgspec.Struct, frozen=True, tag="attempt_started"):
     """From `engine.system.process.start_time`; together with the pid it identifies the process."""
 
 
+class RecipeVersion(StrEnum):
+    """With which recipe a run continues, if the file has changed since the run's copy of it."""
+
+    AS_IT_WAS = "as-it-was"
+    """The copy."""
+
+    AS_IT_IS_NOW = "as-it-is-now"
+    """The changed file, which replaces the copy."""
+
+
+class RecipeChosen(msgspec.Struct, frozen=True, tag="recipe_chosen"):
+    """The recipe had changed since the run's copy of it; the user chose which one to go on with."""
+
+    version: RecipeVersion
+    changes: str
+    """In what both differ, such as `mine.py: 3 lines changed`."""
+
+
 class Queued(msgspec.Struct, frozen=True, tag="queued"):
     """The run waits until no other run uses its devices; sent again when its place changes."""
 
@@ -296,6 +316,7 @@ Event = (
     | Alarm
     | Trouble
     | AttemptStarted
+    | RecipeChosen
     | Queued
     | WorkerStarted
     | CommandReceived

@@ -47,7 +47,7 @@ class TorchTrainer:
         if spec.deterministic:
             os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
             torch.use_deterministic_algorithms(True)
-        defaults = strategy.defaults(Path(session.recipe.path))
+        defaults = strategy.defaults(session.recipe.file)
         recipe = session.load_recipe()
         _seed(spec.seed)  # after the imports: some of them draw random numbers
 

@@ -15,7 +15,7 @@ from engine.runs import checkpoint_files, store
 from engine.runs.run_state import RunState
 from engine.runs.store import RunStore
 from engine.runs.store_reader import RunReader
-from engine.spec import spec_file
+from engine.spec import recipe_copy, spec_file
 from engine.system import paths, process
 from engine.system.atomic_file import sync_tree
 from engine.system.sqlite_file import check_schema, open_readonly
@@ -33,7 +33,8 @@ def copy_run(folder: Path, saved: Path) -> Path:
             saved, new / checkpoint_files.FOLDER / saved.name, copy_function=_link_or_copy
         )
         attempt = _copy_store(folder, new, checkpoint_files.read_manifest(saved).position)
-        shutil.copyfile(folder / "recipe.py", new / "recipe.py")
+        if recipe_copy.has_copy(folder):
+            recipe_copy.copy_to(folder, new, attempt)
         _copy_specs(folder, new, attempt)
         sync_tree(new)
     except BaseException:

@@ -22,6 +22,7 @@ from engine.messages.events import (
     Paused,
     Progress,
     Queued,
+    RecipeChosen,
     Restarting,
     Resumed,
     Rewound,
@@ -266,6 +267,7 @@ def fold(status: RunStatus, event: Event, time: float) -> RunStatus:
             | Restarting()
             | CommandReceived()
             | CommandRefused()
+            | RecipeChosen()
         ):
             return status
         case _:

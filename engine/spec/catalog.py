@@ -66,14 +66,23 @@ def recipe(reference: str) -> RecipeInfo:
 
     Raises UnknownName for a name that is neither built in nor a path.
     """
+    path, builtin = recipe_file(reference)
+    return read_recipe(path, builtin=builtin)
+
+
+def recipe_file(reference: str) -> tuple[Path, bool]:
+    """Return the file of a recipe, which need not exist, and whether it is built in.
+
+    Raises UnknownName as `recipe` does.
+    """
     builtin = _builtin_files()
     if reference in builtin:
-        return read_recipe(builtin[reference], builtin=True)
+        return builtin[reference], True
     if reference.endswith(".py") or "/" in reference or "\\" in reference:
         path = Path(reference)
         with contextlib.suppress(RuntimeError):  # there is no such user
             path = path.expanduser()
-        return read_recipe(path.absolute())
+        return path.absolute(), False
     raise UnknownName(
         f"There is no built-in recipe {reference!r}: say one of {', '.join(builtin)}, or the path "
         "of a .py file."

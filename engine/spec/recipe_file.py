@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from functools import lru_cache
+from importlib.util import decode_source
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,13 @@ import msgspec
 
 from engine.spec.field_info import FieldInfo, Setting
 from engine.spec.metric_direction import Direction, bare_name
+from engine.system.regular_file import read_regular
 
 FUNCTIONS = ("model", "datasets", "loss", "metrics", "optimizer", "stages")
 """The functions of a recipe; the first two are required."""
+
+LARGEST_RECIPE = 16 * 2**20
+"""Bytes."""
 
 _ENGINE_ARGUMENTS = {"outputs", "targets", "parameters", "learning_rate", "model", "count"}
 """Arguments that the engine passes; they are not settings."""
@@ -28,6 +33,9 @@ class RecipeInfo(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     path: str
     """Absolute path of its file."""
+
+    copy: str = ""
+    """Path of the copy in the folder of the run that trains it; empty: this is the file itself."""
 
     builtin: bool
     framework: str = ""
@@ -52,6 +60,11 @@ class RecipeInfo(msgspec.Struct, frozen=True, kw_only=True):
         """The value of `RunSpec.recipe` for this recipe."""
         return self.name if self.builtin else self.path
 
+    @property
+    def file(self) -> Path:
+        """The file that is described here, and that is executed: the copy, if there is one."""
+        return Path(self.copy or self.path)
+
     def owns(self, file: Path) -> bool:
         """Return whether `file` is the user's code: the recipe, or a module in its folder.
 
@@ -62,20 +75,24 @@ class RecipeInfo(msgspec.Struct, frozen=True, kw_only=True):
         return file == recipe or (is_beside and "site-packages" not in file.parts)
 
 
-def read_recipe(path: Path, *, builtin: bool = False) -> RecipeInfo:
-    """Read the recipe in `path`. Raises nothing: `problem` tells why the recipe is invalid.
+def read_recipe(path: Path, *, builtin: bool = False, copy: Path | None = None) -> RecipeInfo:
+    """Read the recipe in `path`, or its `copy`. Raises nothing: `problem` tells why it is invalid.
 
     Each process parses the same content once.
     """
-    info = RecipeInfo(name=path.stem, path=str(path), builtin=builtin)
+    info = RecipeInfo(name=path.stem, path=str(path), builtin=builtin, copy=str(copy or ""))
+    file = info.file
     try:
-        return _parse(path.read_text(encoding="utf-8"), path, builtin)
+        content = read_regular(file, LARGEST_RECIPE, follow_links=copy is None)
+        return _parse(decode_source(content), info.path, builtin, info.copy)
     except FileNotFoundError:
-        problem = f"There is no recipe file {path}: check the path."
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        problem = f"The recipe {path} cannot be read: {error}."
+        problem = f"There is no recipe file {file}: check the path."
     except SyntaxError as error:
         problem = f"The recipe {path} has a syntax error in line {error.lineno}: {error.msg}."
+        if error.lineno is None:  # it is not in the encoding that it says, or in UTF-8
+            problem = f"The recipe {file} cannot be read: {error.msg}."
+    except (OSError, ValueError) as error:
+        problem = f"The recipe {file} cannot be read: {error}."
     except (RecursionError, MemoryError):  # from the parser
         problem = f"The recipe {path} cannot be read: it is nested too deeply."
     except _Unusable as error:
@@ -84,9 +101,9 @@ def read_recipe(path: Path, *, builtin: bool = False) -> RecipeInfo:
 
 
 @lru_cache(maxsize=32)
-def _parse(source: str, path: Path, builtin: bool) -> RecipeInfo:
-    info = RecipeInfo(name=path.stem, path=str(path), builtin=builtin)
-    return _describe(ast.parse(source, filename=str(path)), info)
+def _parse(source: str, path: str, builtin: bool, copy: str) -> RecipeInfo:
+    info = RecipeInfo(name=Path(path).stem, path=path, builtin=builtin, copy=copy)
+    return _describe(ast.parse(source, filename=path), info)
 
 
 class _Unusable(Exception):

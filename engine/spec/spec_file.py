@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import msgspec
 import tomli_w
 
+from engine.spec.recipe_copy import write_copy
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
 from engine.system.atomic_file import sync_to_disk, write_atomically
@@ -41,18 +41,23 @@ def write_spec(folder: Path, spec: RunSpec, recipe: RecipeInfo) -> None:
         "environment": _environment(recipe),
     }
     write_atomically(folder / FILE_NAME, tomli_w.dumps(document))
-    shutil.copyfile(recipe.path, folder / "recipe.py")
+    write_copy(folder, recipe)
 
 
 @contextmanager
-def replaced_spec(folder: Path, spec: RunSpec, attempt: int) -> Iterator[None]:
+def replaced_spec(
+    folder: Path, spec: RunSpec, attempt: int, recipe: RecipeInfo | None = None
+) -> Iterator[None]:
     """Replace the spec of the run in `folder`, for a body that starts attempt number `attempt`.
 
-    The old spec is kept as `spec.before-<attempt>.toml`; it is restored if the body raises. Raises
-    OSError, UnreadableSpec.
+    The old spec is kept as `spec.before-<attempt>.toml`; it is restored if the body raises.
+    `recipe`: the one that the run trains from now on, if its copy is replaced too. Raises OSError,
+    UnreadableSpec.
     """
     path, before = folder / FILE_NAME, _before(folder, attempt)
     document = _read(folder) | {"run": msgspec.to_builtins(spec)}
+    if recipe is not None:
+        document["environment"] = _without_recipe(document["environment"]) | _origin(recipe)
     write_atomically(before, path.read_bytes(), sync=True)
     try:
         write_atomically(path, tomli_w.dumps(document), sync=True)
@@ -157,18 +162,27 @@ def _environment(recipe: RecipeInfo) -> dict[str, Any]:
             versions[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             continue
-    where = Path(recipe.path).parent
-    environment: dict[str, Any] = {
+    return {
         "python": platform.python_version(),
         "platform": platform.platform(),
         "packages": versions,
-        "recipe_path": recipe.path,
+        **_origin(recipe),
     }
+
+
+def _origin(recipe: RecipeInfo) -> dict[str, Any]:
+    """Return the file of the recipe and its git commit; all keys begin with `recipe_`."""
+    where = Path(recipe.path).parent
+    origin: dict[str, Any] = {"recipe_path": recipe.path}
     status = command_output(
         ["git", "status", "--porcelain=v2", "--branch", "--", recipe.path], where
     ).splitlines()
     commit = next((line.split()[-1] for line in status if line.startswith("# branch.oid ")), "")
     if commit not in ("", "(initial)"):  # no repository, or one without a commit
-        environment["recipe_commit"] = commit
-        environment["recipe_changed_since_commit"] = not status[-1].startswith("#")
-    return environment
+        origin["recipe_commit"] = commit
+        origin["recipe_changed_since_commit"] = not status[-1].startswith("#")
+    return origin
+
+
+def _without_recipe(environment: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in environment.items() if not key.startswith("recipe_")}

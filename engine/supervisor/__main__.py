@@ -15,7 +15,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from engine.messages.channel import Server
-from engine.messages.events import AttemptStarted
+from engine.messages.events import AttemptStarted, RecipeChosen, RecipeVersion
 from engine.messages.heartbeat import Heartbeat
 from engine.repair.kept_files import keep_files
 from engine.runs.store import RunStore
@@ -42,6 +42,8 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m engine.supervisor")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--resume", default="", metavar="CHECKPOINT")
+    parser.add_argument("--recipe", default="", choices=list(RecipeVersion))
+    parser.add_argument("--changes", default="", help="in what the recipe had changed")
     parsed = parser.parse_args(arguments)
     folder: Path = parsed.folder
     if problem := folder_problem(folder):  # its recipe is code
@@ -81,6 +83,10 @@ def main(arguments: list[str]) -> int:
         started = AttemptStarted(run_store.status.attempt + 1, pid, process.start_time(pid))
         run_store.append(started, time.time())
         keep_files(run_store, folder)
+        if parsed.recipe:
+            run_store.append(
+                RecipeChosen(RecipeVersion(parsed.recipe), parsed.changes), time.time()
+            )
         run_store.commit()
         server = Server(folder, inbox.connected)
     except (sqlite3.Error, OSError) as error:

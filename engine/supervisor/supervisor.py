@@ -32,7 +32,7 @@ from engine.messages.events import (
 )
 from engine.messages.heartbeat import Heartbeat
 from engine.runs.run_state import RunState
-from engine.spec import catalog, spec_file
+from engine.spec import catalog, recipe_copy, spec_file
 from engine.spec.run_spec import RunSpec
 from engine.supervisor.attempt import Attempt
 from engine.supervisor.buffered_store import BufferedStore
@@ -94,7 +94,7 @@ class Supervisor:
         self._inbox = inbox
         self._admission = admission
         self._wakefulness = SleepInhibitor(f"run {folder.name} trains")
-        recipe = catalog.recipe(spec.recipe)
+        recipe = recipe_copy.recipe_of_run(folder, spec)
         strategy = catalog.strategy(spec.strategy, recipe)
         self._plan = RunPlan(folder, spec, recipe, strategy, strategy.pool(spec.slots))
         self._device_watch = DeviceWatch(spec.devices)
@@ -161,15 +161,17 @@ class Supervisor:
         return self._attempt.verdict()
 
     def _restore_settings(self, ended: RunEnded) -> str:
-        """Undo a change of settings if the run failed before its first step with it.
+        """Undo a change of settings or recipe if the run failed before its first step with it.
 
         A resumed run would fail in the same way. Return a sentence for the user; empty: no change.
         """
         if ended.failure is None or self._attempt.has_stepped or self._restart_policy.count:
             return ""
-        with contextlib.suppress(OSError):  # the user can still change the settings back
-            if spec_file.restore_spec(self._folder, self._store.status.attempt):
-                return "Its previous settings were restored."
+        attempt = self._store.status.attempt
+        with contextlib.suppress(OSError):  # the user can still change them back
+            recipe = recipe_copy.restore_copy(self._folder, attempt)
+            if spec_file.restore_spec(self._folder, attempt):
+                return f"Its previous {'recipe and ' if recipe else ''}settings were restored."
         return ""
 
     def _follow_attempt(self) -> RunEnded:

@@ -155,12 +155,19 @@ class WorkerPool:
             "engine.worker",
             [str(plan.folder)],
             module_environment(_environment(plan, rank) | extra_environment),
-            str(plan.folder if plan.recipe.builtin else Path(plan.recipe.path).parent),
+            str(_working_folder(plan)),
             str(self.log_file(rank)),
         )
 
     def _wait(self, rank: int, process: Process) -> None:
         self._report(WorkerExited(rank, process.wait()))
+
+
+def _working_folder(plan: RunPlan) -> Path:
+    """Return the folder of the recipe, or of the run if that cannot be entered (any more)."""
+    folder = Path(plan.recipe.path).parent
+    can_enter = folder.is_dir() and os.access(folder, os.X_OK)
+    return folder if can_enter and not plan.recipe.builtin else plan.folder
 
 
 def _start_cold(command: _Command | Fork) -> Process:

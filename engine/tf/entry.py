@@ -9,7 +9,6 @@ import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.tf.tf_strategy import TfStrategy
@@ -35,7 +34,7 @@ _WITHOUT_GPU = ("Could not find cuda drivers", "failed call to cuInit", "CUDA_ER
 
 def build(session: WorkerSession, strategy: TfStrategy) -> Trainer:
     """Return the trainer of this process."""
-    with _without_noise(), without_scikit_learn(Path(session.recipe.path)):
+    with _without_noise(), without_scikit_learn(session.recipe.file):
         import tensorflow
 
         tensorflow.config.list_physical_devices()

@@ -24,7 +24,7 @@ from engine.system.process import leave, write_stacks_when_asked
 from engine.system.streams import flush_output, write_error
 from engine.training.errors import TrainingFailed
 from engine.training.loop import Loop
-from engine.worker import debugger, environment, output, signals
+from engine.worker import debugger, environment, loader_process, output, signals
 from engine.worker.failure_report import failure_report
 from engine.worker.session import WorkerSession
 
@@ -48,6 +48,7 @@ def main(folder: Path) -> int:
     session = WorkerSession(folder)
     _log.info("connected; devices %s, strategy %s", session.devices, session.strategy.name)
     signals.ignore_in_worker()
+    loader_process.become_main_module()
     try:
         trainer_module = importlib.import_module(TRAINERS[session.strategy.framework])
         trainer = trainer_module.build(session, session.strategy)
@@ -56,10 +57,12 @@ def main(folder: Path) -> int:
         gc.enable()
         _log.info("ready: %s, begins at step %d", versions, position.step)
         session.emit(WorkerReady(session.rank, session.devices, versions))
+        session.report_other_modules()
         loop = Loop(trainer, session, position)
         if is_debugged:
             breakpoint()
         loop.run()
+        session.report_other_modules()
         trainer.close()
     except BaseException as error:  # a recipe may even raise SystemExit
         report = failure_report(session.rank, session.recipe, error)

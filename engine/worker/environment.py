@@ -11,6 +11,12 @@ RENDEZVOUS = "TRAINDECK_RENDEZVOUS"
 STACKS = "TRAINDECK_STACKS"
 """Path of the file for the stacks of a worker, which sets it for the processes that it starts."""
 
+RECIPE = "TRAINDECK_RECIPE"
+"""Path of the recipe, which a worker sets for the processes that it starts."""
+
+COPY = "TRAINDECK_RECIPE_COPY"
+"""Path of the copy of the recipe that is executed, set likewise; empty: there is none."""
+
 RESUME = "TRAINDECK_RESUME"
 """Name of the checkpoint in the run folder from which to resume; empty: train from the start."""
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import importlib.util
 import inspect
 import logging
 import os
-import sys
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -28,17 +26,19 @@ from engine.messages.channel import (
     supervisor_pid,
 )
 from engine.messages.commands import EmptyCache, Pause, Resume, SaveCheckpoint, Stop
-from engine.messages.events import WorkerEvent
+from engine.messages.events import Notice, WorkerEvent
 from engine.runs import unrecorded_events
 from engine.spec import catalog
 from engine.spec.field_info import Setting
 from engine.spec.metric_direction import direction_overrides
+from engine.spec.recipe_copy import recipe_of_run
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.spec_file import read_spec
 from engine.system.process import ORPHANED, leave
 from engine.training.command_mailbox import CommandMailbox
 from engine.worker import environment, signals
 from engine.worker.event_sender import EventSender
+from engine.worker.recipe_import import RecipeImports
 
 _log = logging.getLogger(__name__)
 
@@ -65,7 +65,8 @@ class WorkerSession:
         self.world_size = int(os.environ["WORLD_SIZE"])
         self.local_world_size = int(os.environ["LOCAL_WORLD_SIZE"])
         self.spec = read_spec(folder)
-        self.recipe: RecipeInfo = catalog.recipe(self.spec.recipe)
+        self.recipe: RecipeInfo = recipe_of_run(folder, self.spec)
+        self._imports: RecipeImports | None = None
         self.metric_directions: Mapping[str, str] = direction_overrides(
             self.recipe.metric_directions, self.spec.checkpoint_best
         )
@@ -117,22 +118,24 @@ class WorkerSession:
         self._channel.end_sending()
 
     def load_recipe(self) -> ModuleType:
-        """Import the recipe's file, after the framework has been imported and configured.
+        """Import the copy of the recipe, after the framework has been imported and configured.
 
         Exclude the objects that exist then from garbage collection. There are half a million, they
         are never freed, and each collection would take a quarter of a second on every rank.
         """
-        path = Path(self.recipe.path)
-        if not self.recipe.builtin:
-            sys.path.insert(0, str(path.parent))  # as if the user had run the file
-        specification = importlib.util.spec_from_file_location("recipe", path)
-        if specification is None or specification.loader is None:
-            raise ImportError(f"{path} cannot be imported")
-        module = importlib.util.module_from_spec(specification)
-        sys.modules["recipe"] = module
-        specification.loader.exec_module(module)
+        folder = Path(self.recipe.path).parent
+        if self.recipe.copy and not self.recipe.builtin and not folder.is_dir():
+            text = f"The folder {folder} is gone: the run trains from its own copy of the recipe."
+            self.emit(Notice(text, self.rank))
+        self._imports = RecipeImports(self.recipe)
+        module = self._imports.import_recipe()
         gc.freeze()
         return module
+
+    def report_other_modules(self) -> None:
+        """Name the modules of the user that were imported, but of which the run has no copy."""
+        if self.rank == 0 and self._imports and (text := self._imports.notice_of_others()):
+            self.emit(Notice(text, self.rank))
 
     def settings_for(self, function: Callable[..., Any]) -> dict[str, Setting]:
         """Return the settings of the spec that are parameters of `function`."""

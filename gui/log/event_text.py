@@ -22,6 +22,8 @@ from engine.messages.events import (
     Paused,
     Progress,
     Queued,
+    RecipeChosen,
+    RecipeVersion,
     Restarting,
     Resumed,
     Rewound,
@@ -149,6 +151,13 @@ def event_text(event: Event) -> EventText:
         case AttemptStarted(attempt, pid):
             text = translate("Events", "Attempt {attempt} starts under supervisor process {pid}.")
             return _info(text.format(attempt=attempt, pid=pid))
+        case RecipeChosen(version, changes):
+            text = translate(
+                "Events", "Goes on with the recipe as it was. Changed since: {changes}."
+            )
+            if version is RecipeVersion.AS_IT_IS_NOW:
+                text = translate("Events", "Goes on with the recipe as it is now: {changes}.")
+            return EventText(Level.WARN, text.format(changes=changes))
         case Queued(_, reason):
             return _info(reason or translate("Events", "The run leaves the queue."))
         case WorkerStarted(rank, pid, devices):

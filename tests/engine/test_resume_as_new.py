@@ -105,7 +105,7 @@ def test_a_new_run_that_cannot_start_leaves_no_folder(
     with pytest.raises(CannotStart):
         client.resume_as_new("1")
 
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:

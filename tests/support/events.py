@@ -22,6 +22,8 @@ from engine.messages.events import (
     Points,
     Progress,
     Queued,
+    RecipeChosen,
+    RecipeVersion,
     Restarting,
     Resumed,
     Rewound,
@@ -37,6 +39,7 @@ from engine.messages.events import (
 
 EXAMPLES: tuple[Event, ...] = (
     AttemptStarted(attempt=1, supervisor_pid=4242, supervisor_created=1000.5),
+    RecipeChosen(RecipeVersion.AS_IT_WAS, changes="mine.py: 3 lines changed"),
     Queued(ahead=("12",), reason="Queued behind run 12 on GPU 0 (next in line)."),
     WorkerStarted(rank=0, pid=4243, devices=("cpu:0",), created=1001.5),
     WorkerReady(rank=0, devices=("cpu:0",), versions={"torch": "2.13.0"}),

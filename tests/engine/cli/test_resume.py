@@ -12,7 +12,7 @@ from engine import client
 from engine.cli.equivalent_command import resume_command
 from engine.messages import commands
 from engine.messages.commands import Command
-from engine.messages.events import Paused, Resumed, RunEnded
+from engine.messages.events import Paused, RecipeVersion, Resumed, RunEnded
 from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import write_spec
@@ -52,7 +52,8 @@ def test_resume_as_a_new_run_leaves_the_old_one(
     asked = []
 
     def resume_as_new(*given: object) -> str:
-        *settings, _ = given
+        *settings, _, version = given
+        assert version is RecipeVersion.AS_IT_WAS
         asked.append(tuple(settings))
         return new.id
 
@@ -68,7 +69,10 @@ def test_a_run_is_resumed_with_or_without_changes(monkeypatch: pytest.MonkeyPatc
     run = record_run(*RUNNING, STOPPED)
     asked = []
 
-    def resume(run_id: str, checkpoint: Path | None, spec: RunSpec, _: object) -> None:
+    def resume(
+        run_id: str, checkpoint: Path | None, spec: RunSpec, _: object, recipe: RecipeVersion
+    ) -> None:
+        assert recipe is RecipeVersion.AS_IT_WAS
         asked.append((run_id, checkpoint, spec))
 
     monkeypatch.setattr(client, "resume", resume)

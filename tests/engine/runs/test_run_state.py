@@ -24,6 +24,7 @@ from engine.messages.events import (
     Points,
     Progress,
     Queued,
+    RecipeChosen,
     Restarting,
     Resumed,
     Rewound,
@@ -95,6 +96,7 @@ CHANGES: list[tuple[type[Event], dict[str, Any]]] = [
             "checkpoint_step": 10,
         },
     ),
+    (RecipeChosen, {}),
     (Restarting, {}),
     (RunEnded, {"state": RunState.FAILED, "reason": "Rank 1 failed.", "failure_rank": 1}),
 ]

@@ -31,6 +31,7 @@ EXAMPLES: list[Event] = [
     events.Rewound(23, "step-23"),
     RunEnded("failed", "Rank 1 died.", Failure(1, "cpu:1", -9, "SIGKILL", "died", "", "")),
     events.Alarm("GPU-1", "hot", "GPU 1 is hot.", True),
+    events.RecipeChosen(events.RecipeVersion.AS_IT_WAS, "mine.py: 3 lines changed"),
     events.Queued(("12",), "Queued behind run 12 on GPU 0 (next in line)."),
     events.CheckpointFailed(20, "The checkpoint of step 20 could not be saved."),
     events.Trouble("hang", "No step was done for 120 s.", True),

@@ -1,0 +1,149 @@
+"""Finds the modules beside a recipe that it imports, without running any of them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+
+from engine.system.regular_file import read_regular
+
+MOST_FILES = 500
+MOST_BYTES = 8 * 2**20
+"""Limits of what is kept of one recipe's modules. What exceeds them is left out."""
+
+
+def local_modules(recipe: Path, source: bytes) -> dict[str, bytes]:
+    """Return the content of each module in the folder of `recipe` that `source`, or one of these
+    modules, imports: by its path relative to the folder, with `/`.
+
+    A module counts if Python would find it there: it has an import statement anywhere in the
+    file, or a call of `import_module` with a constant name. Installed packages do not count.
+    Raises nothing: a module that cannot be read is left out.
+    """
+    found: dict[str, bytes] = {}
+    left = MOST_BYTES
+    seen = set()
+    waiting = [(source, "")]
+    while waiting:
+        code, package = waiting.pop()
+        for name in _imported(code, package):
+            if name in seen:
+                continue
+            seen.add(name)
+            for file, its_package in _files(recipe.parent, name):
+                path = file.relative_to(recipe.parent).as_posix()
+                if path in found or file == recipe:
+                    continue
+                content = _content(file, left)
+                if content is None or len(found) == MOST_FILES:
+                    continue
+                left -= len(content)
+                found[path] = content
+                waiting.append((content, its_package))
+    return dict(sorted(found.items()))
+
+
+def module_name(path: str) -> str:
+    """Return the name under which the file is imported: `nets.blocks` for `nets/blocks.py`."""
+    parts = path.removesuffix(".py").split("/")
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _imported(source: bytes, package: str) -> Iterator[str]:
+    """Yield the names of all modules that `source` may import; `package` is the one it is in."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return  # its import fails too
+    exported = _exported(tree)
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                yield from (alias.name for alias in names)
+            case ast.ImportFrom(module=module, names=names, level=level):
+                base = _absolute(module or "", package, level)
+                if base is not None:
+                    yield from filter(None, (base, *(f"{base}.{a.name}" for a in names)))
+            case ast.Call(func=function, args=[ast.Constant(value=str(name)), *_]):
+                if _called(function) == "import_module" and not name.startswith("."):
+                    yield name
+            case _:
+                continue
+    if package:  # `from package import *` imports the submodules of this list
+        yield from (f"{package}.{name}" for name in exported)
+
+
+def _absolute(module: str, package: str, level: int) -> str | None:
+    """Return the full name of `module` after `from`, which may be relative; None if it fails."""
+    if not level:
+        return module
+    parts = package.split(".")
+    if not package or level > len(parts):
+        return None
+    return ".".join([*parts[: len(parts) - level + 1], *filter(None, [module])])
+
+
+def _called(function: ast.expr) -> str:
+    match function:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case _:
+            return ""
+
+
+def _exported(tree: ast.Module) -> list[str]:
+    """Return the strings of `__all__`."""
+    for node in tree.body:
+        match node:
+            case ast.Assign(
+                targets=[ast.Name(id="__all__")], value=ast.List(elts) | ast.Tuple(elts)
+            ):
+                values = [each.value for each in elts if isinstance(each, ast.Constant)]
+                return [value for value in values if isinstance(value, str)]
+            case _:
+                continue
+    return []
+
+
+def _files(folder: Path, name: str) -> Iterator[tuple[Path, str]]:
+    """Yield the file of each package on the way to the module `name`, then its own, as Python finds
+    them below `folder`, each with the name of the package that it is in."""
+    package: list[str] = []
+    for part in name.split("."):
+        if not part.isidentifier():
+            return
+        inner = folder / part
+        if inner.is_dir() and not _is_foreign(inner):
+            package.append(part)
+            folder = inner
+            if _is_source(inner / "__init__"):
+                yield inner / "__init__.py", ".".join(package)
+                continue
+            if not _is_source(inner):
+                continue  # a package without __init__.py
+            package.pop()
+        if _is_source(inner):
+            yield inner.with_name(f"{part}.py"), ".".join(package)
+        return
+
+
+def _is_foreign(folder: Path) -> bool:
+    """Whether the folder holds installed packages: such as a virtual environment."""
+    return folder.name in ("site-packages", "dist-packages") or (folder / "pyvenv.cfg").exists()
+
+
+def _is_source(stem: Path) -> bool:
+    """Whether Python imports `<stem>.py`; a compiled module of the same name comes first."""
+    if not stem.with_name(f"{stem.name}.py").is_file():
+        return False
+    return not any(stem.with_name(stem.name + suffix).exists() for suffix in EXTENSION_SUFFIXES)
+
+
+def _content(file: Path, most: int) -> bytes | None:
+    """Return the content of a module, None if it cannot be read or has more than `most` bytes."""
+    try:
+        return read_regular(file, most, follow_links=True)
+    except OSError:
+        return None

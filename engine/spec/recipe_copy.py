@@ -1,0 +1,216 @@
+"""The copy of a recipe and of its local modules in a run folder: it is what the run trains."""
+
+from __future__ import annotations
+
+import difflib
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from engine.spec import catalog
+from engine.spec.local_modules import MOST_BYTES, local_modules
+from engine.spec.recipe_file import LARGEST_RECIPE, RecipeInfo, read_recipe
+from engine.spec.run_spec import RunSpec
+from engine.system.atomic_file import sync_to_disk, sync_tree, write_atomically
+from engine.system.regular_file import read_regular
+
+RECIPE = "recipe.py"
+MODULES = "modules"
+"""The folder of the modules, by their path relative to the recipe's own folder."""
+
+_MOST_COMPARED_LINES = 20_000
+_MOST_NAMED_FILES = 4
+
+
+class _Code(NamedTuple):
+    recipe: bytes
+    modules: dict[str, bytes]
+    """By path relative to the recipe's folder."""
+
+
+def write_copy(folder: Path, recipe: RecipeInfo) -> None:
+    """Copy the file of `recipe` and the modules beside it that it imports, into a new run folder,
+    which the caller syncs. Raises OSError."""
+    _write(folder, _source(recipe), RECIPE, MODULES, sync=False)
+
+
+def recipe_of_run(folder: Path, spec: RunSpec) -> RecipeInfo:
+    """Return the recipe of the run in `folder`: its copy. `path` is the file that was copied.
+
+    A run without a copy has the recipe of its spec as it is now; `problem` may be set.
+    """
+    copy = folder / RECIPE
+    try:
+        path, builtin = catalog.recipe_file(spec.recipe)
+    except catalog.UnknownName as error:  # it was built into an earlier version
+        if has_copy(folder):
+            return read_recipe(copy, builtin=True, copy=copy)
+        return RecipeInfo(name=spec.recipe, path=spec.recipe, builtin=True, problem=str(error))
+    return read_recipe(path, builtin=builtin, copy=copy if has_copy(folder) else None)
+
+
+def has_copy(folder: Path) -> bool:
+    """Whether there is a copy; an empty one was lost, for example in a power cut."""
+    try:
+        return (folder / RECIPE).stat().st_size > 0
+    except OSError:
+        return False
+
+
+def copied_modules(folder: Path) -> dict[str, Path]:
+    """Return the files of the copied modules, by their path relative to the recipe's folder."""
+    return _files(folder / MODULES)
+
+
+def changes(folder: Path, recipe: RecipeInfo) -> str:
+    """Return in what the file of `recipe` and its modules differ from the copy in `folder`.
+
+    Such as `mine.py: 3 lines changed, nets.py: new`. Empty: in nothing, or one of both cannot be
+    read (any more). Modules are not compared if the copy is an older one, which has none.
+    """
+    try:
+        now, copy = _source(recipe), _copy(folder)
+    except OSError:
+        return ""
+    name = Path(recipe.path).name
+    before, after = {name: copy.recipe}, {name: now.recipe}
+    if copy.modules or before != after:
+        before |= copy.modules
+        after |= now.modules
+    texts = {each: _difference(before.get(each), after.get(each)) for each in before | after}
+    found = [f"{each}: {text}" for each, text in texts.items() if text]
+    if (more := len(found) - _MOST_NAMED_FILES) > 1:
+        found[_MOST_NAMED_FILES:] = [f"{more} more files"]
+    return ", ".join(found)
+
+
+@contextmanager
+def replaced_copy(folder: Path, recipe: RecipeInfo, attempt: int) -> Iterator[None]:
+    """Replace the copy by the file of `recipe` as it is now, for a body that starts `attempt`.
+
+    The old copy is kept as `recipe.before-<attempt>.py` and `modules.before-<attempt>`; it is
+    restored if the body raises. Raises OSError.
+    """
+    now = _source(recipe)
+    _write(folder, _copy(folder), _recipe_before(attempt), _modules_before(attempt))
+    try:
+        _write(folder, now, RECIPE, MODULES)
+        yield
+    except BaseException:
+        restore_copy(folder, attempt)
+        raise
+
+
+def restore_copy(folder: Path, attempt: int) -> bool:
+    """Restore the copy from before attempt number `attempt`; return False if none was kept.
+
+    Raises OSError.
+    """
+    recipe = folder / _recipe_before(attempt)
+    if not recipe.exists():
+        return False
+    _replace_folder(folder / _modules_before(attempt), folder / MODULES)
+    recipe.replace(folder / RECIPE)  # last: while it exists, there is something to restore
+    sync_to_disk(folder)
+    return True
+
+
+def copy_to(folder: Path, new: Path, attempt: int) -> None:
+    """Give the run folder `new` the copy in `folder`, and those of the attempts up to `attempt`.
+
+    The caller syncs them. Raises OSError.
+    """
+    _write(new, _copy(folder), RECIPE, MODULES, sync=False)
+    for number, recipe in older_copies(folder).items():
+        modules = _read_modules(folder / _modules_before(number))
+        kept = min(number, attempt + 1)
+        code = _Code(read_regular(recipe, LARGEST_RECIPE), modules)
+        _write(new, code, _recipe_before(kept), _modules_before(kept), sync=False)
+        if number > attempt:
+            return  # it is the one that the attempt `attempt` trained
+
+
+def older_copies(folder: Path) -> dict[int, Path]:
+    """Return the files of the earlier recipes of a run, by the attempt that replaced them.
+
+    Example: the key of `recipe.before-3.py` is 3. Ascending order.
+    """
+    found = {
+        int(number): path
+        for path in folder.glob("recipe.before-*.py")
+        if (number := path.stem.rpartition("-")[2]).isdecimal()
+    }
+    return dict(sorted(found.items()))
+
+
+def _source(recipe: RecipeInfo) -> _Code:
+    """Read the recipe as it is now. Raises OSError."""
+    path = Path(recipe.path)
+    content = read_regular(path, LARGEST_RECIPE, follow_links=True)
+    return _Code(content, {} if recipe.builtin else local_modules(path, content))
+
+
+def _copy(folder: Path) -> _Code:
+    return _Code(read_regular(folder / RECIPE, LARGEST_RECIPE), _read_modules(folder / MODULES))
+
+
+def _read_modules(modules: Path) -> dict[str, bytes]:
+    return {path: read_regular(file, MOST_BYTES) for path, file in _files(modules).items()}
+
+
+def _files(modules: Path) -> dict[str, Path]:
+    return {file.relative_to(modules).as_posix(): file for file in sorted(modules.rglob("*.py"))}
+
+
+def _write(
+    folder: Path, code: _Code, recipe_name: str, modules_name: str, *, sync: bool = True
+) -> None:
+    """Write the modules, then the recipe; a crash in between leaves the old recipe."""
+    new = folder / f".{modules_name}.{secrets.token_hex(3)}.tmp"
+    try:
+        for path, content in code.modules.items():
+            (new / path).parent.mkdir(parents=True, exist_ok=True)
+            (new / path).write_bytes(content)
+        if sync and new.exists():
+            sync_tree(new)
+        _replace_folder(new, folder / modules_name)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+    write_atomically(folder / recipe_name, code.recipe, sync=sync)
+
+
+def _replace_folder(new: Path, folder: Path) -> None:
+    """Rename `new` to `folder`, in the place of what is there. Remove that if there is no `new`."""
+    old = folder.with_name(f".{folder.name}.{secrets.token_hex(3)}.tmp")
+    if folder.exists():
+        folder.rename(old)
+    if new.exists():
+        new.rename(folder)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _recipe_before(attempt: int) -> str:
+    return f"recipe.before-{attempt}.py"
+
+
+def _modules_before(attempt: int) -> str:
+    return f"modules.before-{attempt}"
+
+
+def _difference(before: bytes | None, after: bytes | None) -> str:
+    """Return in words in what a file differs; empty: in nothing. None: it is not there."""
+    if before == after:
+        return ""
+    if before is None or after is None:
+        return "new" if before is None else "no longer imported"
+    old, new = before.splitlines(), after.splitlines()
+    while old and new and old[-1] == new[-1]:
+        del old[-1], new[-1]
+    if max(len(old), len(new)) > _MOST_COMPARED_LINES:
+        return "changed"
+    blocks = difflib.SequenceMatcher(None, old, new).get_opcodes()
+    count = sum(max(b - a, d - c) for tag, a, b, c, d in blocks if tag != "equal")
+    return f"{count} line{'s' if count > 1 else ''} changed" if count else "line ends changed"
