@@ -16,6 +16,9 @@ in this time."""
 EXIT_SECONDS = 20.0
 """Time for the workers to exit after the last step; some libraries hang in their exit handlers."""
 
+CUT_OFF_SECONDS = 2.0
+"""Time between the end of a worker's connection and its exit. It closes the connection last."""
+
 DRAIN_SECONDS = 2.0
 """Time for the last messages of the workers to arrive after all processes have exited."""
 
@@ -60,6 +63,7 @@ class Deadlines:
         self._ready_by = clock() + self.start_seconds
         self._last_message: dict[int, float] = {}
         self._last_check = clock()
+        self._cut_off: dict[int, float] = {}
         self._end = math.inf
 
     def launched(self) -> None:
@@ -79,10 +83,15 @@ class Deadlines:
     def disconnected(self, rank: int) -> None:
         """Note that `rank` will send no more messages."""
         self._last_message.pop(rank, None)
+        self._cut_off[rank] = self._clock()
 
     def start_failure_grace(self) -> None:
         """Note that a worker failed: from now on, the other workers have a short time to report."""
         self._end = min(self._end, self._clock() + FAILURE_GRACE_SECONDS)
+
+    def leave_within(self, seconds: float) -> None:
+        """Note that all workers were asked to save and leave."""
+        self._end = min(self._end, self._clock() + seconds)
 
     def training_ended(self) -> None:
         """Note that the training is over: from now on, the processes have some time to exit."""
@@ -106,6 +115,11 @@ class Deadlines:
         if rank is None or now - self._last_message[rank] <= self.heartbeat_timeout:
             return None
         return rank
+
+    def cut_off_ranks(self) -> list[int]:
+        """Return the ranks whose connection has ended so long ago that they should have exited."""
+        latest = self._clock() - CUT_OFF_SECONDS
+        return sorted(rank for rank, since in self._cut_off.items() if since < latest)
 
     @property
     def is_over(self) -> bool:

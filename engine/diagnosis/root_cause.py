@@ -7,7 +7,7 @@ from pathlib import Path
 
 from engine.messages.events import Failure, WorkerFailed
 from engine.spec.strategy import WorkerPlan
-from engine.system.process import UNKNOWN_EXIT, signal_name
+from engine.system.process import ORPHANED, UNKNOWN_EXIT, signal_name
 
 TAIL_LINES = 20
 TAIL_BYTES = 65_536
@@ -55,6 +55,8 @@ def find_failure(
         message = f"{label} was ended by {signal}{_SIGNAL_HINTS.get(signal, '')}."
     elif code == UNKNOWN_EXIT and not report:
         message = f"{label} ended; the system does not tell why, as its template has ended too."
+    elif code == ORPHANED and not report:
+        message = f"{label} {CUT_OFF}"
     elif report:
         message = f"{label} failed: {report.message}"
     else:
@@ -64,6 +66,12 @@ def find_failure(
     log_tail = tail(logs[rank], without=traceback)
     return Failure(rank, device, code, signal, message, where, log_tail)
 
+
+CUT_OFF = (
+    "lost its connection to the supervisor, which lives: the recipe, or a process that it has "
+    "started, may have closed it."
+)
+"""What happened to a worker that was alive when its connection ended; follows its name."""
 
 _SIGNAL_HINTS = {
     "SIGKILL": " (killed from outside; when memory runs out, the system does that)",

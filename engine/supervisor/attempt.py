@@ -11,7 +11,7 @@ from typing import assert_never
 from engine.diagnosis.deadlines import Deadlines
 from engine.diagnosis.device_watch import DeviceWatch, lost_device_failure
 from engine.diagnosis.hang_watch import HangWatch
-from engine.diagnosis.root_cause import find_failure
+from engine.diagnosis.root_cause import CUT_OFF, find_failure
 from engine.messages.channel import CLOSED, Channel, Message, Recorded
 from engine.messages.commands import Command, Stop
 from engine.messages.events import (
@@ -49,6 +49,9 @@ from engine.worker import environment
 
 _log = logging.getLogger(__name__)
 
+CUT_OFF_MARGIN = 5.0
+"""Seconds after those of an orphaned worker until one that has lost its connection is killed."""
+
 
 class Attempt:
     """Follows the workers of one attempt. Only the supervisor's main thread uses it."""
@@ -75,6 +78,7 @@ class Attempt:
         self._training_started = False
         self._stop_number = 0
         self._acknowledged: dict[int, int] = {}
+        self._cut_off: set[int] = set()
         self.training_ended: TrainingEnded | None = None
         """The last event of rank 0, once it has left its training loop."""
 
@@ -143,8 +147,9 @@ class Attempt:
 
     def disconnected(self, rank: int) -> None:
         """Handle the end of the connection to `rank`."""
-        if self._channels.pop(rank, None):
+        if channel := self._channels.pop(rank, None):
             _log.info("rank %d: disconnected", rank)
+            channel.close()
         self._deadlines.disconnected(rank)
 
     def exited(self, rank: int, code: int) -> None:
@@ -277,7 +282,7 @@ class Attempt:
     def _all_told(self) -> bool:
         """Whether every worker has reported its failure, or has ended and can report no more."""
         return all(
-            worker.rank in self._failure_reports
+            (worker.rank in self._failure_reports and worker.rank not in self._cut_off)
             or (worker.rank in self._exit_codes and worker.rank not in self._channels)
             for worker in self._plan.workers
         )
@@ -334,8 +339,25 @@ class Attempt:
                 f"{late} did not start within {self._deadlines.start_seconds:.0f} s: "
                 f"the logs in {self._plan.folder / 'logs'} say more."
             )
+        for rank in self._deadlines.cut_off_ranks():
+            self._note_cut_off(rank)
         silent = self._deadlines.silent_rank()
         if silent is not None and silent not in self._failure_reports:
             seconds = self._deadlines.heartbeat_timeout
             text = f"it has not answered for {seconds:.0f} s; it hangs, or was halted."
             self._handle_event(WorkerFailed(silent, text, where="", traceback="", lost_peer=False))
+
+    def _note_cut_off(self, rank: int) -> None:
+        """Note that the connection to a worker has ended, and that the worker lives.
+
+        It saves and leaves as if the supervisor was killed; the others hear of it from rank 0.
+        """
+        is_told = rank in self._cut_off or rank in self._failure_reports
+        if is_told or rank in self._exit_codes or self.training_ended or self.is_stopping:
+            return
+        self._cut_off.add(rank)
+        report = WorkerFailed(rank, f"it {CUT_OFF}", where="", traceback="", lost_peer=False)
+        self._failure_reports[rank] = report
+        self._store.append(report)
+        self._deadlines.leave_within(self._plan.spec.orphan_seconds + CUT_OFF_MARGIN)
+        self.send(0, Stop())

@@ -37,6 +37,7 @@ from engine.spec.run_spec import RunSpec
 from engine.supervisor.attempt import Attempt
 from engine.supervisor.buffered_store import BufferedStore
 from engine.supervisor.command_policy import refusal
+from engine.supervisor.guardian_process import GuardianProcess
 from engine.supervisor.inbox import (
     Connected,
     Disconnected,
@@ -104,6 +105,7 @@ class Supervisor:
         self._is_paused_by_itself = False
         self._heartbeat = Heartbeat(folder)
         self._acknowledge_at = 0.0
+        self._guardian = GuardianProcess(spec.orphan_seconds)
         self._attempt = self._new_attempt()
 
     def run(self, resume_from: str = "") -> RunEnded:
@@ -131,6 +133,7 @@ class Supervisor:
             if telemetry is not None:
                 telemetry.close()
             self._wakefulness.keep(False)
+            self._guardian.end()
         if remark := self._restart_policy.refusal or self._restore_settings(ended):
             ended = RunEnded(ended.state, f"{ended.reason} {remark}", ended.failure)
         self._store.append(ended)
@@ -258,7 +261,10 @@ class Supervisor:
                         self._flush(channel, message)
             case Disconnected(rank):
                 attempt.disconnected(rank)
-            case WorkerLaunched() | LaunchedCold() | LaunchFailed() | LaunchEnded():
+            case WorkerLaunched(pid=pid):
+                self._guardian.watch(pid, process.start_time(pid))
+                attempt.launched(item)
+            case LaunchedCold() | LaunchFailed() | LaunchEnded():
                 attempt.launched(item)
             case WorkerExited(rank, code):
                 attempt.exited(rank, code)

@@ -1,6 +1,6 @@
 """Processes and their descendants on Linux: who they are, and how all of them are ended.
 
-It imports little, so that a small program can use it.
+It imports little, because the guardian of a run (`engine.system.guardian`) is a small program.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import contextlib
 import os
 import signal
 import sys
+import time
 import zlib
 from collections.abc import Collection, Iterable
 from functools import cache
@@ -114,3 +115,16 @@ def kill(roots: Iterable[Identity]) -> None:
         halted.update(dict.fromkeys(new))
     for each in halted:
         send(each, signal.SIGKILL)
+
+
+def end(processes: Iterable[Identity], seconds: float) -> None:
+    """Ask `processes` to end; after `seconds`, kill those that still run and all below them."""
+    left = [each for each in processes if is_alive(each)]
+    for each in left:
+        send(each, signal.SIGTERM)
+        send(each, signal.SIGCONT)  # a halted process ends only when it goes on
+    deadline = time.monotonic() + seconds
+    while left and time.monotonic() < deadline:
+        time.sleep(0.02)
+        left = [each for each in left if is_alive(each)]
+    kill(left)

@@ -20,7 +20,7 @@ from engine.messages.events import WorkerReady
 from engine.runs.checkpoint_files import Position, read_manifest
 from engine.system import logs, presence
 from engine.system.paths import helper_stacks_file, stacks_file, workers_lock
-from engine.system.process import leave, write_stacks_when_asked
+from engine.system.process import ORPHANED, leave, write_stacks_when_asked
 from engine.system.streams import flush_output, write_error
 from engine.training.errors import TrainingFailed
 from engine.training.loop import Loop
@@ -37,7 +37,7 @@ PACKAGES = {"torch": "torch", "tf": "tensorflow"}
 def main(folder: Path) -> int:
     """Train as one rank of the run in `folder`, and return the exit code."""
     gc.disable()  # garbage collection takes a fifth of the time of the imports
-    rank = int(os.environ["RANK"])
+    rank, pid = int(os.environ["RANK"]), os.getpid()
     output.survive_full_disk()
     logs.start(f"rank{rank}", folder / "logs")
     is_debugged = debugger.use_terminal(rank)
@@ -65,6 +65,8 @@ def main(folder: Path) -> int:
         session.report_other_modules()
         trainer.close()
     except BaseException as error:  # a recipe may even raise SystemExit
+        if os.getpid() != pid:
+            raise  # a child that the recipe has forked ends as the recipe wants
         report = failure_report(session.rank, session.recipe, error)
         _log.info("fails: %s", report.message)
         write_error(report.traceback)
@@ -72,9 +74,10 @@ def main(folder: Path) -> int:
         return 1
     finally:
         flush_output()
-        session.close()
-        _log.info("exits")
-    return 0
+        if os.getpid() == pid:
+            session.close()
+            _log.info("exits")
+    return ORPHANED if session.is_orphaned else 0
 
 
 def _write_stacks_to(file: Path) -> None:

@@ -74,6 +74,8 @@ class WorkerSession:
         self.devices = self.strategy.pool(self.spec.slots)[self.rank].devices
         self.mailbox = CommandMailbox()
         self._channel = _connect(folder, self.rank)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._channel.close)
         self._leaving = threading.Event()
         self._orphaned = threading.Event()
         self._checkpoint: Path | None = None

@@ -1,0 +1,96 @@
+"""`python -m engine.system.guardian` ends the workers of a run if their supervisor is gone.
+
+The kernel does that, also to a worker whose native code never lets another thread run. The guardian
+reads lines from its supervisor: `seconds S`, `worker PID CREATED`, and `end` when all workers have
+ended. If the lines end without that, the workers have S seconds to save and leave.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import time
+
+from engine.system import process_tree
+from engine.system.process_tree import Identity
+
+MARGIN_SECONDS = 2.0
+"""Time after that of the workers, which end themselves if they can."""
+
+LEFTOVER_SECONDS = 2.0
+"""Time that processes which a worker has left have to end after SIGTERM."""
+
+LOOK_SECONDS = 1.0
+"""Time between two looks at what the workers have started."""
+
+
+class Guardian:
+    """What the supervisor has told, and what follows from its end."""
+
+    def __init__(self) -> None:
+        self._seconds = 0.0
+        self._workers: list[Identity] = []
+        self._has_ended = False
+
+    def read(self, descriptor: int) -> bool:
+        """Read lines until they end. Return whether the supervisor has said that all is over."""
+        text = b""
+        while not self._has_ended and (read := os.read(descriptor, 4096)):
+            *lines, text = (text + read).split(b"\n")
+            for line in lines:
+                self._note(line.decode().split())
+        return self._has_ended
+
+    def _note(self, words: list[str]) -> None:
+        match words:
+            case ["seconds", seconds]:
+                self._seconds = float(seconds)
+            case ["worker", pid, created]:
+                self._workers.append((int(pid), float(created)))
+            case ["end"]:
+                self._has_ended = True
+
+    def end_workers(self) -> None:
+        """Wait until the workers have left, or their time is over; end them and their children."""
+        ends_at = time.monotonic() + self._seconds + MARGIN_SECONDS
+        seen: dict[Identity, None] = {}
+        while alive := [each for each in self._workers if process_tree.is_alive(each)]:
+            seen.update(dict.fromkeys(process_tree.descendants([pid for pid, _ in alive])))
+            left = ends_at - time.monotonic()
+            if left <= 0:
+                process_tree.kill(alive)
+                break
+            _wait_for_one(alive, min(left, LOOK_SECONDS))
+        process_tree.end(seen, LEFTOVER_SECONDS)
+
+
+def _wait_for_one(processes: list[Identity], seconds: float) -> None:
+    """Wait until one of `processes` ends, for at most `seconds`."""
+    poll = select.poll()
+    descriptors = []
+    try:
+        for pid, _ in processes:
+            descriptors.append(os.pidfd_open(pid))
+            poll.register(descriptors[-1], select.POLLIN)
+        poll.poll(1000 * seconds)
+    except OSError:
+        time.sleep(0.01)  # it has just ended
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def main() -> int:
+    """Guard the workers that standard input names; return the exit code."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # a shutdown gives the workers time to save
+    guardian = Guardian()
+    if not guardian.read(sys.stdin.fileno()):
+        guardian.end_workers()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

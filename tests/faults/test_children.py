@@ -1,0 +1,115 @@
+"""Processes that a recipe starts: their end costs the run nothing, and they end with the run."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from engine import client
+from engine.messages.commands import SaveCheckpoint, Stop
+from engine.messages.events import CheckpointSaved, Restarting
+from engine.runs.run_state import RunState
+from tests.support.runs import (
+    curve,
+    events,
+    is_training,
+    spec,
+    wait_for,
+    wait_for_end,
+    wait_for_event,
+    wait_until_gone,
+)
+
+pytestmark = [
+    pytest.mark.usefixtures("processes"),
+    pytest.mark.skipif(os.name != "posix", reason="it forks"),
+]
+
+RECIPE = """
+import os, multiprocessing, socket, subprocess, sys, time
+from pathlib import Path
+import torch
+
+HERE = Path(__file__).parent
+steps = 0
+
+def model(): return torch.nn.Linear(4, 1)
+def datasets(): return ((torch.ones(640, 4), torch.ones(640, 1)),) * 2
+
+def loss(outputs, targets):
+    global steps
+    if torch.is_grad_enabled():
+        time.sleep(0.002)
+        steps += 1
+        if steps == 20:
+            at_step_20()
+    return ((outputs - targets) ** 2).mean()
+
+"""
+
+FORKS = """
+def at_step_20():
+    statuses = []
+    for end in (lambda: sys.exit(3), lambda: os._exit(3), lambda: 1 / 0):
+        if not (pid := os.fork()):
+            end()
+        statuses.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+    child = multiprocessing.get_context("fork").Process(target=sys.exit, args=(3,))
+    child.start()
+    child.join()
+    (HERE / "seen").write_text(f"{statuses} {child.exitcode}")
+"""
+
+CUTS_LINE = """
+def at_step_20():
+    world, rank = os.environ["WORLD_SIZE"], os.environ["RANK"]
+    if (HERE / "cut").exists() or int(rank) != int(world) - 1:
+        return
+    (HERE / "cut").touch()
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            with socket.socket(fileno=os.dup(int(name))) as found:
+                if found.family == socket.AF_UNIX:  # gloo connects the ranks by TCP
+                    found.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass  # no socket
+"""
+
+
+@pytest.mark.parametrize("cold", [False, True], ids=["warm", "cold"])
+def test_a_forked_child_that_ends_does_not_end_the_connection(tmp_path: Path, cold: bool) -> None:
+    recipe = tmp_path / "forks.py"
+    recipe.write_text(RECIPE + FORKS)
+    run_id = client.start(spec(str(recipe), "torch/single", epochs=10_000, cold_start=cold))
+    info = wait_for(run_id, lambda info: info.status.step > 60)
+    assert (tmp_path / "seen").read_text() == "[3, 3, 1] 3"
+    seq = client.send(run_id, SaveCheckpoint())
+    wait_for_event(run_id, CheckpointSaved, after=seq)
+    client.send(run_id, Stop())
+    info = wait_for_end(run_id)
+    assert info.state is RunState.STOPPED, info.reason
+    assert curve(info, "train/loss")[0] == list(range(1, info.status.step + 1))
+
+
+@pytest.mark.parametrize(
+    ("strategy", "devices"), [("torch/single", 1), ("torch/ddp", 2)], ids=["rank 0", "rank 1"]
+)
+def test_a_worker_that_lives_without_its_connection_is_a_failure(
+    tmp_path: Path, strategy: str, devices: int
+) -> None:
+    """It is named; with restarts allowed the run goes on, and no step and no point is lost."""
+    recipe = tmp_path / "cuts.py"
+    recipe.write_text(RECIPE + CUTS_LINE)
+    run_id = client.start(spec(str(recipe), strategy, devices, epochs=10_000, max_restarts=1))
+    wait_for(run_id, lambda info: info.status.attempt == 2 and is_training(info))
+    client.send(run_id, Stop())
+    info = wait_for_end(run_id)
+    [restarted] = [event for event in events(info) if isinstance(event, Restarting)]
+    rank = devices - 1
+    assert restarted.failure.rank == rank
+    assert restarted.failure.message.startswith(f"Rank {rank} on cpu:{rank}")
+    assert "lost its connection to the supervisor" in restarted.failure.message
+    assert curve(info, "train/loss")[0] == list(range(1, info.status.step + 1))
+    wait_until_gone(info)
