@@ -16,7 +16,7 @@ import msgspec
 from filelock import FileLock, Timeout
 
 from engine.messages.channel import CLOSED, CommandAccepted, Hello, connect, supervisor_pid
-from engine.messages.commands import Command
+from engine.messages.commands import Command, Stop
 from engine.messages.events import CommandRefused, RecipeVersion
 from engine.messages.status_question import ANSWER_SECONDS
 from engine.runs import checkpoint_files, run_info
@@ -32,6 +32,7 @@ from engine.runs.run_info import (
     runs,
 )
 from engine.runs.run_state import RunState
+from engine.runs.store_reader import RunReader
 from engine.spec import catalog, recipe_copy
 from engine.spec.device_names import all_on_cpu
 from engine.spec.recipe_file import RecipeInfo
@@ -40,7 +41,7 @@ from engine.spec.spec_file import newer_settings, replaced_spec, write_spec
 from engine.spec.validation import Problem, problems
 from engine.system import paths, process_tree
 from engine.system.atomic_file import sync_tree
-from engine.system.process import is_halted, start_module
+from engine.system.process import ask_to_end, is_halted, start_module
 from engine.system.program import call
 from engine.telemetry.helper_client import gpu_uuids
 
@@ -53,6 +54,7 @@ __all__ = [
     "NoSuchRun",
     "RecipeChanged",
     "RunInfo",
+    "StoppedBySignal",
     "UnreadableRun",
     "check",
     "end_orphans",
@@ -120,6 +122,15 @@ class RecipeChanged(CannotStart):
 
 class CommandFailed(Exception):
     """The command did not reach the run, or the run refused it; the text is a sentence."""
+
+
+class StoppedBySignal(CommandFailed):
+    """A Stop did not reach the run, whose supervisor got a signal instead."""
+
+    def __init__(self, text: str, seq: int) -> None:
+        super().__init__(text)
+        self.seq = seq
+        """The newest event before the signal."""
 
 
 def check(spec: RunSpec, recipe: RecipeInfo | None = None) -> list[Problem]:
@@ -369,7 +380,7 @@ def send(run_id: str, command: Command) -> int:
     """Send a command to a run; return its command number. Later events in the store answer it.
 
     Takes at most two times LONGEST_ANSWER. Raises CommandFailed if the run is over, does not answer
-    or refuses the command.
+    or refuses the command; StoppedBySignal for a Stop if the way to the supervisor is lost.
     """
     folder = paths.run_folder(run_id)
     if halted := halted_sentence(run_id):
@@ -380,7 +391,9 @@ def send(run_id: str, command: Command) -> int:
         raise _no_answer(run_id, "The command was not sent.") from None
     except OSError as error:
         _log.info("run %s: %s cannot be sent: %s", run_id, command, error)
-        raise CommandFailed(f"Run {run_id} is not active: it takes no commands.") from None
+        if isinstance(command, Stop):
+            _stop_by_signal(run_id)
+        raise CommandFailed(_not_connected(run_id)) from None
     try:
         _log.info("run %s: sends %s", run_id, command)
         channel.send(command)
@@ -388,6 +401,8 @@ def send(run_id: str, command: Command) -> int:
     except (TimeoutError, BlockingIOError):
         raise _no_answer(run_id, "It may still carry the command out.") from None
     except (*CLOSED, msgspec.DecodeError):
+        if isinstance(command, Stop):
+            _stop_by_signal(run_id)
         raise CommandFailed(f"Run {run_id} did not answer: it may have just ended.") from None
     finally:
         channel.close()
@@ -400,6 +415,36 @@ def send(run_id: str, command: Command) -> int:
             raise CommandFailed(reason)
         case _:
             raise CommandFailed(f"Run {run_id} sent an answer that is not valid: {answer!r}.")
+
+
+def _stop_by_signal(run_id: str) -> None:
+    """Raise StoppedBySignal if the run has a supervisor, which gets SIGTERM."""
+    try:
+        with RunReader(paths.run_folder(run_id)) as reader:
+            status, seq = reader.status(), reader.last_seq()
+    except sqlite3.Error:
+        return
+    pid = status.supervisor_pid
+    if not status.state.is_over and ask_to_end(pid, status.supervisor_created):
+        _log.info("run %s: SIGTERM for its supervisor, process %d", run_id, pid)
+        raise StoppedBySignal(
+            f"Run {run_id} cannot be reached by commands: its supervisor, process {pid}, was asked "
+            "by a signal to save a checkpoint and to end the run.",
+            seq,
+        )
+
+
+def _not_connected(run_id: str) -> str:
+    try:
+        state = run_info.get_run(run_id).state
+    except NoSuchRun as error:
+        return str(error)
+    if state.is_over:
+        return f"Run {run_id} is not active: it takes no commands."
+    return (
+        f"Run {run_id} is {state}, but takes no commands now: its supervisor listens again within "
+        "seconds, so try it once more. Stop works always."
+    )
 
 
 def halted_sentence(run_id: str) -> str:

@@ -9,7 +9,7 @@ from engine.cli.follow import CtrlC, follow_active_run
 from engine.cli.output import Exit, NoAnswer, Refused, err, format_bytes, out
 from engine.cli.show import print_failure
 from engine.cli.watch import ANSWER_SECONDS, check_halted, new_events, updates, wait_for_event
-from engine.client import RunInfo
+from engine.client import RunInfo, StoppedBySignal
 from engine.messages import commands
 from engine.messages.commands import Command
 from engine.messages.events import CacheEmptied, CheckpointFailed, CheckpointSaved, Paused
@@ -37,7 +37,11 @@ def stop(run_id: str, *, now: bool) -> Exit:
         return Exit.DONE
     if info.is_recorded or not info.state.is_over:  # its supervisor waits to record the end
         _active_run(run_id)
-    seq = client.send(run_id, commands.Stop(now=now))
+    try:
+        seq = client.send(run_id, commands.Stop(now=now))
+    except StoppedBySignal as error:
+        err().print(str(error), soft_wrap=True)
+        seq = error.seq
     deadline = time.monotonic() + ANSWER_SECONDS
     for _ in updates(run_id, after=seq, attempt=0):
         check_halted(run_id)

@@ -29,6 +29,7 @@ import msgspec
 from engine.messages.commands import Command
 from engine.messages.events import Event
 from engine.system.atomic_file import write_atomically
+from engine.system.listener import open_listener
 from engine.system.regular_file import read_json
 
 _log = logging.getLogger(__name__)
@@ -186,19 +187,38 @@ class Server:
     """
 
     def __init__(self, folder: Path, on_connection: Callable[[Hello, Channel], None]) -> None:
-        """Listen, and write address and key to the run folder (mode 0600). Raises OSError."""
+        """Listen, and write address and key to the run folder (mode 0600). Raises OSError.
+
+        If `on_connection` raises, the connection is closed.
+        """
         self._key = secrets.token_bytes(32)
-        # Without an address it makes a socket in a new folder with mode 0700 (on Windows, a named
-        # pipe). The path of a run folder may be too long for a socket.
-        self._listener = Listener(backlog=64)
         self._on_connection = on_connection
         self._control_file = folder / CONTROL_FILE
-        control = {"address": self._listener.address, "key": self._key.hex(), "pid": os.getpid()}
-        write_atomically(self._control_file, json.dumps(control), mode=0o600)
-        _log.debug("listens at %s", self._listener.address)
+        self._control = ""
         self._closing = threading.Event()
-        self._acceptor = threading.Thread(target=self._accept, daemon=True, name="accept")
-        self._acceptor.start()
+        self._listen()
+        self._write_control()
+
+    def upkeep(self) -> None:
+        """Make again what was lost: the socket, the file with its address, or the thread.
+
+        A system may delete old files of its temporary folder. Called about every second.
+        """
+        try:
+            if not self._acceptor.is_alive() or _inode(self._address) != self._socket_inode:
+                _log.info("the socket %s is lost, and made again", self._address)
+                lost = self._listener
+                self._listen()
+                with contextlib.suppress(OSError):
+                    lost.close()
+                self._write_control()
+            elif self._control_file.read_text() != self._control:
+                self._write_control()
+        except FileNotFoundError:
+            with contextlib.suppress(OSError):  # the whole run folder may be gone
+                self._write_control()
+        except OSError as error:
+            _log.info("the control channel cannot be kept up: %s", error)
 
     def close(self) -> None:
         """Stop listening; existing connections stay open."""
@@ -207,37 +227,71 @@ class Server:
             self._control_file.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             Client(self._listener.address).close()  # wakes the thread that waits in `accept`
-        self._listener.close()
-        self._acceptor.join(LONGEST_HANDSHAKE)
+            self._acceptor.join(LONGEST_HANDSHAKE)
+        with contextlib.suppress(OSError):  # the socket may be deleted already
+            self._listener.close()
 
-    def _accept(self) -> None:
-        while not self._closing.is_set():
+    def _listen(self) -> None:
+        # The path of a run folder may be too long for a socket.
+        self._listener = listener = open_listener(backlog=64)
+        # A thread that waits at a socket that was deleted waits until the process ends.
+        self._acceptor = threading.Thread(
+            target=self._accept, args=(listener,), daemon=True, name="accept"
+        )
+        try:
+            self._acceptor.start()
+        except RuntimeError as error:  # a limit for threads
+            listener.close()
+            raise OSError(str(error)) from error
+        self._address = str(listener.address)
+        self._socket_inode = _inode(self._address)
+        _log.debug("listens at %s", self._address)
+
+    def _write_control(self) -> None:
+        control = {"address": self._address, "key": self._key.hex(), "pid": os.getpid()}
+        self._control = json.dumps(control)
+        write_atomically(self._control_file, self._control, mode=0o600)
+
+    def _accept(self, listener: Listener) -> None:
+        while listener is self._listener and not self._closing.is_set():
+            connection = None
             try:
-                connection = self._listener.accept()
-            except OSError:  # the client is gone already, or too many files are open
-                self._closing.wait(0.1)
-                continue
-            try:
+                connection = listener.accept()
                 threading.Thread(target=self._handshake, args=(connection,), daemon=True).start()
-            except RuntimeError:  # a limit for threads: the client learns that it is not served
-                connection.close()
+            except (
+                Exception
+            ) as error:  # the client is gone; too many files, threads, or too much memory
+                _log.info("a client is not served: %r", error)
+                if connection is not None:
+                    connection.close()  # which tells the client
+                self._closing.wait(0.1)
 
     def _handshake(self, connection: Connection) -> None:
+        limited: Any = _Deadlined(connection, time.monotonic() + LONGEST_HANDSHAKE)
         try:
-            deliver_challenge(connection, self._key)
-            answer_challenge(connection, self._key)
+            deliver_challenge(limited, self._key)
+            answer_challenge(limited, self._key)
             _limit_sends(connection)
             channel = Channel(connection)
             hello = channel.receive(LONGEST_HANDSHAKE)
-        except (*CLOSED, AuthenticationError, TimeoutError, msgspec.DecodeError) as error:
-            _log.debug("a handshake failed: %r", error)
-            connection.close()
-            return
-        _log.debug("connected: %s", hello)
-        if isinstance(hello, Hello):
+            if not isinstance(hello, Hello):
+                raise msgspec.DecodeError("the first message is no Hello")
+            _log.debug("connected: %s", hello)
             self._on_connection(hello, channel)
-        else:
+        except Exception as error:  # not authentic, not in time, or a limit of this process
+            _log.info("a client is not served: %r", error)
             connection.close()
+
+
+def _inode(address: str) -> int:
+    """Return the inode of the socket at `address`; 0 on a system whose addresses are no files; -1
+    if it is gone. Raises OSError."""
+    if os.name != "posix":
+        return 0
+    try:
+        return Path(address).stat().st_ino
+    except (FileNotFoundError, NotADirectoryError):
+        return -1
 
 
 class _Deadlined:

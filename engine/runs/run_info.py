@@ -194,7 +194,7 @@ def run_checkpoints(run_id: str) -> list[CheckpointInfo]:
 def present(folder: Path, stored: RunStatus, patience: float = 0.0) -> Present:
     """Return what is known of the run in `folder`, whose store holds the status `stored`.
 
-    See `get_run` for `patience`. Raises msgspec.DecodeError.
+    See `get_run` for `patience`.
     """
     state = state_of(stored)
     beat = last_beat(folder)
@@ -210,7 +210,10 @@ def present(folder: Path, stored: RunStatus, patience: float = 0.0) -> Present:
         return Present(_with_trouble(stored, text), state)
     if not answer.write_problem and answer.standstill < SILENT_SECONDS:
         return Present(stored, state)
-    told = msgspec.msgpack.decode(answer.status, type=RunStatus)
+    try:
+        told = msgspec.msgpack.decode(answer.status, type=RunStatus)
+    except msgspec.DecodeError:  # of another version
+        return Present(stored, state)
     if told.state.is_over:
         text = f"This end could not be recorded yet: {answer.write_problem}."
     elif answer.write_problem:

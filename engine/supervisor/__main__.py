@@ -94,7 +94,7 @@ def main(arguments: list[str]) -> int:
         admission.leave()
         return 1
     store = BufferedStore(folder, run_store)
-    inbox.answer_status = store.answer
+    inbox.answer_status, inbox.upkeep = store.answer, server.upkeep
     try:
         ended = admission.wait_for_turn(store, inbox)
         if ended is None:

@@ -99,6 +99,9 @@ InboxItem = (
     | SignalReceived
 )
 
+UPKEEP_SECONDS = 1.0
+"""Time between two calls of `Inbox.upkeep`."""
+
 MOST_UNREAD = 64
 """Messages of all workers that may wait for the main thread. While there are more, the supervisor
 does not read, and each worker keeps its messages, up to a limit of its own. Windows and command
@@ -122,10 +125,13 @@ class Inbox:
 
         self._places = threading.Semaphore(MOST_UNREAD)
         self._client_places = threading.Semaphore(MOST_UNREAD)
-        self._turned = time.monotonic()
+        self._turned = self._kept_up = time.monotonic()
         self.answer_status: Callable[[float], StatusAnswer] | None = None
         """Makes the answer to a StatusQuestion from the seconds since the last turn, from any
         thread; None: none is given yet."""
+
+        self.upkeep: Callable[[], None] = lambda: None
+        """Called by `next` about every second: what the main loop has to look after."""
 
     def put(self, item: InboxItem) -> None:
         """Add an item; called from any thread, and by the handlers of signals."""
@@ -138,6 +144,9 @@ class Inbox:
     def next(self, seconds: float) -> InboxItem | None:
         """Wait up to `seconds` for the next item; None if there is none."""
         self._turned = time.monotonic()
+        if self._turned - self._kept_up > UPKEEP_SECONDS:
+            self._kept_up = self._turned
+            self.upkeep()
         deadline = self._turned + seconds
         while True:
             item: InboxItem | None = None

@@ -178,6 +178,32 @@ def end_group(leader: Process, *, kill: bool) -> None:
         os.kill(leader.pid, signal.SIGTERM)  # Windows: it ends at once
 
 
+def ask_to_end(pid: int, created_at: float) -> bool:
+    """Send SIGTERM to the process with `pid` that started at `created_at`.
+
+    Return whether that was done: not if it has ended, belongs to another user, or on a system
+    without signals.
+    """
+    if not ON_POSIX or pid == os.getpid():
+        return False
+    try:
+        if not hasattr(os, "pidfd_open"):  # macOS
+            if is_alive(pid, created_at):
+                os.kill(pid, signal.SIGTERM)
+                return True
+            return False
+        descriptor = os.pidfd_open(pid)  # first: the pid may get another process meanwhile
+        try:
+            if not is_alive(pid, created_at):
+                return False
+            signal.pidfd_send_signal(descriptor, signal.SIGTERM)
+        finally:
+            os.close(descriptor)
+    except OSError:
+        return False
+    return True
+
+
 END_SIGNALS = [
     signal.Signals[name]
     for name in ("SIGINT", "SIGTERM", "SIGHUP")

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -15,7 +18,7 @@ import pytest
 from engine import client
 from engine.client import CannotStart, CommandFailed, NoSuchRun
 from engine.messages.channel import Channel, CommandAccepted, Hello, Message, Server
-from engine.messages.commands import Pause
+from engine.messages.commands import Pause, Stop
 from engine.messages.events import (
     AttemptStarted,
     CommandRefused,
@@ -216,6 +219,42 @@ def test_a_run_that_is_over_takes_no_commands() -> None:
     write_run(NOBODY, RunEnded("finished", "x"))
     with pytest.raises(CommandFailed, match="Run 1 is not active: it takes no commands"):
         client.send("1", Pause())
+
+
+@pytest.fixture
+def program(processes: None) -> Iterator[subprocess.Popen[str]]:
+    """A process that waits for a signal."""
+    code = "import time; print('waits', flush=True); time.sleep(1000)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as made:
+        assert made.stdout is not None
+        made.stdout.readline()
+        yield made
+        made.kill()
+
+
+only_signals = pytest.mark.skipif(os.name != "posix", reason="Windows has no SIGTERM to ask with")
+
+
+@only_signals
+def test_a_stop_that_cannot_reach_the_supervisor_becomes_a_signal(
+    program: subprocess.Popen[str],
+) -> None:
+    write_run(AttemptStarted(1, program.pid, process.start_time(program.pid)), TRAINS)
+    with pytest.raises(CommandFailed, match="is running, but takes no commands now"):
+        client.send("1", Pause())
+    with pytest.raises(client.StoppedBySignal, match=f"process {program.pid}, was asked by a sign"):
+        client.send("1", Stop())
+    assert program.wait(60.0) == -signal.SIGTERM
+
+
+@only_signals
+def test_no_signal_goes_to_another_process_with_the_number_of_the_supervisor(
+    program: subprocess.Popen[str],
+) -> None:
+    write_run(AttemptStarted(1, program.pid, supervisor_created=1.0), TRAINS)
+    with pytest.raises(CommandFailed, match="is not active: it takes no commands"):
+        client.send("1", Stop())
+    assert program.poll() is None
 
 
 @contextmanager

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import queue
+import shutil
 import socket
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from multiprocessing.connection import Client, Pipe
 from multiprocessing.context import AuthenticationError
@@ -44,7 +45,7 @@ class Answering:
 
     def __init__(self, folder: Path) -> None:
         self._callers: queue.SimpleQueue[tuple[Hello, Channel]] = queue.SimpleQueue()
-        self._server = Server(folder, lambda hello, channel: self._callers.put((hello, channel)))
+        self.server = Server(folder, lambda hello, channel: self._callers.put((hello, channel)))
         self._channels: list[Channel] = []
 
     def next(self) -> tuple[Hello, Channel]:
@@ -56,7 +57,7 @@ class Answering:
         return self._callers.empty()
 
     def close(self) -> None:
-        self._server.close()
+        self.server.close()
         for channel in self._channels:
             channel.close()
 
@@ -77,6 +78,87 @@ def channels() -> Iterator[tuple[Channel, Channel]]:
 
 def control(folder: Path) -> Any:
     return json.loads((folder / CONTROL_FILE).read_text())
+
+
+def socket_of(folder: Path) -> Path:
+    return Path(control(folder)["address"])
+
+
+def delete_socket(folder: Path) -> None:
+    socket_of(folder).unlink()
+
+
+def delete_folder_of_socket(folder: Path) -> None:
+    shutil.rmtree(socket_of(folder).parent)
+
+
+def replace_socket(folder: Path) -> None:
+    delete_socket(folder)
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(socket_of(folder)))
+
+
+def delete_control(folder: Path) -> None:
+    (folder / CONTROL_FILE).unlink()
+
+
+def overwrite_control(folder: Path) -> None:
+    (folder / CONTROL_FILE).write_text("{}")
+
+
+LOSSES = [delete_control, overwrite_control]
+if os.name == "posix":
+    LOSSES += [delete_socket, delete_folder_of_socket, replace_socket]
+
+
+@pytest.mark.parametrize("lose", LOSSES)
+def test_a_server_makes_again_what_was_lost(
+    lose: Callable[[Path], None], answering: Answering, tmp_path: Path
+) -> None:
+    lose(tmp_path)
+    with pytest.raises(OSError):  # noqa: PT011  # each loss has an error of its own
+        connect(tmp_path, Hello(-1))
+    answering.server.upkeep()
+    with closing(connect(tmp_path, Hello(-1))):
+        assert answering.next()[0] == Hello(-1)
+
+
+def test_a_server_that_may_start_no_thread_says_so_and_serves_the_next_client(
+    answering: Answering, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as limit:
+        limit.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(OSError, match="does not answer"):
+            connect(tmp_path, Hello(-1), SECONDS)
+    with closing(connect(tmp_path, Hello(-1), SECONDS)):
+        assert answering.next()[0] == Hello(-1)
+
+
+def test_a_thread_that_has_ended_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Server, "_accept", lambda *_: None)
+    with closing(Answering(tmp_path)) as answering:
+        answering.server._acceptor.join(SECONDS)
+        monkeypatch.undo()
+        answering.server.upkeep()
+        with closing(connect(tmp_path, Hello(-1), SECONDS)):
+            assert answering.next()[0] == Hello(-1)
+
+
+def test_a_client_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with (
+        closing(Server(tmp_path, refuse)),
+        closing(connect(tmp_path, Hello(-1), SECONDS)) as channel,
+        pytest.raises(CLOSED),
+    ):
+        channel.receive(SECONDS)
 
 
 @pytest.mark.parametrize("message", [Hello(3), CommandAccepted(12), *COMMANDS, *EXAMPLES], ids=repr)
@@ -282,7 +364,7 @@ def test_connections_stay_open_when_the_server_closes(tmp_path: Path) -> None:
     answering = Answering(tmp_path)
     with closing(connect(tmp_path, Hello(0))) as caller:
         _, channel = answering.next()
-        answering._server.close()
+        answering.server.close()
         caller.send(Pause())
         assert channel.receive(SECONDS) == Pause()
         channel.close()
