@@ -42,14 +42,12 @@ def recipe_of_run(folder: Path, spec: RunSpec) -> RecipeInfo:
 
     A run without a copy has the recipe of its spec as it is now; `problem` may be set.
     """
-    copy = folder / RECIPE
+    copy = folder / RECIPE if has_copy(folder) else None
     try:
         path, builtin = catalog.recipe_file(spec.recipe)
-    except catalog.UnknownName as error:  # it was built into an earlier version
-        if has_copy(folder):
-            return read_recipe(copy, builtin=True, copy=copy)
-        return RecipeInfo(name=spec.recipe, path=spec.recipe, builtin=True, problem=str(error))
-    return read_recipe(path, builtin=builtin, copy=copy if has_copy(folder) else None)
+    except catalog.UnknownName:  # it was built into an earlier version
+        path, builtin = catalog.BUILTIN_RECIPES / f"{Path(spec.recipe).name}.py", True
+    return read_recipe(path, builtin=builtin, copy=copy)
 
 
 def has_copy(folder: Path) -> bool:

@@ -15,6 +15,7 @@ from PySide6.QtCore import QObject, Signal
 from engine import client
 from engine.client import CannotStart, CommandFailed, NoSuchRun, RunInfo
 from engine.messages.commands import Command, EmptyCache, Pause, Resume, SaveCheckpoint, Stop
+from engine.messages.events import RecipeVersion
 from engine.runs import device_queue
 from engine.runs.checkpoint_files import CheckpointInfo
 from engine.runs.device_queue import CannotMoveRun, Move
@@ -44,6 +45,9 @@ class ResumeRequest(NamedTuple):
 
     as_new: bool = False
     """Whether a new run continues from the checkpoint, and this run is not changed."""
+
+    recipe: RecipeVersion | None = None
+    """Which recipe the run goes on with if it has changed; None: the user must be asked."""
 
 
 class _Cancelled(Exception):
@@ -75,6 +79,10 @@ class EngineClient(QObject):
 
     resume_ended = Signal()
     """No checkpoint is verified any more: the run was resumed, or not."""
+
+    recipe_changed = Signal(object, str)
+    """A ResumeRequest that does not say which recipe goes on, and in what the recipe has changed,
+    such as `mine.py: 3 lines changed`."""
 
     checkpoints_listed = Signal(object, list)
     """RunInfo and list[CheckpointInfo], oldest first: the answer to `list_checkpoints`."""
@@ -123,8 +131,8 @@ class EngineClient(QObject):
         self._start_once(lambda: client.start(spec), self._fail)
 
     def resume(self, request: ResumeRequest) -> None:
-        """Continue a run that is over. Emits `started`, `checkpoint_unusable` or `resume_refused`
-        (`problems` if the request has a spec)."""
+        """Continue a run that is over. Emits `started`, `recipe_changed`, `checkpoint_unusable` or
+        `resume_refused` (`problems` if the request has a spec)."""
         _log.info("run %s: resumes from %s", request.run_id, request.checkpoint or "its newest")
 
         if self._starting:
@@ -141,10 +149,10 @@ class EngineClient(QObject):
                 self._verified.emit(request.run_id, done, total)
 
         def work() -> str:
-            run_id, checkpoint, spec, as_new = request
+            run_id, checkpoint, spec, as_new, recipe = request
             if as_new:
-                return client.resume_as_new(run_id, checkpoint, spec, watch)
-            client.resume(run_id, checkpoint, spec, watch)
+                return client.resume_as_new(run_id, checkpoint, spec, watch, recipe)
+            client.resume(run_id, checkpoint, spec, watch, recipe)
             return run_id
 
         self._start_once(work, partial(self._resume_failed, request))
@@ -246,6 +254,8 @@ class EngineClient(QObject):
                 self.failed.emit(text.format(run=request.run_id))
             case client.CheckpointUnusable(damaged=damaged, previous=Path() as previous):
                 self.checkpoint_unusable.emit(request, damaged, previous)
+            case client.RecipeChanged(changes=changes):
+                self.recipe_changed.emit(request, changes)
             case CannotStart() | NoSuchRun() if request.spec is None:
                 self.resume_refused.emit(request.run_id, str(error))
             case _:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from engine.spec import catalog
+from engine.runs.run_info import RunInfo
+from engine.spec import catalog, recipe_copy
 from engine.spec.recipe_file import RecipeInfo
 
 
@@ -17,3 +18,8 @@ def read_recipe(reference: str) -> RecipeInfo:
         return catalog.recipe(reference)
     except catalog.UnknownName as error:
         return RecipeInfo(name=reference, path=reference, builtin=False, problem=str(error))
+
+
+def read_run_recipe(info: RunInfo) -> RecipeInfo:
+    """Read the recipe that a run has kept; its own file may have changed, or be gone."""
+    return recipe_copy.recipe_of_run(info.folder, info.spec)

@@ -42,15 +42,24 @@ class RecipeChoice(Combo):
         """Return the chosen recipe; its `problem` says why it cannot be used."""
         return self._recipes[self.itemData(self._last)]
 
-    def choose(self, reference: str) -> None:
-        """Choose a built-in recipe by name or a file by path, and read the file again."""
-        recipe = read_recipe(reference)
+    def choose(self, reference: str, recipe: RecipeInfo | None = None) -> None:
+        """Choose a built-in recipe by name or a file by path, and read the file again.
+
+        `recipe`: what to show instead of the file, such as the copy of a run.
+        """
+        recipe = recipe or read_recipe(reference)
         self._recipes[recipe.reference] = recipe
         if self.findData(recipe.reference) < 0:
             self._insert(recipe)
         self._last = self.findData(recipe.reference)
         self.setCurrentIndex(self._last)
         self.chosen.emit()
+
+    def read_again(self) -> RecipeInfo:
+        """Read the file of the chosen recipe again, in the place of a copy; return it."""
+        reference = self.itemData(self._last)
+        self._recipes[reference] = read_recipe(reference)
+        return self._recipes[reference]
 
     def open_file(self) -> None:
         """Let the user choose a recipe file."""

@@ -12,6 +12,7 @@ from engine.spec.field_info import Setting
 from engine.spec.run_spec import RunSpec
 from engine.spec.validation import Problem
 from gui.bridge.engine_client import ResumeRequest
+from gui.bridge.recipes import read_run_recipe
 from gui.style.translation import translate
 
 
@@ -114,7 +115,8 @@ class Continuation(NamedTuple):
     def command(self, spec: RunSpec) -> str:
         name = self.checkpoint.folder.name
         before = self.info.spec
-        return resume_command(self.info.id, name, before, spec, as_new=self.as_new)
+        recipe = read_run_recipe(self.info)
+        return resume_command(self.info.id, name, before, spec, as_new=self.as_new, recipe=recipe)
 
     def request(self, spec: RunSpec) -> ResumeRequest:
         """Return the request to continue the run with the settings of `spec`."""

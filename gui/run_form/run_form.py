@@ -19,9 +19,11 @@ from PySide6.QtWidgets import (
 
 from engine.runs.checkpoint_files import CheckpointInfo
 from engine.runs.run_info import RunInfo
+from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import FIELDS, RunSpec, batch_arithmetic
 from engine.spec.validation import Problem, problems
 from engine.templates.kinds import TemplateKind, kind_for
+from gui.bridge.recipes import read_run_recipe
 from gui.run_form.advanced_fields import AdvancedFields, form_rows
 from gui.run_form.choices import RecipeChoice, StrategyChoice
 from gui.run_form.device_choice import DeviceChoice
@@ -130,7 +132,7 @@ class RunForm(QFrame):
     def continue_run(self, info: RunInfo, checkpoint: CheckpointInfo) -> None:
         """Fill the form with the settings of a run, to continue it from `checkpoint`."""
         self._set_mode(NewRun())  # remove the fixed values of another run
-        self._fill(info.spec)
+        self._fill(info.spec, read_run_recipe(info))
         self._set_mode(Continuation(info, checkpoint))
         self._main_fields["epochs"].setFocus()
 
@@ -142,8 +144,8 @@ class RunForm(QFrame):
         ):
             self._set_mode(NewRun())
 
-    def _fill(self, spec: RunSpec) -> None:
-        self.recipe.choose(spec.recipe)
+    def _fill(self, spec: RunSpec, recipe: RecipeInfo | None = None) -> None:
+        self.recipe.choose(spec.recipe, recipe)
         self.devices.set_devices(spec.devices)
         self.strategy.choose(spec.strategy)
         for name, field in self._fields().items():
@@ -201,11 +203,24 @@ class RunForm(QFrame):
             self.start_requested.emit(self._spec)
 
     def _set_mode(self, mode: FormMode) -> None:
-        self._mode, self._continuation_requested = mode, False
+        before, self._mode, self._continuation_requested = self._mode, mode, False
+        if isinstance(before, Continuation) and not isinstance(mode, Continuation):
+            self._forget_copy()
         self.heading.show_mode(mode)
         self.start_button.setText(mode.start_text)
         self.recipe.setEnabled(not isinstance(mode, Continuation))
         self._check()
+
+    def _forget_copy(self) -> None:
+        """Show the settings of the recipe's file, which a new run trains, and not of a copy."""
+        settings, copy = self.advanced.settings, self.recipe.recipe()
+        recipe = self.recipe.read_again()
+        if recipe.fields == copy.fields:
+            return
+        entered = {name: field.value_or_default() for name, field in settings.items()}
+        self.advanced.show_settings(recipe.fields)
+        for name in entered.keys() & self.advanced.settings.keys():
+            self.advanced.settings[name].set_value(entered[name])
 
     def _fields(self) -> Mapping[str, Field]:
         """Return all fields of the spec, in their order."""

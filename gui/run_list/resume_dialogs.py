@@ -1,12 +1,13 @@
-"""The dialogs before a run resumes: which checkpoint, and what to do if it is damaged."""
+"""The dialogs before a run resumes: which checkpoint, which recipe, what if one is damaged."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Qt
-from PySide6.QtWidgets import QMessageBox, QProgressDialog, QWidget
+from PySide6.QtWidgets import QMessageBox, QProgressDialog, QPushButton, QWidget
 
+from engine.messages.events import RecipeVersion
 from engine.runs.checkpoint_files import CheckpointInfo
 from engine.runs.run_info import RunInfo
 from engine.system import units
@@ -30,6 +31,7 @@ class ResumeDialogs(QObject):
         self._progress: QProgressDialog | None = None
         client.checkpoints_listed.connect(self._offer_checkpoints)
         client.checkpoint_unusable.connect(self._ask_for_previous)
+        client.recipe_changed.connect(self._ask_for_recipe)
         client.resume_refused.connect(self._show_refusal)
         client.verifying.connect(self._show_progress)
         client.resume_ended.connect(self._end_progress)
@@ -77,6 +79,25 @@ class ResumeDialogs(QObject):
         box.setDefaultButton(buttons.Yes)
         again = request._replace(checkpoint=previous)
         box.accepted.connect(lambda: self._client.resume(again))
+        box.open()
+
+    def _ask_for_recipe(self, request: ResumeRequest, changes: str) -> None:
+        text = self.tr(
+            "The recipe of run {run} has changed since its start:\n\n{changes}\n\n"
+            "Continue with the recipe as it was, which the run has kept, or as it is now?"
+        )
+        text = text.format(run=request.run_id, changes="\n".join(changes.split(", ")))
+        box = self._box(QMessageBox.Icon.Question, request.run_id, text)
+
+        def add(version: RecipeVersion, caption: str) -> QPushButton:
+            again = request._replace(recipe=version)
+            button = box.addButton(caption, QMessageBox.ButtonRole.AcceptRole)
+            button.clicked.connect(lambda: self._client.resume(again))
+            return button
+
+        box.setDefaultButton(add(RecipeVersion.AS_IT_WAS, self.tr("As it &was")))
+        add(RecipeVersion.AS_IT_IS_NOW, self.tr("As it is &now"))
+        box.addButton(QMessageBox.StandardButton.Cancel)
         box.open()
 
     def _show_progress(self, run_id: str, done: int, total: int) -> None:

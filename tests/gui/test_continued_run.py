@@ -18,6 +18,7 @@ from engine.runs.run_state import RunState, RunStatus
 from engine.spec.run_spec import RunSpec
 from gui.bridge.engine_client import ResumeRequest
 from gui.run_form.run_form import RunForm
+from tests.support.recorded_runs import new_run_folder
 
 SPEC = RunSpec(
     recipe="digits",
@@ -158,3 +159,36 @@ def test_with_the_advanced_part_the_form_scrolls_and_its_button_stays(
     form.resize(300, 500)
     qtbot.waitUntil(lambda: origin.height() >= origin.heightForWidth(origin.width()))
     assert origin.height() > 1.5 * origin.fontMetrics().height(), "it takes two lines"
+
+
+MINE = """
+import torch
+def model(width: int = 8): ...
+def datasets(): ...
+"""
+
+
+def test_the_form_shows_the_recipe_that_the_run_has_kept(tmp_path: Path, qtbot: QtBot) -> None:
+    recipe = tmp_path / "mine.py"
+    recipe.write_text(MINE)
+    spec = replace(SPEC, recipe=str(recipe), settings={"width": 16})
+    run = RUN._replace(folder=new_run_folder(spec), spec=spec)
+    form = RunForm()
+    qtbot.addWidget(form)
+    recipe.write_text(MINE.replace("width: int = 8", "depth: int = 2, width: int = 8"))
+    form.continue_run(run, END)
+    assert [*form.advanced.settings] == ["width"]
+    form.field("settings.width").set_value(32)
+    QTest.mouseClick(form.heading.new_run_button, Qt.MouseButton.LeftButton)
+    assert [*form.advanced.settings] == ["depth", "width"], "a new run trains the file"
+    assert form.field("settings.width").value() == 32, "what was entered stays"
+
+    recipe.unlink()
+    form.continue_run(run, END)
+    enter(form, "epochs", "8")
+    with qtbot.waitSignal(form.continue_requested) as asked:
+        form.start()
+    assert asked.args == [ResumeRequest("7", END.folder, replace(spec, epochs=8))]
+    form.field("settings.width").set_value(32)
+    form.copy_command()
+    assert "--set width=32" in QGuiApplication.clipboard().text()

@@ -12,8 +12,9 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from engine import client
-from engine.client import CannotStart, CommandFailed, NoSuchRun, RunInfo
+from engine.client import CannotStart, CommandFailed, NoSuchRun, RecipeChanged, RunInfo
 from engine.messages.commands import Command, Pause, Stop
+from engine.messages.events import RecipeVersion
 from engine.runs import device_queue
 from engine.runs.device_queue import Ticket
 from engine.runs.run_state import RunState, RunStatus
@@ -161,7 +162,7 @@ def resumed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What the engine was asked to resume; what a test appends first is raised instead."""
     calls: list[Any] = []
 
-    def resume(run_id: str, checkpoint: Path | None, spec: RunSpec | None, _: object) -> None:
+    def resume(run_id: str, checkpoint: Path | None, spec: RunSpec | None, *_: object) -> None:
         if calls and isinstance(calls[0], Exception):
             raise calls.pop(0)
         calls.append((run_id, checkpoint, spec))
@@ -189,6 +190,25 @@ def test_a_damaged_checkpoint_is_named_with_the_one_before_it(
     assert said.args == [ASKED, "step-20", Path("step-10")]
     with qtbot.waitSignal(controller.started):
         controller.resume(ASKED._replace(checkpoint=Path("step-10")))
+
+
+def test_a_changed_recipe_is_a_question_and_the_answer_reaches_the_engine(
+    controller: EngineClient, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = []
+
+    def resume(run_id: str, *given: object) -> None:
+        answers.append(given[-1])
+        if given[-1] is None:
+            raise RecipeChanged(run_id, "mine.py: 3 lines changed")
+
+    monkeypatch.setattr("engine.client.resume", resume)
+    with qtbot.waitSignal(controller.recipe_changed) as said:
+        controller.resume(ASKED)
+    assert said.args == [ASKED, "mine.py: 3 lines changed"]
+    with qtbot.waitSignal(controller.started):
+        controller.resume(ASKED._replace(recipe=RecipeVersion.AS_IT_IS_NOW))
+    assert answers == [None, RecipeVersion.AS_IT_IS_NOW]
 
 
 def test_why_a_run_cannot_go_on_is_said_in_sentences(

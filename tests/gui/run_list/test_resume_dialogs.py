@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QDialog, QDialogButtonBox, QMessageBox, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.client import RunInfo
+from engine.messages.events import RecipeVersion
 from engine.runs.checkpoint_files import CheckpointInfo, FileRecord, Manifest, Position
 from engine.runs.run_state import RunState, RunStatus
 from engine.spec.run_spec import RunSpec
@@ -128,6 +129,36 @@ def test_a_damaged_checkpoint_is_named_and_the_previous_one_offered(
     QTest.mouseClick(box.button(button), Qt.MouseButton.LeftButton)
     again = request._replace(checkpoint=Path("checkpoints/step-10"))
     assert asked == ([again] if yes else [])
+
+
+@pytest.mark.parametrize(
+    ("button", "key", "version"),
+    [
+        ("As it &was", Qt.Key.Key_Return, RecipeVersion.AS_IT_WAS),
+        ("As it is &now", Qt.Key.Key_Space, RecipeVersion.AS_IT_IS_NOW),
+        ("As it &was", Qt.Key.Key_Escape, None),
+    ],
+)
+def test_if_the_recipe_has_changed_the_user_says_by_keyboard_which_one_goes_on(
+    around: Surroundings,
+    asked: list[ResumeRequest],
+    qtbot: QtBot,
+    button: str,
+    key: Qt.Key,
+    version: RecipeVersion | None,
+) -> None:
+    request = ResumeRequest("7", spec=SPEC)
+    around.controller.recipe_changed.emit(request, "mine.py: 3 lines changed, nets.py: new")
+    box = around.dialog()
+    assert "mine.py: 3 lines changed\nnets.py: new\n" in box.text()
+    qtbot.waitUntil(lambda: box.focusWidget() is not None)
+    assert box.focusWidget().text() == "As it &was"
+    for _ in box.buttons():
+        if box.focusWidget().text() != button:
+            QTest.keyClick(box.focusWidget(), Qt.Key.Key_Tab)
+    QTest.keyClick(box.focusWidget(), key)
+    assert asked == ([request._replace(recipe=version)] if version else [])
+    assert not box.isVisible()
 
 
 def test_the_reason_against_a_resume_is_shown(
