@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import math
 import os
@@ -162,10 +163,12 @@ def publish(
     parameters: int,
     kinds: Collection[str] = (),
     metrics: Mapping[str, float] | None = None,
+    count: Callable[[int], None] = lambda size: None,
 ) -> CheckpointInfo:
     """Complete the checkpoint in the temporary folder: write the manifest, sync all files, rename.
 
-    Only rank 0 calls it, after every rank has written. Raises OSError.
+    Only rank 0 calls it, after every rank has written. It calls `count` with the size of each piece
+    that was read for its checksum or synced. Raises OSError.
     """
     folder = temporary_folder(run_folder, position.step)
     manifest = Manifest(
@@ -177,7 +180,7 @@ def publish(
         parameters=parameters,
         saved=time.time(),
         files={
-            str(path.relative_to(folder)): _record(path)
+            str(path.relative_to(folder)): _record(path, count)
             for path in sorted(folder.rglob("*"))
             if path.is_file() and not path.match(unrecorded("*"))
         },
@@ -186,7 +189,7 @@ def publish(
     )
     (folder / MANIFEST).write_bytes(_encoded(manifest))
     for path in folder.rglob("*"):
-        sync_to_disk(path)
+        sync_to_disk(path, count)
     sync_to_disk(folder)
     final = final_folder(run_folder, position.step)
     folder.rename(final)
@@ -231,6 +234,16 @@ def remove_unfinished(run_folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
     for folder in folders(run_folder).values():
         remove_leftovers(folder, older_than=0.0)
+
+
+def unfinished_bytes(run_folder: Path) -> int:
+    """Return the size of the unfinished checkpoints, which grows while one is written."""
+    size = 0
+    for folder in (run_folder / FOLDER).glob(f"step-*{_TEMPORARY}"):
+        for path in folder.rglob("*"):
+            with contextlib.suppress(OSError):  # it was just renamed or deleted
+                size += path.lstat().st_size
+    return size
 
 
 def checkpoints(run_folder: Path) -> list[CheckpointInfo]:

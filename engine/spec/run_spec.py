@@ -64,6 +64,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     deterministic: spec_fields.Deterministic = False
     max_restarts: spec_fields.MaxRestarts = 0
     hang_minutes: spec_fields.HangMinutes = 2.0
+    stop_seconds: spec_fields.StopSeconds = 30.0
     orphan_seconds: spec_fields.OrphanSeconds = 30.0
     on_disk_full: spec_fields.OnDiskFull = "pause"
 

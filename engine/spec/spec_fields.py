@@ -324,6 +324,19 @@ HangMinutes = Annotated[
     ),
 ]
 
+StopSeconds = Annotated[
+    float,
+    Meta(
+        title="Seconds to stop",
+        description="After Stop: seconds (at least the time of ten steps) to finish the step, and "
+        "then for the checkpoint. While a checkpoint is still being written, it has this time "
+        "again; then the workers are ended without one.",
+        ge=1,
+        le=86_400,
+        extra=_SAFETY,
+    ),
+]
+
 OrphanSeconds = Annotated[
     float,
     Meta(

@@ -12,7 +12,7 @@ from engine.diagnosis.deadlines import Deadlines
 from engine.diagnosis.device_watch import DeviceWatch, lost_device_failure
 from engine.diagnosis.hang_watch import HangWatch
 from engine.diagnosis.root_cause import CUT_OFF, find_failure
-from engine.messages.channel import CLOSED, Channel, Message, Recorded
+from engine.messages.channel import CLOSED, Alive, Channel, Message, Recorded
 from engine.messages.commands import Command, Stop
 from engine.messages.events import (
     CheckpointFailed,
@@ -63,7 +63,12 @@ class Attempt:
         self._store = store
         self._device_watch = device_watch
         self._pool = WorkerPool(plan, inbox.put)
-        self._escalation = StopEscalation(self._enter_stage)
+        self._escalation = StopEscalation(
+            self._enter_stage, plan.spec.stop_seconds, self._save_progress
+        )
+        self._saves: dict[int, Alive] = {}
+        """By rank: its last sign of life in a checkpoint."""
+
         ranks = [worker.rank for worker in plan.workers]
         self._deadlines = Deadlines(ranks, plan.strategy.heartbeat_timeout)
         self._hang_watch = HangWatch(plan.folder, plan.spec.hang_minutes, plan.workers, plan.recipe)
@@ -140,6 +145,8 @@ class Attempt:
         """Handle a message from `rank`; every message is a sign of life."""
         self._deadlines.received(rank)
         self._hang_watch.received(rank, message)
+        if isinstance(message, Alive) and message.doing == "checkpoint":
+            self._saves[rank] = message
         if self._all_exited:
             self._deadlines.all_exited()  # there may be more to read
         if isinstance(message, Event):
@@ -320,6 +327,10 @@ class Attempt:
         self._store.rewind(position.step, validates_again=position.batch > 0)
         self._store.append(Rewound(position.step, name, position.epoch, metrics))
         self._step_bounds = StepBounds(position.step)
+
+    def _save_progress(self) -> object:
+        """Return what changes while a checkpoint is written."""
+        return checkpoint_files.unfinished_bytes(self._plan.folder), dict(self._saves)
 
     def _enter_stage(self, stage: str) -> None:
         self._store.append(StopStage(stage))

@@ -135,7 +135,12 @@ class CheckpointSaver:
                 parameters=self._trainer.parameters,
                 kinds=self._requested_kinds,
                 metrics=self._schedule.metrics,
+                count=self._count,
             )
+
+    def _count(self, size: int) -> None:
+        """Show that the checkpoint goes on: its files do not grow any more."""
+        self._session.alive = Alive("checkpoint", self._session.alive.place + size)
 
     def _add_kinds(self, position: Position) -> None:
         if self._is_rank_zero:

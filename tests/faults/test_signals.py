@@ -133,7 +133,7 @@ def test_a_worker_that_ignores_everything_is_killed_stage_by_stage(
     monkeypatch.setattr(client, "start_module", start_impatient)
     path = tmp_path / "halted.py"
     path.write_text(HALTED)
-    run_id = client.start(spec(str(path), "torch/single"))
+    run_id = client.start(spec(str(path), "torch/single", stop_seconds=1.0))
     info = wait_for(run_id, lambda info: info.state is RunState.RUNNING)
     path.with_name("seen").touch()
     [worker] = info.status.worker_pids
@@ -144,6 +144,66 @@ def test_a_worker_that_ignores_everything_is_killed_stage_by_stage(
     stages = [event.stage for event in events(info) if isinstance(event, StopStage)]
     assert stages == ["ask", "terminate", "kill"]
     wait_until_gone(info)
+
+
+SLOW_SAVE = """
+import os, time
+from pathlib import Path
+import torch
+from engine.runs import checkpoint_files
+from engine.worker import event_sender
+event_sender.BEAT_SECONDS = 0.1
+def model(): return torch.nn.Linear(4, 1)
+def datasets(): return ((torch.ones(640, 4), torch.ones(640, 1)),) * 2
+def loss(outputs, targets):
+    time.sleep(0.002)
+    return ((outputs - targets) ** 2).mean()
+publish, sync = checkpoint_files.publish, checkpoint_files.sync_to_disk
+def slow_publish(folder, position, **named):
+    files = checkpoint_files.temporary_folder(folder, position.step)
+    for size in range(20):
+        time.sleep(0.15)
+        if os.environ["TEST_GROWS"] == "files":
+            (files / "large").write_bytes(bytes(size))
+    return publish(folder, position, **named)
+def slow_sync(path, count=None):
+    for _ in range(20 if count and path.suffix == ".pt" else 0):
+        time.sleep(0.15)
+        count(1)
+    sync(path)
+if os.environ["TEST_GROWS"] == "synced":
+    checkpoint_files.sync_to_disk = slow_sync
+else:
+    checkpoint_files.publish = slow_publish
+"""
+"""Each save takes three seconds or more."""
+
+
+def test_a_stop_waits_for_a_slow_checkpoint_as_long_as_it_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "slow_save.py"
+    path.write_text(SLOW_SAVE)
+    wanted = spec(str(path), "torch/single", epochs=10_000, stop_seconds=1.0)
+    runs = {}
+    for grows in ("files", "synced", "nothing"):
+        monkeypatch.setenv("TEST_GROWS", grows)
+        runs[grows] = client.start(wanted)
+    for run_id in runs.values():
+        wait_for(run_id, is_training)
+        client.send(run_id, Stop())
+    ended = {grows: wait_for_end(run_id) for grows, run_id in runs.items()}
+    for grows in ("files", "synced"):
+        info = ended[grows]
+        stages = [event.stage for event in events(info) if isinstance(event, StopStage)]
+        assert stages == ["ask"], grows
+        [saved] = client.run_checkpoints(info.id)
+        assert saved.manifest.position.step == info.status.step, grows
+        assert info.reason.endswith("with a checkpoint saved."), grows
+    info = ended["nothing"]
+    stages = [event.stage for event in events(info) if isinstance(event, StopStage)]
+    assert stages == ["ask", "terminate"], "a save that hangs is given up"
+    assert not client.run_checkpoints(info.id)
 
 
 class Terminal:

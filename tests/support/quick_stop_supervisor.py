@@ -1,4 +1,4 @@
-"""A supervisor whose stop stages last one second each, instead of up to thirty."""
+"""A supervisor whose stage `terminate` lasts one second instead of three."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from engine.supervisor import stop_escalation
 from engine.supervisor.__main__ import main
 
 if __name__ == "__main__":
-    stop_escalation.ASK_SECONDS = stop_escalation.TERMINATE_SECONDS = 1.0
+    stop_escalation.TERMINATE_SECONDS = 1.0
     sys.exit(main(sys.argv[1:]))

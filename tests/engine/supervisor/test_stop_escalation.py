@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from engine.diagnosis.deadlines import STALL_SECONDS, AwakeClock
-from engine.supervisor.stop_escalation import ASK_SECONDS, TERMINATE_SECONDS, StopEscalation
+from engine.supervisor.stop_escalation import TERMINATE_SECONDS, StopEscalation
+
+ASK_SECONDS = 30.0
+"""The time of the first stage."""
 
 
 class Clock:
@@ -31,7 +34,7 @@ def entered() -> list[str]:
 
 @pytest.fixture
 def escalation(clock: Clock, entered: list[str]) -> StopEscalation:
-    return StopEscalation(entered.append, clock)
+    return StopEscalation(entered.append, ASK_SECONDS, lambda: 0, clock)
 
 
 def pass_time(escalation: StopEscalation, clock: Clock, seconds: float) -> None:
@@ -107,10 +110,37 @@ def test_a_later_stage_can_be_entered_at_once_but_not_an_earlier_one(
 
 
 def test_a_sleep_of_the_machine_does_not_count(clock: Clock, entered: list[str]) -> None:
-    escalation = StopEscalation(entered.append, AwakeClock(clock))
+    escalation = StopEscalation(entered.append, ASK_SECONDS, lambda: 0, AwakeClock(clock))
     escalation.escalate_to("ask")
     pass_time(escalation, clock, 8 * 3600.0)
     assert entered == ["ask"]
     for _ in range(int(ASK_SECONDS / STALL_SECONDS)):
         pass_time(escalation, clock, STALL_SECONDS)
     assert entered == ["ask", "terminate"]
+
+
+def test_a_save_has_its_time_again_while_it_grows(clock: Clock, entered: list[str]) -> None:
+    size = 0
+    escalation = StopEscalation(entered.append, ASK_SECONDS, lambda: size, clock)
+    escalation.escalate_to("ask")
+    for _ in range(20):
+        size += 1
+        pass_time(escalation, clock, ASK_SECONDS - 1)
+    assert entered == ["ask"]
+    pass_time(escalation, clock, ASK_SECONDS)
+    assert entered == ["ask"]
+    pass_time(escalation, clock, 0.1)
+    assert entered == ["ask", "terminate"]
+
+
+def test_a_growing_save_delays_neither_a_second_stop_nor_the_later_stages(
+    clock: Clock, entered: list[str]
+) -> None:
+    size = 0
+    escalation = StopEscalation(entered.append, ASK_SECONDS, lambda: size, clock)
+    escalation.escalate_to("ask")
+    pass_time(escalation, clock, 1.0)
+    escalation.escalate_to("terminate")
+    size += 1
+    pass_time(escalation, clock, TERMINATE_SECONDS + 0.1)
+    assert entered == ["ask", "terminate", "kill"]

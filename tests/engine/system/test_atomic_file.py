@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from engine.system import atomic_file
 from engine.system.atomic_file import (
     create_folders,
     open_to_append,
     remove_leftovers,
+    sync_to_disk,
     sync_tree,
     write_atomically,
 )
@@ -150,3 +153,19 @@ def test_links_pipes_and_devices_are_not_appended_to(tmp_path: Path) -> None:
         with pytest.raises(OSError, match=problem):
             open_to_append(path)
     assert not target.exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems sync a file in one piece")
+def test_the_sync_of_a_large_file_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(atomic_file, "SYNCED_AT_ONCE", 1000)
+    large, small = tmp_path / "large", tmp_path / "small"
+    large.write_bytes(bytes(2500))
+    small.write_bytes(bytes(1000))
+    counted: list[int] = []
+    sync_to_disk(small, counted.append)
+    sync_to_disk(tmp_path, counted.append)
+    assert counted == []
+    sync_to_disk(large, counted.append)
+    assert counted == [1000] * 3
