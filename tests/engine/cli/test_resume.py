@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import shlex
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,12 +14,13 @@ from engine import client
 from engine.cli.equivalent_command import resume_command
 from engine.messages import commands
 from engine.messages.commands import Command
-from engine.messages.events import Paused, RecipeVersion, Resumed, RunEnded
+from engine.messages.events import Paused, RecipeChosen, RecipeVersion, Resumed, RunEnded
 from engine.spec import catalog
+from engine.spec.field_info import Setting
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import write_spec
 from main import main
-from tests.support.recorded_runs import RUNNING, SPEC, record_run
+from tests.support.recorded_runs import RUNNING, SPEC, RecordedRun, record_run
 
 STOPPED = RunEnded("stopped", "Stopped.")
 
@@ -38,6 +41,7 @@ def test_resume_lets_a_paused_run_go_on(
         ("--devices", "cpu:0"),
         ("--set", "dropout=0.5"),
         ("--batch-size", "7"),
+        ("--recipe", "as-it-was"),
     ):
         assert main(["resume", run.id, flag, value]) == 2
         assert f"leave out {flag}," in capsys.readouterr().err
@@ -97,3 +101,88 @@ def test_a_run_is_resumed_with_or_without_changes(monkeypatch: pytest.MonkeyPatc
         (run.id, folder, changed),
         (run.id, folder, SPEC),
     ]
+
+
+MINE = "import torch\ndef model(width: int = 8): ...\ndef datasets(): ...\n"
+WAS, NOW = RecipeVersion
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def changed(tmp_path: Path) -> RecordedRun:
+    """A stopped run whose recipe has one more setting now."""
+    recipe = tmp_path / "mine.py"
+    recipe.write_text(MINE)
+    run = RecordedRun(msgspec.structs.replace(SPEC, recipe=str(recipe)))
+    run.add(*RUNNING, STOPPED)
+    recipe.write_text(MINE.replace("width", "depth: int = 2, width"))
+    return run
+
+
+@pytest.fixture
+def resumed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[RecipeVersion, dict[str, Setting]]]:
+    """The recipe and its settings with which runs were resumed."""
+    calls = []
+
+    def resume(_: str, __: object, spec: RunSpec, ___: object, recipe: RecipeVersion) -> None:
+        calls.append((recipe, spec.settings))
+
+    monkeypatch.setattr(client, "resume", resume)
+    return calls
+
+
+def test_without_a_terminal_a_changed_recipe_goes_on_as_it_was_and_that_is_said(
+    changed: RecordedRun, resumed: list[Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["resume", changed.id, "--detach", "--set", "width=4"]) == 0
+    assert resumed == [(WAS, {"width": 4})]
+    said = capsys.readouterr().err.splitlines()[0]
+    assert "has changed since the run's start (mine.py: 1 line changed)" in said
+    assert "`--recipe as-it-is-now` takes the changed one." in said
+
+
+def test_the_flag_answers_the_question(
+    changed: RecordedRun, resumed: list[Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    resume = ["resume", changed.id, "--detach", "--recipe"]
+    assert main([*resume, "as-it-is-now", "--set", "depth=5"]) == 0
+    assert main([*resume, "as-it-was"]) == 0
+    assert resumed == [(NOW, {"depth": 5}), (WAS, {})]
+    assert "has changed" not in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main([*resume, "as-it-will-be"])
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [("1\n", [WAS]), ("what?\n2\n", [NOW]), (" as-it-is-now\n", [NOW]), ("what?\n", [])],
+)
+def test_on_a_terminal_it_asks(
+    changed: RecordedRun,
+    resumed: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+    typed: str,
+    expected: list[RecipeVersion],
+) -> None:
+    shown = Terminal()
+    monkeypatch.setattr("sys.stdin", Terminal(typed))
+    monkeypatch.setattr("sys.stderr", shown)
+    assert main(["resume", changed.id, "--detach"]) == (0 if expected else 2)
+    assert [version for version, _ in resumed] == expected
+    assert "mine.py: 1 line changed" in shown.getvalue()
+    assert shown.getvalue().count("[1] as-it-was or [2] as-it-is-now?") == typed.count("\n") + (
+        not expected
+    )
+
+
+def test_show_tells_with_which_recipe_it_went_on(
+    changed: RecordedRun, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for version in (WAS, NOW):
+        changed.add(RecipeChosen(version, "mine.py: 1 line changed"))
+    assert main(["show", changed.id]) == 0
+    assert "recipe as-it-is-now; mine.py: 1 line changed" in capsys.readouterr().out

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from engine.spec.recipe_file import RecipeInfo
+from engine.worker import environment
 from engine.worker.session import WorkerSession
 
 
@@ -18,6 +19,9 @@ def test_the_garbage_collector_ignores_imported_objects(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+    for name in (environment.RECIPE, environment.COPY):
+        monkeypatch.setenv(name, "")
     monkeypatch.delitem(sys.modules, "recipe", raising=False)
     recipe = tmp_path / "recipe.py"
     recipe.write_text("STAYS = [[] for _ in range(100)]\n")
