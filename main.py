@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
+
+_IS_PROGRAM = __name__ == "__main__" or os.path.basename(sys.argv[0]) == "traindeck"  # noqa: PTH119
+if _IS_PROGRAM and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C in the imports is no traceback
+
+# ruff: noqa: E402
 import argparse
 import contextlib
 import logging
 import re
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
 from engine.system.program import IN_CHECKOUT, call, find_tools, program_words, version
+from engine.system.streams import lossy_stream, open_closed_streams
 
 DEVICES = "such as cpu:0,cpu:1 or gpu:0 or all-gpus or UUIDs"
 _log = logging.getLogger("engine.cli")
@@ -29,6 +38,11 @@ class Parser(argparse.ArgumentParser):
 
 def entry() -> int:
     """Run the program that the command line asks for, and return the exit code of the process."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    open_closed_streams()
+    if not sys.stderr.isatty():
+        sys.stderr = lossy_stream(2, sys.stderr.encoding)  # progress must not end a command
     try:
         return main()
     except KeyboardInterrupt:  # during the imports, which take half a second
@@ -53,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     notice = ""
     try:
         notice = paths.prepare_home()
-    except NotPrivate as error:
+    except (NotPrivate, paths.UnusableHome) as error:
         return _refuse(str(error), in_window=not options.command)
     except OSError:
         pass  # not every command needs the folder; those that do report it

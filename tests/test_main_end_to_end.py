@@ -264,6 +264,147 @@ def test_output_that_cannot_be_written_is_told_in_a_sentence(command: str) -> No
     assert done.stderr == "This could not be done: [Errno 28] No space left on device.\n"
 
 
+@pytest.mark.usefixtures("processes")
+@on_posix
+@pytest.mark.parametrize(
+    ("command", "code", "closed"),
+    [
+        ("show 7", 2, "<&-"),
+        ("show 7", 2, "2>&-"),
+        ("show 7", 2, "<&- >&- 2>&-"),
+        ("devices", 0, ">&- 2>&-"),
+        ("runs --json", 0, ">&-"),
+    ],
+)
+def test_closed_streams_change_no_exit_code(command: str, code: int, closed: str) -> None:
+    program = f'exec "$0" main.py {command} {closed}'
+    done = subprocess.run(
+        ["sh", "-c", program, sys.executable], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.usefixtures("processes")
+@on_posix
+def test_no_file_takes_the_place_of_a_closed_output(traindeck_home: Path) -> None:
+    """The first file that is opened would get the descriptor, and what is printed."""
+    program = (
+        "import main, os, sys; sys.argv = ['main.py', '--version']; main.entry(); "
+        "file = open(sys.executable); os._exit(file.fileno() < 3)"
+    )
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$0" -c "$1" <&- >&- 2>&-', sys.executable, program],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == 0
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is full")
+def test_a_full_disk_loses_errors_and_progress_but_no_result() -> None:
+    with Path("/dev/full").open("w") as full:
+        refused = subprocess.run([sys.executable, "main.py", "show", "7"], cwd=ROOT, stderr=full)
+        assert refused.returncode == 2
+        trained = subprocess.run(
+            [sys.executable, "main.py", "train", "--devices", "cpu:0", "--epochs", "1", "--json"],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=full,
+            text=True,
+        )
+    assert trained.returncode == 0
+    assert last_object(trained.stdout)["state"] == "finished"
+
+
+@pytest.mark.usefixtures("processes")
+@on_posix
+@pytest.mark.parametrize("module", ["argparse", "psutil", "engine.cli.errors", "rich.console"])
+def test_ctrl_c_during_the_imports_is_no_reason_for_a_traceback(module: str) -> None:
+    program = (
+        "import os, runpy, signal, sys\n"
+        "def hook(event, what):\n"
+        f"    if event == 'import' and what[0] == {module!r}:\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.addaudithook(hook)\n"
+        "sys.argv = ['main.py', 'runs']\n"
+        "sys.path.insert(0, '.')\n"
+        "runpy.run_path('main.py', run_name='__main__')"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode in (-signal.SIGINT, 130)
+    assert done.stderr == ""
+
+
+@pytest.mark.usefixtures("processes")
+@on_posix
+@pytest.mark.parametrize("home", ["~/decks", "link/../decks", "decks"])
+def test_all_processes_find_the_same_home(
+    home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The supervisor, which has another working directory, writes the queue."""
+    (tmp_path / "user").mkdir()
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "user" / "link").symlink_to(tmp_path / "a" / "b")
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "main.py"), "train", "--devices", "cpu:0", "--epochs", "1"],
+        cwd=tmp_path / "user",
+        env=os.environ | {"TRAINDECK_HOME": home, "HOME": str(tmp_path / "user")},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    folders = {file.parent.resolve() for file in tmp_path.rglob("queue.json")}
+    assert folders == {file.parent.resolve() for file in tmp_path.rglob("runs")}
+    [folder] = folders
+    assert folder.name == "decks"
+
+
+@pytest.mark.usefixtures("processes")
+@on_posix
+def test_a_home_whose_name_is_no_text_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    home = os.fsencode(tmp_path) + b"/\xff\xe9"
+    for command in ("runs", "runs --json", "train --epochs 1"):
+        done = subprocess.run(
+            [sys.executable, "main.py", *command.split()],
+            cwd=ROOT,
+            env={**os.environb, b"TRAINDECK_HOME": home},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 2
+        assert "is not valid UTF-8" in done.stderr
+        assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("processes")
+@on_posix
+def test_a_run_takes_an_environment_that_is_no_text(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "main.py", "train", "--devices", "cpu:0", "--epochs", "1"],
+        cwd=ROOT,
+        env={**os.environb, b"GREETING": b"\xff\xe9"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.usefixtures("processes")
+@on_posix
+def test_the_folder_for_temporary_files_may_have_a_long_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = tmp_path / ("x" * 120)
+    long.mkdir()
+    monkeypatch.setenv("TMPDIR", str(long))
+    code, output, errors = main("train", "--devices", "cpu:0", "--epochs", "1", "--json")
+    assert code == 0, errors
+    assert last_object(output)["state"] == "finished"
+
+
 def processes(lines: list[str]) -> set[str]:
     """Which processes have logged `lines`."""
     return {line.split()[2].partition("[")[0] for line in lines}

@@ -7,7 +7,6 @@ import os
 import sqlite3
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 from engine.cli.output import Exit, Interrupted, NoAnswer, Refused
 from engine.client import CannotStart, CommandFailed, NoSuchRun
@@ -19,8 +18,6 @@ INTERRUPTED = 130
 
 def report_errors(action: Callable[[], int]) -> int:
     """Run `action`, and return its exit code; print an expected error as sentences."""
-    if sys.stdout is None:  # the shell has closed it
-        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - it stays open to the end
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal may lack characters

@@ -88,9 +88,15 @@ def main(arguments: list[str]) -> int:
                 RecipeChosen(RecipeVersion(parsed.recipe), parsed.changes), time.time()
             )
         run_store.commit()
-        server = Server(folder, inbox.connected)
     except (sqlite3.Error, OSError) as error:
         print(f"The store of run {folder.name} cannot be written: {error}.", file=sys.stderr)
+        admission.leave()
+        return 1
+    try:
+        server = Server(folder, inbox.connected)
+    except OSError as error:
+        print(f"Run {folder.name} cannot receive commands: {error}.", file=sys.stderr)
+        run_store.close()
         admission.leave()
         return 1
     store = BufferedStore(folder, run_store)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from engine.system import paths
 from engine.system.atomic_file import open_to_append
+from engine.system.process import absolute_folder
 
 LEVEL_VARIABLE = "TRAINDECK_LOG"
 """The environment variable with the log level of this process and of its child processes."""
@@ -64,7 +65,7 @@ def start(process: str, folder: Path | None = None, level: str = "") -> None:
     number = level_number(level)
     os.environ[LEVEL_VARIABLE] = level
     chosen = os.environ.get(FOLDER_VARIABLE)
-    folder = folder or (Path(chosen) if chosen else None)
+    folder = folder or (absolute_folder(chosen) if chosen else None)
     try:
         if folder is None:
             folder = paths.private_folder("logs")

@@ -9,6 +9,7 @@ from pathlib import Path
 import platformdirs
 
 from engine.system.ownership import NotPrivate, is_owner, is_trusted, make_private_folder
+from engine.system.process import absolute_folder
 
 HOME_VARIABLE = "TRAINDECK_HOME"
 _ENTRIES = (
@@ -20,11 +21,15 @@ _ENTRIES = (
 _NUMBER = re.compile(r"[1-9]\d*", re.ASCII)
 
 
+class UnusableHome(OSError):
+    """The data folder cannot be used; the text is a sentence."""
+
+
 def home() -> Path:
     """Return the data folder: `$TRAINDECK_HOME`, or the platform's folder for user data."""
     chosen = os.environ.get(HOME_VARIABLE)
     if chosen:
-        return Path(chosen).expanduser().absolute()
+        return absolute_folder(chosen)
     return Path(platformdirs.user_data_dir("traindeck", appauthor=False))
 
 
@@ -32,9 +37,17 @@ def prepare_home() -> str:
     """Create the data folder for its owner only; call this before anything reads or writes in it.
 
     Return a sentence if other users could write to it until now; else an empty text. Raises
-    OSError: NotPrivate if the folder or something in it belongs to another user.
+    OSError: NotPrivate if the folder or something in it belongs to another user, UnusableHome if
+    its name is no text.
     """
     folder = home()
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:
+        raise UnusableHome(
+            f"The data folder {os.fsencode(folder)!r} has a name that is not valid UTF-8, so specs "
+            f"and messages cannot name its files: set {HOME_VARIABLE} to another folder."
+        ) from None
     notice = make_private_folder(folder)
     for name in _ENTRIES:
         entry = folder / name

@@ -138,13 +138,21 @@ def module_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Return `environment` for any working directory: our modules come first on the path, and our
     own folders have absolute paths."""
     folders = {
-        name: os.path.abspath(environment[name])  # noqa: PTH100  # links stay as they are
+        name: str(absolute_folder(environment[name]))
         for name in _FOLDER_VARIABLES
         if environment.get(name)
     }
     modules = environment.get("PYTHONPATH", "").split(os.pathsep)
     others = [entry for entry in modules if entry and entry != str(PROJECT)]
     return {**environment, **folders, "PYTHONPATH": os.pathsep.join([str(PROJECT), *others])}
+
+
+def absolute_folder(text: str) -> Path:
+    """Return the folder that a user names, also `~/name` or one relative to the working directory.
+
+    `..` stays: the folder before it may be a link.
+    """
+    return Path(text).expanduser().absolute()
 
 
 def _group_arguments(own_session: bool) -> dict[str, Any]:

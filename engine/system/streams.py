@@ -1,10 +1,50 @@
-"""The standard output and error of a process in which other people's code runs."""
+"""The standard input, output and error of a process, which may be closed, full or replaced."""
 
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import sys
+from typing import Any
+
+from engine.system.disk_errors import disk_problem
+
+
+class _LossyFile(io.FileIO):
+    """A file that drops the data for which a full disk has no room."""
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            if not disk_problem(error):
+                raise
+            return len(data)
+
+
+def lossy_stream(descriptor: int, encoding: str = "utf-8") -> io.TextIOWrapper:
+    """Return a stream to `descriptor` that drops lines, without an error, on a full disk."""
+    file = _LossyFile(descriptor, "w", closefd=False)
+    return io.TextIOWrapper(file, encoding, errors="backslashreplace", write_through=True)
+
+
+def open_closed_streams() -> None:
+    """Connect each standard stream that the caller has closed with the null device.
+
+    Otherwise the next file that this process opens would be its standard output, and get what is
+    printed. Called before any file is opened.
+    """
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is not None:
+            continue
+        null = os.open(os.devnull, os.O_RDWR)
+        if null != descriptor:
+            os.dup2(null, descriptor)
+            os.close(null)
+        mode = "w" if descriptor else "r"
+        stream = open(descriptor, mode, encoding="utf-8", closefd=False)  # noqa: SIM115
+        setattr(sys, name, stream)
 
 
 def flush_output() -> None:

@@ -157,6 +157,9 @@ def _send(
     connection = _connect_or_start(kind, is_cancelled)
     try:
         protocol.send(connection, request)
+    except UnicodeEncodeError as error:
+        connection.close()
+        raise NoTemplate("its environment, or a folder, has a text that is not UTF-8") from error
     except OSError as error:
         connection.close()
         raise _TemplateEnds(f"the template does not answer: {error}") from error

@@ -24,7 +24,7 @@ import msgspec
 
 from engine.system.confinement import Confinement
 from engine.system.paths import home
-from engine.system.process import PROJECT
+from engine.system.process import PROJECT, absolute_folder
 
 HANDSHAKE_SECONDS = 5.0
 """Longest wait of a caller for the template during the handshake."""
@@ -174,7 +174,7 @@ FOLDER_VARIABLE = "TRAINDECK_TEMPLATES"
 def folder() -> Path:
     """Return the folder of the templates' files."""
     chosen = os.environ.get(FOLDER_VARIABLE)
-    return Path(chosen) if chosen else home() / "templates"
+    return absolute_folder(chosen) if chosen else home() / "templates"
 
 
 class Files:

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from engine.system import process, process_tree
+from engine.system import paths, process, process_tree
 
 SECONDS = 40.0
 """Longest wait; only a test that fails gets there."""
@@ -216,6 +216,10 @@ def test_folders_in_the_environment_of_a_module_hold_in_any_working_directory(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("TRAINDECK_HOME", "TRAINDECK_TEMPLATES", "TRAINDECK_LOG_FOLDER"):
-        assert process.module_environment({name: "a/../b"})[name] == str(tmp_path / "b")
+        folder = process.module_environment({name: "a/../b"})[name]
+        assert Path(folder).is_absolute()
+        assert Path(folder).resolve() == tmp_path / "b"
+        monkeypatch.setenv("TRAINDECK_HOME", "a/../b")
+        assert folder == str(paths.home()), "the same folder by the same name"
         assert process.module_environment({name: "/absolute"})[name] == "/absolute"
         assert process.module_environment({name: ""})[name] == ""
