@@ -184,6 +184,9 @@ def _parser() -> Parser:
     add("devices", "list the devices of this machine, and the frameworks that are loaded", json)
     _add_warm(add("warm", "load frameworks in advance, so that runs start at once", json))
     add("recipes", "list the built-in recipes", json)
+    fsck = add("fsck", "check the files of runs, and mend them", json)
+    fsck.add_argument("ids", metavar="ID", nargs="*", help="a run's number (default: everything)")
+    fsck.add_argument("--repair", action="store_true", help="mend what can be mended")
     desktop = add("desktop-entry", "add Traindeck to this user's menu of applications (Linux)")
     desktop.add_argument("--remove", action="store_true", help="remove it from the menu")
     if IN_CHECKOUT:  # an installed package has no tools/
@@ -234,7 +237,7 @@ def _add_run_options(parser: Parser, default: str = "") -> None:
 
 def _run(options: argparse.Namespace) -> int:
     """Carry out the command. The imports are in here, so that --help is quick."""
-    from engine.cli import commands, desktop_entry, listings, queue, show, warm
+    from engine.cli import commands, desktop_entry, fsck, listings, queue, show, warm
     from engine.cli.options import given_options
     from engine.cli.train import RunOptions, resume, train
 
@@ -290,6 +293,8 @@ def _run(options: argparse.Namespace) -> int:
             return warm.load(options.framework, json=options.json)
         case "recipes":
             return listings.recipes(json=options.json)
+        case "fsck":
+            return fsck.fsck(options.ids, repair=options.repair, json=options.json)
         case "desktop-entry":
             return desktop_entry.remove() if options.remove else desktop_entry.install()
         case "record-gpus":

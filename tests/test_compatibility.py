@@ -7,9 +7,7 @@ versions wrote them, but for the paths and the platform of the machine, and with
 from __future__ import annotations
 
 import re
-import shutil
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -27,27 +25,10 @@ from engine.runs.store import RunStore
 from engine.runs.store_reader import RunReader
 from engine.spec import spec_file
 from engine.spec.spec_file import FILE_NAME as SPEC
-from engine.system import paths
 from engine.system.format_version import FormatVersion
 from gui.bridge.export_file import RunTable, csv_text
+from tests.support.old_runs import ALL, FORMATS, NEWEST, OLDEST_CHECKPOINT, restore_run
 from tests.support.runs import curve, wait_for_end
-
-FORMATS = Path(__file__).parent / "data" / "formats"
-OLDEST_CHECKPOINT = "1.0-stop-on-nan"
-NEWEST = "1.1"
-ALL = sorted(folder.name for folder in FORMATS.iterdir())
-
-
-@pytest.fixture
-def old_run(traindeck_home: Path) -> Callable[[str], Path]:
-    """Makes run 1 from the run of a format; returns its folder."""
-
-    def make(name: str) -> Path:
-        folder = paths.create_run_folder()
-        shutil.copytree(FORMATS / name, folder, dirs_exist_ok=True)
-        return folder
-
-    return make
 
 
 def test_the_formats_of_today_have_a_run_here() -> None:
@@ -57,9 +38,9 @@ def test_the_formats_of_today_have_a_run_here() -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_a_run_of_every_format_is_listed_shown_and_exported(
-    name: str, old_run: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+    name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = old_run(name)
+    folder = restore_run(name)
     [info] = client.runs()
     assert (info.name, info.state) == ("A small run", RunState.STOPPED)
     assert main.main(["show", "1"]) == 0
@@ -77,8 +58,10 @@ def test_a_run_of_every_format_is_listed_shown_and_exported(
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_reading_does_not_change_a_run(name: str, old_run: Callable[[str], Path]) -> None:
-    folder = old_run(name)
+def test_reading_does_not_change_a_run(
+    name: str,
+) -> None:
+    folder = restore_run(name)
     client.runs()
     for path in (FORMATS / name).rglob("*"):
         if path.is_file():
@@ -88,12 +71,13 @@ def test_reading_does_not_change_a_run(name: str, old_run: Callable[[str], Path]
 @pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("name", [OLDEST_CHECKPOINT, NEWEST])
 def test_the_oldest_and_the_newest_format_train_on(
-    name: str, old_run: Callable[[str], Path]
+    name: str,
 ) -> None:
-    folder = old_run(name)
+    folder = restore_run(name)
     before = client.get_run("1")
     steps_before, losses_before = curve(before, "train/loss")
-    client.resume("1", spec=replace(before.spec, epochs=before.status.epoch + 1))
+    longer = replace(before.spec, epochs=before.status.epoch + 1)
+    client.resume("1", spec=longer, recipe="as-it-was")
     info = wait_for_end("1")
     assert info.state is RunState.FINISHED, info.reason
     steps, losses = curve(info, "train/loss")
@@ -105,12 +89,10 @@ def test_the_oldest_and_the_newest_format_train_on(
     assert FormatVersion.from_number(number) == store.FORMAT, "what continues it, upgrades it"
 
 
-def test_checkpoints_from_before_the_first_version_are_refused_in_a_sentence(
-    old_run: Callable[[str], Path],
-) -> None:
-    old_run("1.0-first")
+def test_checkpoints_from_before_the_first_version_are_refused_in_a_sentence() -> None:
+    restore_run("1.0-first")
     with pytest.raises(CannotStart, match="no longer read: start a new run"):
-        client.resume("1")
+        client.resume("1", recipe="as-it-was")
 
 
 def set_format(folder: Path, text: str) -> None:
@@ -125,10 +107,8 @@ def set_format(folder: Path, text: str) -> None:
         path.write_text(changed)
 
 
-def test_a_newer_minor_format_is_read_and_what_is_unknown_is_named(
-    old_run: Callable[[str], Path],
-) -> None:
-    folder = old_run(NEWEST)
+def test_a_newer_minor_format_is_read_and_what_is_unknown_is_named() -> None:
+    folder = restore_run(NEWEST)
     with closing(sqlite3.connect(folder / store.FILE_NAME)) as connection, connection:
         unknown = b"\x82\xa4type\xa7unknown\xa1x\x01"
         connection.execute("INSERT INTO event (time, body) VALUES (2e9, ?)", (unknown,))
@@ -145,7 +125,7 @@ def test_a_newer_minor_format_is_read_and_what_is_unknown_is_named(
         last = reader.events_after(0)[-1].event
     assert last == Notice("An event that only a newer version of Traindeck reads (format 1.99).")
     with pytest.raises(CannotStart, match=r"newer version of Traindeck.*\(imagination\): upgrade"):
-        client.resume("1")
+        client.resume("1", recipe="as-it-was")
     with closing(RunStore(folder)) as written:
         written.rewind(3)
     with closing(sqlite3.connect(folder / store.FILE_NAME)) as connection:
@@ -154,9 +134,9 @@ def test_a_newer_minor_format_is_read_and_what_is_unknown_is_named(
 
 
 def test_a_newer_major_format_is_refused_by_its_number_and_left_alone(
-    old_run: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    folder = old_run(NEWEST)
+    folder = restore_run(NEWEST)
     set_format(folder, "2.0")
     [found] = run_info.all_runs()
     assert isinstance(found, UnreadableRun)

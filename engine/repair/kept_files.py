@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from engine.runs.store import RunStore
+from engine.spec.recipe_copy import RECIPE, copied_modules
 from engine.spec.spec_file import FILE_NAME as SPEC
-
-RECIPE = "recipe.py"
-MODULES = "modules"
-"""Folder of the copies of the recipe's local modules."""
+from engine.system.regular_file import read_regular
 
 LARGEST_FILE = 256 * 2**10
 """Bytes of the largest file that is kept."""
@@ -22,10 +20,11 @@ def keep_files(store: RunStore, folder: Path) -> None:
 
     It leaves out what is too large, and what cannot be read. Raises sqlite3.Error.
     """
-    modules = sorted((folder / MODULES).rglob("*.py"))
+    modules = copied_modules(folder).values()
     for path in [folder / SPEC, folder / RECIPE, *modules][:MOST_FILES]:
         try:
-            if path.is_file() and 0 < path.stat().st_size <= LARGEST_FILE:
-                store.keep_file(path.relative_to(folder).as_posix(), path.read_bytes())
+            content = read_regular(path, LARGEST_FILE)
         except OSError:
             continue  # the attempt itself reports a file that it needs and cannot read
+        if content:
+            store.keep_file(path.relative_to(folder).as_posix(), content)

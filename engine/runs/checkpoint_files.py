@@ -126,6 +126,10 @@ class CheckpointDamaged(Exception):
     """The files of a checkpoint differ from the saved ones; the text is a sentence."""
 
 
+class CheckpointTooNew(CheckpointDamaged):
+    """Only a newer version of Traindeck can read the checkpoint."""
+
+
 def final_folder(run_folder: Path, step: int) -> Path:
     """Return the folder of the complete checkpoint after `step`."""
     return run_folder / FOLDER / f"step-{step:08d}"
@@ -230,16 +234,21 @@ def remove_unfinished(run_folder: Path) -> None:
 
     No worker of the run may be alive.
     """
-    for folder in (run_folder / FOLDER).glob(f"step-*{_TEMPORARY}"):
+    for folder in unfinished(run_folder):
         shutil.rmtree(folder, ignore_errors=True)
     for folder in folders(run_folder).values():
         remove_leftovers(folder, older_than=0.0)
 
 
+def unfinished(run_folder: Path) -> list[Path]:
+    """Return the folders of unfinished checkpoints."""
+    return sorted((run_folder / FOLDER).glob(f"step-*{_TEMPORARY}"))
+
+
 def unfinished_bytes(run_folder: Path) -> int:
     """Return the size of the unfinished checkpoints, which grows while one is written."""
     size = 0
-    for folder in (run_folder / FOLDER).glob(f"step-*{_TEMPORARY}"):
+    for folder in unfinished(run_folder):
         for path in folder.rglob("*"):
             with contextlib.suppress(OSError):  # it was just renamed or deleted
                 size += path.lstat().st_size
@@ -280,7 +289,7 @@ def read_manifest(folder: Path) -> Manifest:
         raise CheckpointDamaged(
             f"The checkpoint {folder.name} is damaged: it has no readable {MANIFEST}."
         ) from error
-    raise CheckpointDamaged(f"The checkpoint {folder.name} cannot be read: {reason}.")
+    raise CheckpointTooNew(f"The checkpoint {folder.name} cannot be read: {reason}.")
 
 
 def verify(folder: Path, watch: Watch | None = None) -> Manifest:

@@ -181,6 +181,15 @@ def move(run: str, where: Move) -> None:
         tickets[:] = moved(tickets, ticket, where)
 
 
+def rebuild() -> None:
+    """Write the queue again, without the tickets of ended runs; a damaged one from the runs.
+
+    Raises OSError.
+    """
+    with _locked_tickets():
+        pass
+
+
 def moved(tickets: Sequence[Ticket], ticket: Ticket, where: Move) -> list[Ticket]:
     """Return `tickets` with `ticket` moved relative to those with the same devices.
 

@@ -64,7 +64,8 @@ class PointTables:
         values = np.array(points.values, dtype=np.float64)
         steps = np.array(points.steps, dtype=np.float64)
         for level, blocks in enumerate(series.tail.extend(single(steps, times, values)), 1):
-            self._insert_blocks(series, level, series.count // FACTOR**level, blocks)
+            first = series.count // FACTOR**level
+            insert_blocks(self._connection, series.id, level, first, blocks)
         series.count += size
         self._set_count(series.id, series.count)
 
@@ -89,24 +90,6 @@ class PointTables:
             self._set_count(series.id, count)
             self._series[name] = _Series(series.id, count, self._pyramid_tail(series.id, count))
 
-    def _insert_blocks(self, series: _Series, level: int, first: int, blocks: Blocks) -> None:
-        rows: Iterable[Sequence[float]] = zip(
-            [series.id] * len(blocks.step),
-            [level] * len(blocks.step),
-            range(first, first + len(blocks.step)),
-            blocks.step.astype(int).tolist(),
-            blocks.time.tolist(),
-            blocks.low.tolist(),
-            blocks.high.tolist(),
-            blocks.mean.tolist(),
-            strict=True,
-        )
-        self._connection.executemany(
-            "INSERT INTO block (series, level, i, step, time, low, high, mean) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            rows,
-        )
-
     def _set_count(self, id: int, count: int) -> None:
         self._connection.execute("UPDATE series SET count = ? WHERE id = ?", (count, id))
 
@@ -119,6 +102,28 @@ class PointTables:
             pending.append(read_blocks(self._connection, id, level, done))
             level += 1
         return PyramidTail(pending)
+
+
+def insert_blocks(
+    connection: sqlite3.Connection, series: int, level: int, first: int, blocks: Blocks
+) -> None:
+    """Add the complete `blocks` of `level`, from block number `first`."""
+    rows: Iterable[Sequence[float]] = zip(
+        [series] * len(blocks.step),
+        [level] * len(blocks.step),
+        range(first, first + len(blocks.step)),
+        blocks.step.astype(int).tolist(),
+        blocks.time.tolist(),
+        blocks.low.tolist(),
+        blocks.high.tolist(),
+        blocks.mean.tolist(),
+        strict=True,
+    )
+    connection.executemany(
+        "INSERT INTO block (series, level, i, step, time, low, high, mean) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        rows,
+    )
 
 
 def read_blocks(

@@ -191,6 +191,46 @@ def newest_active() -> str | None:
     return None
 
 
+def cached_spec(run_id: str) -> RunSpec | None:
+    """Return the spec of an ended run from the cache; None if it has none. Changes no file."""
+    try:
+        return _read_cache().get(run_id)
+    except (ValueError, sqlite3.Error):
+        return None
+
+
+def cache_problem() -> str:
+    """Return why the cache cannot be read; empty if it can, or if there is none.
+
+    Changes no file.
+    """
+    try:
+        _read_cache()
+    except sqlite3.OperationalError:
+        return ""  # another process writes it
+    except (ValueError, sqlite3.Error) as error:
+        return str(error)
+    return ""
+
+
+def rebuild_cache() -> None:
+    """Delete the cache and write a new one. Raises OSError."""
+    (paths.home() / FILE_NAME).unlink(missing_ok=True)
+    RunIndex().runs()
+
+
+def _read_cache() -> dict[str, RunSpec]:
+    file = paths.home() / FILE_NAME
+    if not file.is_file():
+        return {}
+    with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)) as connection:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version != VERSION:
+            return {}
+        rows = connection.execute("SELECT id, body FROM run").fetchall()
+    return {run_id: _decode(body).spec for run_id, body in rows}
+
+
 def _active_ids() -> list[str]:
     """Return the ids of the runs with a live supervisor, newest first, from the queue."""
     try:

@@ -62,7 +62,7 @@ CREATE TABLE IF NOT EXISTS status (
 );
 CREATE TABLE IF NOT EXISTS file (   -- copies of the files that a run cannot do without
     attempt INTEGER NOT NULL,       -- the first attempt that found this content
-    name TEXT NOT NULL,             -- relative to the run folder, such as spec.toml
+    name TEXT NOT NULL,             -- relative to the run folder: spec.toml
     body BLOB NOT NULL,
     PRIMARY KEY (attempt, name)
 ) WITHOUT ROWID;
@@ -132,7 +132,7 @@ class RunStore:
         self._connection.execute(
             "INSERT INTO status (one, generation, body) VALUES (1, ?, ?) ON CONFLICT (one) "
             "DO UPDATE SET generation = excluded.generation, body = excluded.body",
-            (self._generation, _encode(self.status)),
+            (self._generation, encode_status(self.status)),
         )
         self._connection.execute("COMMIT")
         self._dirty = False
@@ -166,12 +166,16 @@ class RunStore:
             )
 
     def delete_events_after(self, seq: int) -> None:
-        """Delete every event after number `seq`, and restore the status after that event."""
+        """Delete every event after number `seq`, and restore the status after that event.
+
+        Also delete the copies of files that later attempts kept.
+        """
         self._begin()
         self._connection.execute("DELETE FROM event WHERE seq > ?", (seq,))
         self.status = RunStatus()
         for time, body in self._connection.execute("SELECT time, body FROM event ORDER BY seq"):
             self.status = fold(self.status, decode_event(body, self._format), time)
+        self._connection.execute("DELETE FROM file WHERE attempt > ?", (self.status.attempt,))
 
     def set_status(self, status: RunStatus) -> None:
         """Replace the status without an event."""
@@ -234,6 +238,11 @@ def decode_event(body: bytes, found: FormatVersion) -> Event:
             raise
         event = Notice(f"An event that only a newer version of Traindeck reads (format {found}).")
     return event
+
+
+def encode_status(status: RunStatus) -> bytes:
+    """Return `status` as the store keeps it."""
+    return _encode(status)
 
 
 def has_means(connection: sqlite3.Connection) -> bool:

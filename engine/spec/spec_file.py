@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,18 +30,27 @@ class UnreadableSpec(Exception):
     """The spec.toml is missing or damaged; the text is a sentence."""
 
 
+class SpecTooNew(UnreadableSpec):
+    """Only a newer version of Traindeck can read the spec.toml."""
+
+
 def write_spec(folder: Path, spec: RunSpec, recipe: RecipeInfo) -> None:
     """Write `spec.toml`, and a copy of the recipe beside it, for a new run, which the caller syncs.
 
     Raises OSError.
     """
+    write_atomically(folder / FILE_NAME, encode_spec(spec, _environment(recipe)))
+    write_copy(folder, recipe)
+
+
+def encode_spec(spec: RunSpec, environment: Mapping[str, Any]) -> str:
+    """Return the content of `spec.toml`."""
     document = {
         "format": str(FORMAT),
         "run": msgspec.to_builtins(spec),
-        "environment": _environment(recipe),
+        "environment": environment,
     }
-    write_atomically(folder / FILE_NAME, tomli_w.dumps(document))
-    write_copy(folder, recipe)
+    return tomli_w.dumps(document)
 
 
 @contextmanager
@@ -129,10 +138,11 @@ def _before(folder: Path, attempt: int) -> Path:
 def _read(folder: Path) -> dict[str, Any]:
     try:
         document = read_toml(folder / FILE_NAME)
-        if reason := _format(document).why_unreadable(FILE_NAME, FORMAT):
-            raise ValueError(reason)
+        reason = _format(document).why_unreadable(FILE_NAME, FORMAT)
     except (OSError, ValueError) as error:
         raise _unreadable(folder, error) from error
+    if reason:
+        raise SpecTooNew(f"The settings of {folder.name} cannot be read: {reason}.")
     return document
 
 

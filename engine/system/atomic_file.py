@@ -161,10 +161,19 @@ def remove_leftovers(folder: Path, *, older_than: float = _LONGEST_WRITE) -> Non
 
     A file younger than `older_than` seconds stays: a process may be writing it.
     """
-    for file in folder.glob(".*.tmp"):
+    for file in leftovers(folder, older_than=older_than):
+        with suppress(OSError):
+            file.unlink()
+
+
+def leftovers(folder: Path, *, older_than: float = _LONGEST_WRITE) -> list[Path]:
+    """Return the files that `remove_leftovers` deletes."""
+    found = []
+    for file in sorted(folder.glob(".*.tmp")):
         with suppress(OSError):
             if _TEMPORARY.fullmatch(file.name) and _age(file) >= older_than:
-                file.unlink()
+                found.append(file)
+    return found
 
 
 def _age(file: Path) -> float:

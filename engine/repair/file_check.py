@@ -1,0 +1,211 @@
+"""Checks the files beside the store of a run: settings, recipe, notes, checkpoints, leftovers."""
+
+from __future__ import annotations
+
+import ast
+import secrets
+import shutil
+import sqlite3
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+from engine.repair import store_salvage
+from engine.repair.report import RunReport, free_name, move_aside
+from engine.repair.store_check import open_store
+from engine.runs import checkpoint_files, run_index
+from engine.runs.checkpoint_files import CheckpointDamaged, CheckpointTooNew
+from engine.runs.run_notes import FILE_NAME as NOTES
+from engine.runs.run_notes import UnreadableNotes, read_notes
+from engine.spec import spec_file
+from engine.spec.recipe_copy import MODULES, RECIPE
+from engine.spec.recipe_file import read_recipe
+from engine.spec.spec_file import FILE_NAME as SPEC
+from engine.spec.spec_file import UnreadableSpec, read_spec
+from engine.system import ownership
+from engine.system.atomic_file import (
+    create_folders,
+    leftovers,
+    sync_to_disk,
+    write_atomically,
+)
+
+
+def kept_copies(folder: Path) -> dict[str, bytes]:
+    """Return the newest copies of the run's files in its store; none if it has none."""
+    found: dict[str, bytes] = {}
+    try:
+        with open_store(folder) as store:
+            for name, body in store.execute("SELECT name, body FROM file ORDER BY attempt"):
+                if isinstance(name, str) and isinstance(body, bytes):
+                    found[name] = body
+    except (sqlite3.Error, OSError):
+        pass  # an old store, or what could be read before the damage, which has its own finding
+    return found
+
+
+def check_settings(folder: Path, copies: Mapping[str, bytes], report: RunReport) -> None:
+    """Check `spec.toml`; restore it from the store, or from the cached list of runs."""
+    try:
+        read_spec(folder)
+    except UnreadableSpec as error:
+        problem = str(error)
+    else:
+        return
+    if SPEC in copies:
+        _restore(folder, SPEC, copies[SPEC], problem, report)
+    elif (spec := run_index.cached_spec(folder.name)) is not None:
+        report.mendable(
+            SPEC,
+            problem,
+            "the settings are restored from the list of runs, without those of the environment",
+            lambda: _replace(folder / SPEC, spec_file.encode_spec(spec, {}).encode()),
+        )
+    else:
+        advice = "Its store holds no copy of them. Copy the file from a run with equal settings."
+        report.unmendable(SPEC, problem, advice)
+
+
+def check_recipe(folder: Path, copies: Mapping[str, bytes], report: RunReport) -> None:
+    """Check the copies of the recipe and of its modules; restore them from the store."""
+    name = RECIPE
+    if (problem := _recipe_problem(folder / name)) and copies.get(name, b"") != _content(
+        folder / name
+    ):
+        if name in copies:
+            _restore(folder, name, copies[name], problem, report)
+        else:
+            advice = "Its store holds no copy. Copy the recipe that it was trained with here."
+            report.unmendable(name, problem, advice)
+    for name, body in copies.items():
+        if name.startswith(f"{MODULES}/") and (problem := _module_problem(folder / name, body)):
+            _restore(folder, name, body, problem, report)
+
+
+def check_notes(folder: Path, report: RunReport) -> None:
+    """Check the user's notes; damaged ones are moved aside."""
+    try:
+        read_notes(folder)
+    except UnreadableNotes as error:
+        path = folder / NOTES
+        report.mendable(
+            NOTES,
+            str(error),
+            f"the file is kept as {free_name(path).name}, for you to read; the run has no notes",
+            lambda: move_aside(path),
+        )
+
+
+def check_checkpoints(folder: Path, report: RunReport) -> None:
+    """Compare all checkpoints with their checksums; damaged and unfinished ones are taken away."""
+    for path in checkpoint_files.folders(folder).values():
+        report.progress(path.name)
+        file = f"{checkpoint_files.FOLDER}/{path.name}"
+        try:
+            checkpoint_files.verify(path)
+        except CheckpointTooNew as error:
+            report.left_alone(file, str(error))
+        except CheckpointDamaged as error:
+            before = checkpoint_files.newest_intact_before(path)
+            others = f"{before.name} is intact" if before else "no checkpoint before it is intact"
+            report.mendable(
+                file,
+                str(error),
+                f"it is kept as {free_name(path).name} and not offered any more; {others}",
+                lambda path=path: move_aside(path),  # type: ignore[misc]
+            )
+    for path in checkpoint_files.unfinished(folder):
+        if any(path.glob(checkpoint_files.unrecorded("*"))):
+            continue  # points that the next attempt records before it removes the folder
+        report.mendable(
+            f"{checkpoint_files.FOLDER}/{path.name}",
+            "The checkpoint was not finished.",
+            "it is removed",
+            lambda path=path: shutil.rmtree(path),  # type: ignore[misc]
+        )
+
+
+def check_leftovers(folder: Path, report: RunReport) -> None:
+    """Remove the temporary files and folders of processes that were killed."""
+    folders = [folder, *checkpoint_files.folders(folder).values()]
+    files = [file for each in folders for file in leftovers(each)]
+    for path in [*files, *store_salvage.leftovers(folder)]:
+        report.mendable(
+            str(path.relative_to(folder)),
+            "A process was killed while it wrote this file.",
+            "it is removed",
+            lambda path=path: _remove(path),  # type: ignore[misc]
+        )
+
+
+def check_owner(folder: Path, file: str, report: RunReport, *, may_be_link: bool = False) -> None:
+    """Check that no other user can change what is in `folder`. Raises OSError."""
+    status = folder.stat() if may_be_link else folder.lstat()
+    if stat.S_ISLNK(status.st_mode) or not ownership.is_own_folder(folder):
+        what = "link" if stat.S_ISLNK(status.st_mode) else "folder of another user"
+        advice = "Move it away if you do not know it: another user may have put code into it."
+        report.unmendable(file, f"{folder} is a {what}.", advice)
+    elif not ownership.is_private(status):
+        report.mendable(
+            file,
+            "Other users of this machine can write to the folder.",
+            "only you can open it",
+            lambda: ownership.make_private_folder(folder),
+        )
+
+
+def _restore(folder: Path, name: str, body: bytes, problem: str, report: RunReport) -> None:
+    path = folder / name
+    kept = f"; the damaged one is kept as {free_name(path).name}" if path.exists() else ""
+    report.mendable(
+        name,
+        problem,
+        f"it is restored from the store, as the last attempt began with it{kept}",
+        lambda: _replace(path, body),
+    )
+
+
+def _replace(path: Path, body: bytes) -> None:
+    create_folders(path.parent)
+    new = path.with_name(f".{path.name}.{secrets.token_hex(3)}.tmp")
+    write_atomically(new, body, sync=True)  # first: the disk may be full
+    try:
+        if path.exists() or path.is_symlink():
+            move_aside(path)
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
+    sync_to_disk(path.parent)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
+
+
+def _recipe_problem(path: Path) -> str:
+    if _content(path) == b"":
+        return "The copy of the recipe is empty."
+    return read_recipe(path).problem
+
+
+def _module_problem(path: Path, kept: bytes) -> str:
+    content = _content(path)
+    if content == kept:
+        return ""
+    if content is None:
+        return "The copy of a module of the recipe is missing."
+    try:
+        ast.parse(content)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return f"The copy of a module of the recipe cannot be read: {error}."
+    return "" if content else "The copy of a module of the recipe is empty."

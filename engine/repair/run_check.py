@@ -1,0 +1,117 @@
+"""Checks everything in the folder of one run."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from engine.repair import file_check, store_check, store_salvage
+from engine.repair.report import Report, RunReport, free_name
+from engine.runs import checkpoint_files, run_info
+from engine.runs.store import FILE_NAME as STORE
+from engine.spec.spec_file import SpecTooNew, UnreadableSpec, read_spec
+from engine.system import paths, presence
+
+_LOCK = "supervisor.lock"
+
+
+def check_run(run_id: str, report: Report) -> None:
+    """Check the run `run_id`; mend it if `report` says so. It must exist."""
+    folder, of_run = paths.run_folder(run_id), report.for_run(run_id)
+    of_run.progress("its files")
+    with contextlib.ExitStack() as stack:
+        try:
+            reason = _active(folder) or _too_new(folder)
+            if not reason and (report.repair or (folder / _LOCK).exists()):
+                reason = stack.enter_context(_locked(folder, must=report.repair))
+            if reason:
+                of_run.left_alone("", reason)
+                return
+            _check(folder, of_run)
+        except (OSError, sqlite3.Error) as error:
+            advice = "It is perhaps not damaged: check the disk, then try again."
+            of_run.unmendable("", f"The run cannot be checked: {error}.", advice)
+
+
+def _check(folder: Path, report: RunReport) -> None:
+    file_check.check_owner(folder, "", report)
+    copies = file_check.kept_copies(folder)
+    file_check.check_settings(folder, copies, report)  # first: a store is built anew with them
+    file_check.check_recipe(folder, copies, report)
+    _check_store(folder, report)
+    file_check.check_notes(folder, report)
+    file_check.check_checkpoints(folder, report)
+    file_check.check_leftovers(folder, report)
+
+
+def _check_store(folder: Path, report: RunReport) -> None:
+    report.progress("its store")
+    damage = store_check.damage_of(folder) if (folder / STORE).exists() else "it was lost"
+    if not damage:
+        store_check.check_contents(folder, report)
+        return
+    if not (folder / STORE).exists():
+        problem = "The store of the run is missing."
+        if not checkpoint_files.checkpoints(folder):
+            advice = "It never began, or all of it is lost: delete it, or start it anew."
+            report.unmendable(STORE, problem, advice)
+            return
+        remedy = "it is built anew from the checkpoints; the curves are lost"
+    else:
+        problem = f"The store of the run is damaged: {damage}."
+        aside = free_name(folder / STORE).name
+        remedy = f"it is built anew from all that can be read; the damaged one is kept as {aside}"
+    mended = report.mendable(
+        STORE, problem, remedy, lambda: store_salvage.rebuild_store(folder, damage)
+    )
+    if mended:
+        store_check.check_contents(folder, report)
+
+
+def _active(folder: Path) -> str:
+    """Return in a sentence that processes of the run are alive; empty if none is."""
+    if presence.is_held(paths.workers_lock(folder)):
+        return "The run is active: its workers have not ended."
+    info = run_info.try_get_run(folder.name)
+    if info is None and not (folder / STORE).exists():
+        return "The run has just been created."
+    if isinstance(info, run_info.RunInfo) and not info.state.is_over:
+        return f"The run is {info.state}: check it when it has ended."
+    return ""  # the lock tells whether an unreadable run is active
+
+
+def _too_new(folder: Path) -> str:
+    try:
+        read_spec(folder)
+    except SpecTooNew as error:
+        return str(error)
+    except UnreadableSpec:
+        pass
+    return store_check.newer_format(folder)
+
+
+@contextlib.contextmanager
+def _locked(folder: Path, *, must: bool) -> Iterator[str]:
+    """Hold the lock of the run's supervisor; yield in a sentence why not, or an empty text.
+
+    `must`: also if the lock cannot be opened, because the disk is read-only.
+    """
+    lock = FileLock(folder / _LOCK, mode=0o600)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        yield "The run is active: its supervisor is alive."
+        return
+    except OSError:
+        if must:
+            raise
+        yield ""
+        return
+    try:
+        yield ""
+    finally:
+        lock.release()

@@ -1,0 +1,93 @@
+"""The files of the data folder: what is damaged is named, mended or left to the user."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from engine.messages.channel import Server
+from engine.repair.report import Finding, Outcome
+from engine.runs import device_queue, run_index
+from engine.runs.device_queue import Ticket
+from engine.spec import presets
+from engine.system import paths, process
+from tests.support.recorded_runs import SPEC, RecordedRun
+
+Check = Callable[..., list[Finding]]
+
+
+def test_an_empty_home_is_fine(check: Check) -> None:
+    assert check() == []
+
+
+def test_a_damaged_list_of_runs_is_built_anew(run: Path, check: Check) -> None:
+    index = run_index.RunIndex()
+    index.runs()
+    file = paths.home() / run_index.FILE_NAME
+    file.write_bytes(b"noise" * 2000)
+    [found] = check()
+    assert (found.run, found.file, found.outcome) == ("", "index.sqlite", Outcome.MENDABLE)
+    assert file.read_bytes().startswith(b"noise")
+    [found] = check(repair=True)
+    assert found.outcome is Outcome.MENDED
+    assert run_index.cached_spec("1") is not None
+    assert check() == []
+
+
+def test_a_damaged_queue_is_built_anew_from_the_runs(check: Check) -> None:
+    recorded = RecordedRun()
+    recorded.begin()
+    server = Server(recorded.folder, lambda hello, channel: None)
+    file = paths.home() / device_queue.FILE_NAME
+    file.write_text("noise")
+    queue = [each for each in check() if not each.run]
+    assert [(each.file, each.outcome) for each in queue] == [("queue.json", Outcome.MENDABLE)]
+    check(repair=True)
+    server.close()
+    [ticket] = msgspec.json.decode(file.read_bytes(), type=list[Ticket])
+    assert (ticket.run, ticket.pid) == ("1", os.getpid())
+
+
+def test_a_ticket_without_a_run_is_removed(run: Path, check: Check) -> None:
+    born = process.start_time(os.getpid())
+    mine = Ticket("1", os.getpid(), born, SPEC.devices, ())
+    for ticket in (mine, Ticket("99", os.getpid(), born - 99.0, SPEC.devices, ())):
+        device_queue.enter(ticket)
+    file = paths.home() / device_queue.FILE_NAME
+    file.write_bytes(msgspec.json.encode([mine, Ticket("99", 1, 1.0, SPEC.devices, ())]))
+    [found] = check(repair=True)
+    assert found.problem == "The queue holds tickets of runs that do not exist: 99."
+    assert device_queue.read() == [mine]
+    assert check() == []
+
+
+def test_what_only_the_user_can_mend_is_named(run: Path, check: Check) -> None:
+    presets.save("good", SPEC)
+    presets.path_of("bad").write_text("[run]\nimagination = 3\n")
+    (paths.trash_folder() / "1").mkdir(parents=True, mode=0o700)
+    paths.trash_folder().chmod(0o700)
+    found = check(repair=True)
+    assert [(each.file, each.outcome) for each in found] == [
+        ("presets/bad.toml", Outcome.UNMENDABLE),
+        ("trash/1", Outcome.UNMENDABLE),
+    ]
+    assert "imagination" in found[0].problem
+
+
+def test_a_file_in_the_place_of_a_folder_is_named(traindeck_home: Path, check: Check) -> None:
+    traindeck_home.mkdir(mode=0o700)
+    (traindeck_home / "runs").write_text("?")
+    [found] = check(repair=True)
+    assert (found.file, found.outcome) == ("runs", Outcome.UNMENDABLE)
+
+
+def test_leftovers_are_removed(run: Path, check: Check) -> None:
+    file = paths.home() / ".queue.json.0a1b2c.tmp"
+    file.write_text("[")
+    os.utime(file, (1.0, 1.0))
+    [found] = check(repair=True)
+    assert (found.file, found.outcome) == (file.name, Outcome.MENDED)
+    assert not file.exists()

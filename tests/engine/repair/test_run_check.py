@@ -1,0 +1,425 @@
+"""Real damage to a recorded run: it is named, mended, and then nothing is damaged any more."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+import pytest
+from filelock import FileLock
+
+from engine import client
+from engine.messages.events import AttemptStarted, CheckpointSaved, Notice, RunEnded
+from engine.repair.kept_files import LARGEST_FILE, keep_files
+from engine.repair.report import Finding, Outcome
+from engine.runs import checkpoint_files, run_index
+from engine.runs.checkpoint_files import MANIFEST, Position
+from engine.runs.run_state import RunState, RunStatus
+from engine.runs.store import FILE_NAME as STORE
+from engine.runs.store_reader import RunReader
+from engine.spec.spec_file import FILE_NAME as SPEC
+from engine.system import process
+from tests.support.old_runs import ALL, FORMATS, NEWEST, restore_run
+from tests.support.recorded_runs import RecordedRun
+from tests.support.runs import curve
+
+Check = Callable[..., list[Finding]]
+
+PAGE = 4096
+
+
+def in_store(folder: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(folder / STORE)) as connection, connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+def overwrite(path: Path, offset: int, content: bytes) -> None:
+    """Change a file in place; a write-ahead log would hide it."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    with path.open("r+b") as file:
+        file.seek(offset)
+        file.write(content)
+
+
+def root_page(folder: Path, table: str) -> int:
+    """The offset of a page of the b-tree of `table`."""
+    with closing(sqlite3.connect(folder / STORE)) as connection:
+        (number,) = connection.execute(
+            "SELECT rootpage FROM sqlite_master WHERE name = ?", (table,)
+        ).fetchone()
+    return (int(number) - 1) * PAGE
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Of every file, but what SQLite keeps for its readers."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in files
+        if "sqlite-" not in path.name and path.suffix != ".lock"
+    }
+
+
+def newest_checkpoint(folder: Path) -> Path:
+    return list(checkpoint_files.folders(folder).values())[-1]
+
+
+DAMAGE: dict[str, tuple[Callable[[Path], object], str, str]] = {
+    # what is done; the file of the finding; a part of the problem
+    "no spec": (lambda run: (run / SPEC).unlink(), SPEC, "No such file"),
+    "an empty spec": (lambda run: (run / SPEC).write_text(""), SPEC, "it has no 'environment'"),
+    "a spec of zeros": (lambda run: (run / SPEC).write_bytes(bytes(900)), SPEC, "cannot be read"),
+    "no recipe": (lambda run: (run / "recipe.py").unlink(), "recipe.py", "There is no recipe"),
+    "an empty recipe": (lambda run: (run / "recipe.py").write_text(""), "recipe.py", "is empty"),
+    "half a recipe": (
+        lambda run: (run / "recipe.py").write_bytes((run / "recipe.py").read_bytes()[:700]),
+        "recipe.py",
+        "recipe.py",
+    ),
+    "a wrong count": (
+        lambda run: in_store(run, "UPDATE series SET count = 3 WHERE name = 'train/loss'"),
+        STORE,
+        "The number of points of train/loss is wrong.",
+    ),
+    "a wrong block": (
+        lambda run: in_store(run, "UPDATE block SET high = 77.0 WHERE series = 1"),
+        STORE,
+        "are not those of its points",
+    ),
+    "no blocks": (
+        lambda run: in_store(run, "DELETE FROM block WHERE series = 1"),
+        STORE,
+        "the curve is drawn",
+    ),
+    "a status of noise": (
+        lambda run: in_store(run, "UPDATE status SET body = x'c1c1c1'"),
+        STORE,
+        "The status of the run cannot be read.",
+    ),
+    "no status": (lambda run: in_store(run, "DELETE FROM status"), STORE, "cannot be read"),
+    "a status of another attempt": (
+        lambda run: in_store(run, f"UPDATE status SET body = x'{OTHER_STATUS.hex()}'"),
+        STORE,
+        "is not what its events say",
+    ),
+    "an event of noise": (
+        lambda run: in_store(run, "UPDATE event SET body = x'c1c1c1' WHERE seq = 5"),
+        STORE,
+        "an event cannot be read",
+    ),
+    "a point of text": (
+        lambda run: in_store(run, "UPDATE point SET value = 'much' WHERE series = 1 AND i = 4"),
+        STORE,
+        "a row of the table 'point'",
+    ),
+    "a lost point": (
+        lambda run: in_store(run, "DELETE FROM point WHERE series = 1 AND i = 4"),
+        STORE,
+        "points of the series 'train/loss' are missing",
+    ),
+    "a lost name of a series": (
+        lambda run: in_store(run, "DELETE FROM series WHERE name = 'train/loss'"),
+        STORE,
+        "points of a series without a name",
+    ),
+    "a lost table": (
+        lambda run: in_store(run, "DROP TABLE status"),
+        STORE,
+        "it has no table 'status'",
+    ),
+    "a view in the place of a table": (
+        lambda run: in_store(
+            run, "ALTER TABLE event RENAME TO e", "CREATE VIEW event AS SELECT * FROM e"
+        ),
+        STORE,
+        "it has a view, 'event', which no run has",
+    ),
+    "a damaged index": (
+        lambda run: overwrite(run / STORE, root_page(run, "not_finite"), bytes(PAGE)),
+        STORE,
+        "malformed",
+    ),
+    "a damaged page of points": (
+        lambda run: overwrite(run / STORE, root_page(run, "point"), b"\xff" * PAGE),
+        STORE,
+        "damaged",
+    ),
+    "a damaged page of events": (
+        lambda run: overwrite(run / STORE, root_page(run, "event"), b"\xff" * 200),
+        STORE,
+        "damaged",
+    ),
+    "a store of noise": (
+        lambda run: overwrite(run / STORE, 0, bytes(range(256)) * 200),
+        STORE,
+        "file is not a database",
+    ),
+    "half a store": (
+        lambda run: (run / STORE).write_bytes((run / STORE).read_bytes()[: 3 * PAGE]),
+        STORE,
+        "damaged",
+    ),
+    "no store": (lambda run: (run / STORE).unlink(), STORE, "The store of the run is missing."),
+    "notes of noise": (
+        lambda run: (run / "notes.toml").write_bytes(b"\xff = what"),
+        "notes.toml",
+        "cannot be read",
+    ),
+    "an unfinished checkpoint": (
+        lambda run: checkpoint_files.begin(run, 99),
+        "checkpoints/step-00000099.tmp",
+        "was not finished",
+    ),
+}
+OTHER_STATUS = msgspec.msgpack.encode(RunStatus(state=RunState.RUNNING, attempt=7, started=1.0))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_runs_of_all_formats_are_undamaged(name: str, check: Check) -> None:
+    folder = restore_run(name)
+    before = contents(folder)
+    assert check() == []
+    assert check(repair=True) == []
+    assert contents(folder) == before
+
+
+@pytest.mark.parametrize("how", DAMAGE)
+def test_damage_is_named_mended_and_gone(how: str, run: Path, check: Check) -> None:
+    damage, file, problem = DAMAGE[how]
+    damage(run)
+    before = contents(run)
+    [found] = check()
+    assert (found.run, found.file) == ("1", file)
+    assert problem in found.problem
+    assert found.outcome is Outcome.MENDABLE
+    assert contents(run) == before, "without --repair, nothing changes"
+    [mended] = check(repair=True)
+    assert (mended.problem, mended.outcome) == (found.problem, Outcome.MENDED)
+    assert check() == []
+    info = client.get_run("1")
+    assert info.state is RunState.STOPPED
+    assert info.status.attempt == 1
+    assert [each.folder.name for each in client.run_checkpoints("1")] == ["step-00000036"]
+
+
+@pytest.mark.parametrize(
+    "how", [how for how, (_, file, _) in DAMAGE.items() if file in (STORE, SPEC, "recipe.py")]
+)
+def test_what_is_replaced_is_kept(how: str, run: Path, check: Check) -> None:
+    damage, file, _ = DAMAGE[how]
+    damage(run)
+    damaged = contents(run).get(file)
+    [finding] = check(repair=True)
+    kept = contents(run).get(f"{file}.damaged-1")
+    if "is kept as" in finding.action:
+        assert kept is not None
+        assert file == STORE or kept == damaged
+    elif file != STORE:
+        assert damaged is None, "there was nothing to keep"
+
+
+def test_restored_files_are_those_of_the_start(run: Path, check: Check) -> None:
+    for name in (SPEC, "recipe.py"):
+        (run / name).write_text("")
+    check(repair=True)
+    for name in (SPEC, "recipe.py"):
+        assert (run / name).read_bytes() == (FORMATS / NEWEST / name).read_bytes()
+
+
+def test_in_a_damaged_store_all_that_can_be_read_is_saved(check: Check) -> None:
+    recorded = RecordedRun()
+    recorded.begin()
+    for series in ("train/loss", "validation/loss"):
+        for first in range(0, 20_000, 1000):
+            recorded.add_points(series, range(first, first + 1000), value=float(first))
+    for text in range(2000):
+        recorded.store.append(Notice(f"Notice {text}: {'x' * 100}"), 1.0)
+    recorded.store.close()
+    path = recorded.folder / STORE
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("VACUUM")  # tables lie one after the other
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    pages = path.stat().st_size // PAGE
+    for part in (0.2, 0.5, 0.8):
+        overwrite(path, int(pages * part) * PAGE, b"\xff" * PAGE)
+    with pytest.MonkeyPatch.context() as patch:  # this process was its supervisor
+        patch.setattr("engine.runs.run_info.is_alive", lambda *_: False)
+        [finding] = check(repair=True)
+        assert finding.outcome is Outcome.MENDED
+        assert check() == []
+    with RunReader(recorded.folder) as reader:
+        counts = reader.counts()
+        events = [stored.event for stored in reader.events_after(0)]
+        assert len(reader.history("train/loss", most=1000).step) > 100
+    assert sum(counts.values()) > 0.98 * 40_000
+    assert sum(isinstance(event, Notice) for event in events) > 0.9 * 2000
+    assert isinstance(events[0], AttemptStarted)
+    assert isinstance(events[-1], Notice)
+    assert events[-1].text.startswith("The store was damaged: ")
+
+
+def test_without_a_store_checkpoints_tell_the_run(run: Path, check: Check) -> None:
+    saved = checkpoint_files.read_manifest(newest_checkpoint(run))
+    (run / STORE).unlink()
+    check(repair=True)
+    info = client.get_run("1")
+    assert info.status.checkpoint_step == saved.position.step
+    assert info.status.parameters == saved.parameters
+    with RunReader(run) as reader:
+        events = [stored.event for stored in reader.events_after(0)]
+    assert sum(isinstance(event, CheckpointSaved) for event in events) == 1
+    for name, value in saved.metrics.items():
+        assert curve(info, name)[1] == [value]
+
+
+def test_a_spec_comes_from_the_list_of_runs_if_an_old_store_has_none(check: Check) -> None:
+    run = restore_run("1.0-last")
+    spec = client.get_run("1").spec
+    run_index.RunIndex().runs()
+    (run / SPEC).write_text("")
+    [found] = check(repair=True)
+    assert "restored from the list of runs" in found.action
+    assert client.get_run("1").spec == spec
+
+
+def test_what_cannot_be_restored_is_said_with_what_to_do(check: Check) -> None:
+    run = restore_run("1.0-last")
+    (run / SPEC).unlink()
+    (run / "recipe.py").unlink()
+    found = check(repair=True)
+    assert [(each.file, each.outcome) for each in found] == [
+        (SPEC, Outcome.UNMENDABLE),
+        ("recipe.py", Outcome.UNMENDABLE),
+    ]
+    assert all(each.action.startswith("Its store holds no copy") for each in found)
+
+
+def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_it_named(
+    run: Path, check: Check
+) -> None:
+    old = newest_checkpoint(run)
+    (checkpoint_files.begin(run, 40) / "weights").write_bytes(b"weights")
+    checkpoint_files.publish(
+        run, Position(step=40), strategy="torch/single", replicas=1, batch_size=8, parameters=1
+    )
+    new = newest_checkpoint(run)
+    (new / "weights").write_bytes(b"Weights")
+    [found] = check(repair=True)
+    assert found.file == "checkpoints/step-00000040"
+    assert found.problem.endswith("weights is missing or is not what was saved.")
+    assert found.action.endswith("not offered any more; step-00000036 is intact.")
+    assert newest_checkpoint(run) == old
+    assert (run / "checkpoints" / "step-00000040.damaged-1" / "weights").exists()
+    assert check() == []
+
+
+def test_points_beside_an_unfinished_checkpoint_stay(run: Path, check: Check) -> None:
+    folder = checkpoint_files.begin(run, 99)
+    (folder / checkpoint_files.unrecorded(0)).write_bytes(b"points")
+    assert check(repair=True) == []
+    assert folder.exists()
+
+
+def test_leftovers_of_killed_processes_are_removed(run: Path, check: Check) -> None:
+    files = [run / ".spec.toml.0a1b2c.tmp", newest_checkpoint(run) / f".{MANIFEST}.0a1b2c.tmp"]
+    for file in files:
+        file.write_text("half")
+    assert check() == [], "a process may be writing them"
+    for file in files:
+        os.utime(file, (1.0, 1.0))
+    (run / ".fsck-abc.tmp").mkdir()
+    assert len(check(repair=True)) == 3
+    assert check() == []
+    assert not any(file.exists() for file in files)
+
+
+def test_a_lost_module_of_the_recipe_is_restored(check: Check) -> None:
+    recorded = RecordedRun()
+    module = recorded.folder / "modules" / "mine" / "nets.py"
+    module.parent.mkdir(parents=True)
+    module.write_text("WIDTH = 3\n")
+    (module.parent / "large.py").write_text("#" * (LARGEST_FILE + 1))
+    recorded.add(AttemptStarted(1, 1, 1.0))
+    keep_files(recorded.store, recorded.folder)
+    keep_files(recorded.store, recorded.folder)
+    recorded.add(RunEnded("stopped", "x"))
+    recorded.store.close()
+    with closing(sqlite3.connect(recorded.folder / STORE)) as connection:
+        names = [name for (name,) in connection.execute("SELECT name FROM file ORDER BY name")]
+    assert names == ["modules/mine/nets.py", "recipe.py", SPEC], "once each; too large: not at all"
+    for damage in (
+        module.unlink,
+        lambda: module.write_bytes(bytes(9)),
+        lambda: module.write_text(""),
+    ):
+        damage()
+        [found] = check(repair=True)
+        assert (found.file, found.outcome) == ("modules/mine/nets.py", Outcome.MENDED)
+        assert module.read_text() == "WIDTH = 3\n"
+    module.write_text("WIDTH = 4\n")
+    assert check() == [], "an edited module is no damage"
+
+
+def test_an_active_run_is_left_alone(run: Path, check: Check) -> None:
+    (run / SPEC).write_text("")
+    recorded = RecordedRun()
+    recorded.begin()
+    recorded.add_points("train/loss", [1, 2])
+    in_store(recorded.folder, "UPDATE series SET count = 5")
+    before = contents(recorded.folder)
+    with FileLock(run / "supervisor.lock"):
+        found = check(repair=True)
+    assert {each.run: each.outcome for each in found} == {
+        "1": Outcome.LEFT_ALONE,
+        "2": Outcome.LEFT_ALONE,
+    }
+    assert (run / SPEC).read_text() == ""
+    assert contents(recorded.folder) == before
+    assert process.is_alive(*_supervisor(recorded.folder))
+
+
+def _supervisor(folder: Path) -> tuple[int, float]:
+    with RunReader(folder) as reader:
+        status = reader.status()
+    return status.supervisor_pid, status.supervisor_created
+
+
+def test_a_run_of_a_newer_format_is_left_alone(run: Path, check: Check) -> None:
+    in_store(run, "PRAGMA user_version = 200", "UPDATE series SET count = 5")
+    before = contents(run)
+    [found] = check(repair=True)
+    assert found.outcome is Outcome.LEFT_ALONE
+    assert found.problem.startswith("Run.sqlite has the format 2.0 of a newer version")
+    assert contents(run) == before
+
+
+def test_a_locked_store_is_not_taken_for_a_damaged_one(
+    run: Path, check: Check, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_store(run, "UPDATE series SET count = 3 WHERE name = 'train/loss'")
+    monkeypatch.setattr(
+        "engine.repair.store_check.sqlite3.connect",
+        lambda *args, connect=sqlite3.connect, **options: connect(*args, timeout=0.1, **options),
+    )
+    with closing(sqlite3.connect(run / STORE, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        [found] = check(repair=True)
+        assert found.outcome is Outcome.UNMENDABLE
+        assert found.action == "It was not mended: database is locked. Nothing was changed."
+        other.execute("ROLLBACK")
+    [found] = check(repair=True)
+    assert found.outcome is Outcome.MENDED
+
+
+def test_a_folder_that_others_may_write_is_closed(run: Path, check: Check) -> None:
+    run.chmod(0o777)
+    [found] = check(repair=True)
+    assert found.outcome is Outcome.MENDED
+    assert run.stat().st_mode & 0o777 == 0o700
+    assert check() == []
