@@ -27,7 +27,7 @@ from engine.supervisor.queue_admission import QueueAdmission
 from engine.supervisor.supervisor import Supervisor
 from engine.supervisor.unrecorded import record_unrecorded
 from engine.system import logs, paths, presence, process
-from engine.system.atomic_file import remove_leftovers
+from engine.system.atomic_file import remove_leftovers, sync_to_disk
 from engine.system.ownership import folder_problem
 from engine.system.paths import workers_lock
 
@@ -88,6 +88,7 @@ def main(arguments: list[str]) -> int:
                 RecipeChosen(RecipeVersion(parsed.recipe), parsed.changes), time.time()
             )
         run_store.commit()
+        sync_to_disk(run_store.wal)  # before the client hears that the run has started
     except (sqlite3.Error, OSError) as error:
         print(f"The store of run {folder.name} cannot be written: {error}.", file=sys.stderr)
         admission.leave()

@@ -1,4 +1,4 @@
-"""A power cut: afterwards no run is shown as running."""
+"""A power cut: nothing acknowledged is lost, and afterwards no run is shown as running."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import psutil
 import pytest
 
@@ -19,6 +20,8 @@ from engine.messages.commands import SaveCheckpoint, Stop
 from engine.messages.events import AttemptStarted, CheckpointSaved, Rewound
 from engine.runs.run_state import RunState
 from engine.runs.store import RunStore
+from engine.system.process import PROJECT
+from tests.faults.power_cuts import SKIPPED, Outcome
 from tests.support.runs import (
     curve,
     events,
@@ -99,3 +102,26 @@ def test_after_a_power_cut_the_run_is_interrupted_and_goes_on_from_its_checkpoin
     assert rewound.epoch == saved.epoch
     assert curve(ended, "train/loss")[0] == list(range(1, ended.status.step + 1))
     assert foreigner.is_running(), "a process with the pid of a dead one is left alone"
+
+
+@pytest.mark.parametrize("disk", ["ext4", "synced"])
+def test_the_power_is_cut_while_runs_start_train_end_and_are_copied(disk: str) -> None:
+    """In a process of its own: the disk `synced` is a library that is loaded before all others."""
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "tests.faults.power_cuts"),
+            *("--disk", disk, "--cuts", "4", "--lost-seconds", "5"),
+        ],
+        cwd=PROJECT,
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    if done.returncode == SKIPPED:
+        pytest.skip(done.stdout)
+    found = next(line for line in done.stdout.splitlines() if line.startswith("outcome: "))
+    outcome = msgspec.json.decode(found.removeprefix("outcome: "), type=Outcome)
+    assert outcome.faults == []
+    assert (outcome.cuts, outcome.with_checkpoint, outcome.resumed) == (4, 3, 3)
+    print(f"{disk}: the newest {outcome.most_seconds_lost:.2f} s of points were lost")
