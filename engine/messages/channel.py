@@ -84,7 +84,7 @@ class Flushed(msgspec.Struct, frozen=True, tag="settled"):
 
 
 class Recorded(msgspec.Struct, frozen=True, tag="recorded"):
-    """The first `number` events of the worker on this connection are in the store."""
+    """No power cut can lose the first `number` events of the worker on this connection."""
 
     number: int
 

@@ -59,8 +59,15 @@ def _copy_store(folder: Path, new: Path, position: checkpoint_files.Position) ->
         check_schema(read)
         read.backup(written)
     with closing(RunStore(new)) as copy:
+        whole = copy.status
         if seq := _saved_at(new, position.step):
             copy.delete_events_after(seq)
+        if copy.status.attempt != whole.attempt:
+            # What the workers of that attempt kept beside the checkpoint was recorded since.
+            for file in (new / checkpoint_files.FOLDER).glob(
+                f"*/{checkpoint_files.unrecorded('*')}"
+            ):
+                file.unlink()
         copy.rewind(position.step, validates_again=position.batch > 0)
         status, pid = copy.status, os.getpid()
         copy.set_status(
@@ -68,6 +75,7 @@ def _copy_store(folder: Path, new: Path, position: checkpoint_files.Position) ->
                 status,
                 state=RunState.STARTING,
                 reason="",
+                recorded=whole.recorded,
                 started=0.0,  # it starts now; `seconds_before` keeps the earlier duration
                 supervisor_pid=pid,  # until the supervisor of the copy has started
                 supervisor_created=process.start_time(pid),

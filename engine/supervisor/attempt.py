@@ -84,6 +84,9 @@ class Attempt:
         self._stop_number = 0
         self._acknowledged: dict[int, int] = {}
         self._cut_off: set[int] = set()
+        self.durable: Mapping[int, int] = {}
+        """How many events of each rank no power cut can lose; another thread replaces it."""
+
         self.training_ended: TrainingEnded | None = None
         """The last event of rank 0, once it has left its training loop."""
 
@@ -177,10 +180,11 @@ class Attempt:
         except (*CLOSED, KeyError):  # the inbox will report that the connection ended
             _log.info("command %d: rank %d is not connected", command.number, rank)
 
-    def acknowledge(self, recorded: Mapping[int, int]) -> None:
-        """Tell the workers how many of their events are on disk, where that has changed."""
+    def acknowledge(self) -> None:
+        """Tell the workers how many of their events are durable, where that has changed."""
+        durable = self.durable
         for rank, channel in self._channels.items():
-            number = recorded.get(rank, 0)
+            number = durable.get(rank, 0)
             if number > self._acknowledged.get(rank, 0):
                 self._acknowledged[rank] = number
                 with contextlib.suppress(*CLOSED):  # the inbox will report that it ended

@@ -66,7 +66,7 @@ _log = logging.getLogger(__name__)
 COMMIT_SECONDS = 0.1
 
 ACKNOWLEDGE_SECONDS = 1.0
-"""Time between two messages that tell a worker which of its events are on disk."""
+"""Time between two messages that tell a worker which of its events are durable."""
 
 EXIT_SECONDS = 5.0
 """Time for the killed processes of a pool to exit."""
@@ -242,7 +242,18 @@ class Supervisor:
         self._store.commit()
         if time.monotonic() >= self._acknowledge_at:
             self._acknowledge_at = time.monotonic() + ACKNOWLEDGE_SECONDS
-            self._attempt.acknowledge(self._store.recorded())
+            self._acknowledge()
+
+    def _acknowledge(self) -> None:
+        """Tell the workers what is durable by now, and note what will be after the next sync."""
+        attempt, recorded = self._attempt, self._store.recorded()
+        attempt.acknowledge()
+
+        def note() -> None:
+            attempt.durable = recorded
+
+        if recorded and recorded != attempt.durable:
+            self._store.when_durable(note)
 
     def _handle(self, item: InboxItem) -> None:
         attempt = self._attempt

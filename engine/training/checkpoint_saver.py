@@ -115,14 +115,16 @@ class CheckpointSaver:
 
     def _write(self, position: Position) -> None:
         # A run that resumes here does not repeat the earlier steps: the points of every rank must
-        # be durable before the checkpoint is. The supervisor writes them at the same time.
+        # be durable before the checkpoint is, or with it. The supervisor writes them meanwhile.
         flushed = self._session.flush()
         folder = checkpoint_files.temporary_folder(self._session.folder, position.step)
         self._trainer.save(folder)
-        if not flushed():
-            _log.info("checkpoint of step %d: the points before it wait", position.step)
-        if self._is_orphaned:  # points that are with the checkpoint are not lost if it is complete
+        is_durable = flushed()
+        if self._is_orphaned:
             self._session.save_unrecorded(folder, expected=True)
+        elif not is_durable:
+            _log.info("checkpoint of step %d: keeps the points before it", position.step)
+            self._session.keep_unrecorded(folder)
 
     def _publish(self, position: Position) -> None:
         if self._is_rank_zero:

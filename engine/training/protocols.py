@@ -97,6 +97,9 @@ class Session(Protocol):
         `expected`: another rank knows that the supervisor is gone. Raises OSError.
         """
 
+    def keep_unrecorded(self, checkpoint: Path) -> None:
+        """Write the events that may not be durable in the store to `checkpoint`. Raises OSError."""
+
     def flush(self) -> Callable[[], bool]:
         """Ask the supervisor to make all earlier events durable, so that no power cut loses them.
 

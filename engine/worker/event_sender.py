@@ -36,7 +36,7 @@ class _Waiting(NamedTuple):
 class EventSender:
     """Takes events from any thread and sends them in order.
 
-    It keeps each event until the supervisor has recorded it, which may be killed before that.
+    It keeps each event until it is durable: the supervisor may be killed before that.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class EventSender:
             self._changed.notify_all()
 
     def recorded(self, number: int) -> None:
-        """Note that the first `number` events that were sent are in the store."""
+        """Note that the first `number` events that were sent are durable in the store."""
         with self._changed:
             while self._sent and self._sent[0].number <= number:
                 self._forget_oldest()
@@ -115,7 +115,7 @@ class EventSender:
             self._changed.notify_all()
 
     def unrecorded(self) -> list[NumberedEvent]:
-        """Return the events that may not be in the store, in their order."""
+        """Return the events that may not be in the store, or be lost from it, in their order."""
         with self._changed:
             waiting = [
                 (when, message.event() if isinstance(message, MergedMetrics) else message)

@@ -107,8 +107,12 @@ class WorkerSession:
         if expected:
             self._orphaned.wait(NOTICE_SECONDS)
         if self.is_orphaned and checkpoint.is_dir():
-            attempt = int(os.environ.get(environment.ATTEMPT, "0"))
-            unrecorded_events.write(checkpoint, attempt, self.rank, self._sender.unrecorded())
+            self.keep_unrecorded(checkpoint)
+
+    def keep_unrecorded(self, checkpoint: Path) -> None:
+        """Write the events that may not be durable in the store to `checkpoint`. Raises OSError."""
+        attempt = int(os.environ.get(environment.ATTEMPT, "0"))
+        unrecorded_events.write(checkpoint, attempt, self.rank, self._sender.unrecorded())
 
     def close(self) -> None:
         """Send the waiting events, and close the connection; called last."""

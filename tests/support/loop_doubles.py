@@ -148,6 +148,7 @@ class RecordingSession:
         self.alive = Alive()
         self.emitted: list[Event] = []
         self.is_orphaned = False
+        self.has_durable_store = True
         self.unrecorded_in: list[str] = []
         """The folders into which unrecorded events were to be written."""
 
@@ -168,13 +169,16 @@ class RecordingSession:
 
         def wait() -> bool:
             self.flushes.append((last, [*checkpoint_files.folders(self.folder)]))
-            return True
+            return self.has_durable_store
 
         return wait
 
     def save_unrecorded(self, checkpoint: Path, *, expected: bool = False) -> None:
         if self.is_orphaned:
-            self.unrecorded_in.append(checkpoint.name)
+            self.keep_unrecorded(checkpoint)
+
+    def keep_unrecorded(self, checkpoint: Path) -> None:
+        self.unrecorded_in.append(checkpoint.name)
 
     def emit(self, event: Event) -> None:
         self.emitted.append(event)

@@ -4,7 +4,7 @@
  * folder has the names that it had at its last sync. At each sync this library writes the content or
  * the names to the folder $SYNCED_ONLY, under the number and the birth of the file, because the
  * system gives the number of a deleted file to a new one. $SYNCED_ONLY_ROOT is the folder whose names
- * are written to `root`.
+ * are written to `root`. With $SYNCED_ONLY_SECONDS, a sync of the log of a database takes so long.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -88,6 +88,15 @@ static int copy_content(int file, int target) {
     return result;
 }
 
+static void delay(int file) {
+    const char *seconds = getenv("SYNCED_ONLY_SECONDS");
+    char link[64], path[PATH_MAX];
+    if (!seconds) return;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", file);
+    ssize_t size = readlink(link, path, sizeof path);
+    if (size > 4 && !memcmp(path + size - 4, "-wal", 4)) sleep(atoi(seconds));
+}
+
 static int keep(int file, long call) {
     const char *disk = getenv("SYNCED_ONLY");
     struct statx found;
@@ -101,6 +110,7 @@ static int keep(int file, long call) {
     if (target < 0) return -1;
     int result = S_ISDIR(found.stx_mode) ? copy_names(file, target) : copy_content(file, target);
     close(target);
+    delay(file);
     return result ? result : rename(temporary, path);
 }
 

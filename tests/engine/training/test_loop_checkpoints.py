@@ -29,6 +29,14 @@ def test_a_checkpoint_is_published_after_the_earlier_points_are_on_disk(tmp_path
     assert training.session.flushes == [(3, []), (6, [3]), (8, [3, 6])]
 
 
+def test_a_checkpoint_keeps_the_points_before_it_if_the_store_is_too_slow(tmp_path: Path) -> None:
+    training = Training(tmp_path)
+    training.change_spec(checkpoint_steps=3)
+    training.session.has_durable_store = False
+    training.run()
+    assert training.session.unrecorded_in == [f"step-0000000{step}.tmp" for step in (3, 6, 8)]
+
+
 def test_a_checkpoint_due_at_the_end_of_an_epoch_is_saved_once_after_the_validation(
     training: Training,
 ) -> None:
