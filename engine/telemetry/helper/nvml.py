@@ -41,7 +41,8 @@ class _Gpu:
     """A GPU that answered at least once."""
 
     index: int
-    """The driver's number, from the last connection in which the GPU answered."""
+    """The driver's number, from the last connection in which the GPU answered and the driver
+    counted all GPUs that are known."""
 
     uuid: str
     name: str
@@ -138,6 +139,8 @@ class Nvml:
 
     def _find_gpus(self, count: int) -> None:
         failures = []
+        # A driver that no longer counts a lost card numbers the cards after it anew.
+        keeps_numbers = count < len(self._gpus)
         for index in range(count):
             try:
                 gpu = self._open(index)
@@ -146,6 +149,8 @@ class Nvml:
             else:
                 if before := self._gpus.get(gpu.uuid):
                     gpu.lost_since, gpu.memory_total = before.lost_since, before.memory_total
+                    if keeps_numbers:
+                        gpu.index = before.index
                 self._gpus[gpu.uuid] = gpu
         # The driver does not tell which GPU fails: it may be a lost GPU of the list.
         unknown = len(failures) - sum(gpu.lost is not None for gpu in self._gpus.values())

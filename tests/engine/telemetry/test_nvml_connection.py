@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -219,6 +220,40 @@ def test_a_card_that_is_lost_at_the_start_leaves_the_numbers_of_the_others_alone
         resolve_devices("gpu:5")
     fake_nvml.answer("gpu5", "*")
     assert [row.index for row in nvml.sample(30).devices] == list(range(8))
+
+
+def test_a_card_that_the_driver_no_longer_counts_keeps_its_number_and_so_do_the_others(
+    fake_nvml: FakeNvml, nvml: NvmlOnDemand
+) -> None:
+    def list_cards(*numbers: int) -> None:
+        for place, number in enumerate(numbers):
+            bus = f"00000000:{number * 15 + 1:02X}:00.0"
+            fake_nvml.answer(f"gpu{place}", "*")
+            fake_nvml.answer(f"gpu{place}", "nvmlDeviceGetUUID", IN_PCI_ORDER[number])
+            fake_nvml.answer(f"gpu{place}", "nvmlDeviceGetPciInfo_v3", bus)
+        fake_nvml.answer("system", "nvmlDeviceGetCount", len(numbers))
+
+    for number in range(4):
+        fake_nvml.add_gpu(IN_PCI_ORDER[number], pci_bus=f"00000000:{number * 15 + 1:02X}:00.0")
+    assert [row.index for row in nvml.sample(0).devices] == [0, 1, 2, 3]
+    fake_nvml.fail("gpu1", "*", GPU_IS_LOST)
+    nvml.sample(1)
+    list_cards(0, 2, 3)
+    for now in (31, 32, 62):
+        rows = nvml.sample(now).devices
+        assert [(row.id, row.index) for row in rows] == list(enumerated(4))
+        assert lost(nvml.rows(now)) == [IN_PCI_ORDER[1]]
+    list_cards(0, 1, 2, 3)
+    nvml.sample(92)
+    rows = nvml.sample(93).devices
+    assert [(row.id, row.index, row.lost) for row in rows] == [
+        (uuid, index, None) for uuid, index in enumerated(4)
+    ]
+
+
+def enumerated(count: int) -> Iterator[tuple[str, int]]:
+    """The UUID and the number of the first GPUs."""
+    return zip(IN_PCI_ORDER, range(count), strict=False)
 
 
 def test_a_driver_that_goes_and_comes_takes_all_cards_along(
