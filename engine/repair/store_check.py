@@ -18,7 +18,7 @@ from engine.repair.stored_blocks import blocks_are_right, rebuild_blocks
 from engine.runs.run_state import RunState, RunStatus, fold
 from engine.runs.store import FILE_NAME, FORMAT, decode_event, encode_status, has_means
 from engine.system.format_version import FormatVersion
-from engine.system.sqlite_file import check_schema, open_readonly
+from engine.system.sqlite_file import can_read, check_schema, open_readonly
 
 WAL = f"{FILE_NAME}-wal"
 
@@ -51,19 +51,14 @@ def open_store(folder: Path) -> Iterator[sqlite3.Connection]:
     path = folder / FILE_NAME
     connection = _interruptible(open_readonly(path))
     try:
-        if not _can_open(connection):
-            # The disk is full or read-only: SQLite cannot create the index of the write-ahead log.
-            connection.close()
-            if not _size(folder / WAL):
-                connection = _connect(path, "mode=ro&immutable=1")
-            else:
-                with tempfile.TemporaryDirectory(prefix="traindeck-fsck-") as copy:
-                    shutil.copyfile(path, Path(copy) / FILE_NAME)
-                    shutil.copyfile(folder / WAL, Path(copy) / WAL)
-                    with closing(_connect(Path(copy) / FILE_NAME, "mode=rw")) as copied:
-                        yield copied
-                return
-        yield connection
+        if can_read(connection):
+            yield connection
+        else:
+            with tempfile.TemporaryDirectory(prefix="traindeck-fsck-") as copy:
+                shutil.copyfile(path, Path(copy) / FILE_NAME)
+                shutil.copyfile(folder / WAL, Path(copy) / WAL)
+                with closing(_connect(Path(copy) / FILE_NAME)) as copied:
+                    yield copied
     except sqlite3.OperationalError as error:
         if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT:
             raise KeyboardInterrupt from error  # see `_connect`
@@ -195,8 +190,8 @@ def differs(status: RunStatus, expected: RunStatus) -> bool:
     return (status.state, status.attempt) != (expected.state, expected.attempt)
 
 
-def _connect(path: Path, mode: str) -> sqlite3.Connection:
-    uri = f"{path.absolute().as_uri()}?{mode}"
+def _connect(path: Path) -> sqlite3.Connection:
+    uri = f"{path.absolute().as_uri()}?mode=rw"
     return _interruptible(sqlite3.connect(uri, uri=True, isolation_level=None))
 
 
@@ -204,24 +199,6 @@ def _interruptible(connection: sqlite3.Connection) -> sqlite3.Connection:
     # Python handles signals only while it runs: Ctrl-C raises in the handler, which SQLite reports.
     connection.set_progress_handler(lambda: 0, 100_000)
     return connection
-
-
-def _can_open(connection: sqlite3.Connection) -> bool:
-    """Whether SQLite can open the file, which it does at the first read only."""
-    try:
-        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    except sqlite3.OperationalError as error:
-        return error.sqlite_errorcode & 0xFF not in _CANNOT_OPEN
-    except sqlite3.DatabaseError:
-        pass  # it is damaged
-    return True
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
 
 
 def _failed_integrity(connection: sqlite3.Connection) -> str:
@@ -282,12 +259,12 @@ def _status(connection: sqlite3.Connection) -> RunStatus | None:
 
 
 def _change(folder: Path, statement: str, parameters: tuple[object, ...]) -> None:
-    with closing(_connect(folder / FILE_NAME, "mode=rw")) as connection:
+    with closing(_connect(folder / FILE_NAME)) as connection:
         connection.execute(statement, parameters)
 
 
 def _rebuild(folder: Path, series: int) -> None:
-    with closing(_connect(folder / FILE_NAME, "mode=rw")) as connection:
+    with closing(_connect(folder / FILE_NAME)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         if not has_means(connection):
             connection.execute("ALTER TABLE block ADD COLUMN mean REAL")
@@ -295,7 +272,6 @@ def _rebuild(folder: Path, series: int) -> None:
         connection.execute("COMMIT")
 
 
-_CANNOT_OPEN = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR)
 _COUNT = "SELECT coalesce(max(i), -1) + 1 FROM point WHERE series = ?"
 _SET_STATUS = (
     "INSERT INTO status (one, generation, body) VALUES (1, 1, ?) ON CONFLICT (one) "

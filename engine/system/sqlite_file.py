@@ -26,6 +26,8 @@ _STEPS = 5000
 _BESIDE = ("", "-wal", "-shm", "-journal")
 """Ends of the names of the files that SQLite opens."""
 
+_NO_INDEX = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR)
+
 _LIMITS = {
     sqlite3.SQLITE_LIMIT_LENGTH: LARGEST_VALUE,
     sqlite3.SQLITE_LIMIT_SQL_LENGTH: 100_000,
@@ -58,15 +60,40 @@ class Patience:
 
 
 def open_readonly(path: Path) -> sqlite3.Connection:
-    """Open a file for reading. Raises sqlite3.Error, OperationalError if there is no file.
+    """Open a file for reading, also on a disk that is full or read-only.
 
-    Call `check_schema` before any other query. For one thread.
+    Raises sqlite3.Error, OperationalError if there is no file. Call `check_schema` before any other
+    query. For one thread.
     """
     for end in _BESIDE:
         problem = _file_problem(path.with_name(path.name + end))
         if problem:
             raise sqlite3.DatabaseError(problem)
-    uri = f"{path.absolute().as_uri()}?mode=ro"
+    connection = _connect(path, "mode=ro")
+    log = path.with_name(f"{path.name}-wal")
+    if not can_read(connection) and not (log.exists() and log.stat().st_size):
+        # No log, so no process writes the file: that would need the index of the log too.
+        connection.close()
+        connection = _connect(path, "mode=ro&immutable=1")
+    return connection
+
+
+def can_read(connection: sqlite3.Connection) -> bool:
+    """Whether SQLite could create what it needs beside the file: an index of its write-ahead log.
+
+    It cannot on a disk that is full or read-only. True for a damaged file.
+    """
+    try:
+        connection.execute("PRAGMA user_version").fetchone()
+    except sqlite3.OperationalError as error:
+        return error.sqlite_errorcode & 0xFF not in _NO_INDEX
+    except sqlite3.DatabaseError:
+        pass
+    return True
+
+
+def _connect(path: Path, options: str) -> sqlite3.Connection:
+    uri = f"{path.absolute().as_uri()}?{options}"
     connection = sqlite3.connect(uri, uri=True, isolation_level=None)
     for limit, value in _LIMITS.items():
         connection.setlimit(limit, value)

@@ -109,6 +109,7 @@ def test_a_disk_that_is_really_full(disk: Path, capsys: pytest.CaptureFixture[st
         connection.execute("DELETE FROM point WHERE series = 1 AND i = 4")
     (run / "recipe.py").write_text("")
     fill(disk / "filler")
+    assert [info.state for info in client.runs()] == [RunState.STOPPED], "it is listed meanwhile"
     before = (run / STORE).read_bytes()
     assert main.main(["fsck", "1", "--repair"]) == 1
     assert capsys.readouterr().out.count("the disk is full. Make room") == 2
@@ -127,6 +128,7 @@ def test_a_read_only_disk_is_checked_and_said_when_it_should_be_mended(
     for beside in run.glob(f"{STORE}-*"):
         beside.unlink()
     subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+    assert [info.state for info in client.runs()] == [RunState.STOPPED], "it is listed meanwhile"
     assert main.main(["fsck"]) == 1
     assert "recipe.py: The copy of the recipe is empty. With --repair" in capsys.readouterr().out
     assert main.main(["fsck", "--repair"]) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -118,3 +119,37 @@ def test_a_reader_cannot_write(file: Path) -> None:
         pytest.raises(sqlite3.OperationalError, match="readonly"),
     ):
         connection.execute("DELETE FROM status")
+
+
+@pytest.fixture
+def logged(file: Path) -> Path:
+    """A file with a write-ahead log, whose index SQLite creates for each reader."""
+    _change(file, "PRAGMA journal_mode=WAL; INSERT INTO status VALUES (2, 'logged')")
+    assert not file.with_name(f"{file.name}-shm").exists()
+    return file
+
+
+def _read_without_room(file: Path) -> object:
+    """Read it while no file can grow, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        return _read(file)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_file_on_a_full_disk_is_read(logged: Path) -> None:
+    assert _read_without_room(logged) == ("plain",)
+
+
+def test_a_log_on_a_full_disk_is_not_ignored(logged: Path) -> None:
+    with closing(sqlite3.connect(logged)) as writer:
+        writer.execute("UPDATE status SET body = 'newer'")
+        writer.commit()
+        with closing(sqlite3.connect(logged.with_name("copy"))) as _:
+            for end in ("", "-wal"):
+                source = logged.with_name(f"{logged.name}{end}")
+                logged.with_name(f"copy{end}").write_bytes(source.read_bytes())
+    with pytest.raises(sqlite3.OperationalError):
+        _read_without_room(logged.with_name("copy"))
