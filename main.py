@@ -178,6 +178,9 @@ def _parser() -> Parser:
         help="if the recipe has changed: go on with the run's copy of it, or with the changed file "
         "(default: ask; without a terminal, as-it-was)",
     )
+    resume.add_argument(
+        "--take-over", action="store_true", help="also if it was on another machine, which is gone"
+    )
     _add_run_options(resume, "the run's own")
     add("empty-cache", "free unused memory of a run's devices", run)
     add("strategies", "list the strategies, and whether this machine can run them", json)
@@ -258,6 +261,7 @@ def _run(options: argparse.Namespace) -> int:
                 checkpoint=options.checkpoint,
                 as_new=options.as_new_run,
                 recipe=options.recipe,
+                takes_over=options.take_over,
                 detach=options.detach,
                 json=options.json,
             )

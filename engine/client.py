@@ -15,7 +15,14 @@ from typing import NamedTuple
 import msgspec
 from filelock import FileLock, Timeout
 
-from engine.messages.channel import CLOSED, CommandAccepted, Hello, connect, supervisor_pid
+from engine.messages.channel import (
+    CLOSED,
+    CONTROL_FILE,
+    CommandAccepted,
+    Hello,
+    connect,
+    supervisor_pid,
+)
 from engine.messages.commands import Command, Stop
 from engine.messages.events import CommandRefused, RecipeVersion
 from engine.messages.status_question import ANSWER_SECONDS
@@ -43,6 +50,7 @@ from engine.system import paths, process_tree
 from engine.system.atomic_file import sync_tree
 from engine.system.process import ask_to_end, is_halted, start_module
 from engine.system.program import call
+from engine.system.regular_file import LARGEST_JSON, UnfitFile, read_regular
 from engine.telemetry.helper_client import gpu_uuids
 
 _log = logging.getLogger(__name__)
@@ -265,6 +273,8 @@ def _check_resume(
     info = _without_orphans(run_id)
     if not info.state.is_over:
         text = f"Run {run_id} is {info.state}: stop it first, to let it go on from a checkpoint."
+        if info.state is RunState.ELSEWHERE:
+            text = f"Run {run_id} is {info.state}. {info.reason}"
         raise CannotStart([Problem("", text)])
     spec = spec or info.spec
     done = info.spec.epochs
@@ -383,6 +393,8 @@ def send(run_id: str, command: Command) -> int:
     or refuses the command; StoppedBySignal for a Stop if the way to the supervisor is lost.
     """
     folder = paths.run_folder(run_id)
+    if elsewhere := _elsewhere_sentence(run_id):
+        raise CommandFailed(elsewhere)
     if halted := halted_sentence(run_id):
         raise CommandFailed(halted)
     try:
@@ -415,6 +427,15 @@ def send(run_id: str, command: Command) -> int:
             raise CommandFailed(reason)
         case _:
             raise CommandFailed(f"Run {run_id} sent an answer that is not valid: {answer!r}.")
+
+
+def _elsewhere_sentence(run_id: str) -> str:
+    """Return why this machine cannot command the run; an empty string if it can."""
+    try:
+        info = run_info.get_run(run_id)
+    except NoSuchRun:
+        return ""
+    return info.reason if info.state is RunState.ELSEWHERE else ""
 
 
 def _stop_by_signal(run_id: str) -> None:
@@ -471,15 +492,24 @@ def _no_answer(run_id: str, consequence: str) -> CommandFailed:
     )
 
 
+def _control(folder: Path) -> bytes:
+    """Return how the run in `folder` is reached; empty if it is not."""
+    try:
+        return read_regular(folder / CONTROL_FILE, LARGEST_JSON)
+    except (OSError, UnfitFile):
+        return b""
+
+
 def _start_supervisor(folder: Path, *arguments: str) -> None:
     """Start a supervisor for the run in `folder` and wait until it accepts commands."""
-    log = folder / "logs" / "supervisor.log"
+    log, before = folder / "logs" / "supervisor.log", _control(folder)
     process = start_module("engine.supervisor", str(folder), *arguments, log=log, own_session=True)
     _log.info("run %s: started its supervisor, pid %d %s", folder.name, process.pid, arguments)
     # This thread reaps a supervisor that ends before this process.
     threading.Thread(target=process.wait, daemon=True, name="reap").start()
     deadline = time.monotonic() + LONGEST_START
-    while supervisor_pid(folder) != process.pid:
+    # In a container, the supervisor before this one had perhaps the same number.
+    while supervisor_pid(folder) != process.pid or _control(folder) == before:
         if process.poll() is not None:
             if process.returncode == 0:
                 return  # the run is over already

@@ -19,6 +19,7 @@ import psutil
 import pytest
 
 from engine import client
+from engine.runs.run_state import RunState
 from engine.templates import client as templates
 from engine.templates.import_environment import read_at_import
 from engine.templates.protocol import FOLDER_VARIABLE
@@ -153,7 +154,7 @@ def traindeck_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     monkeypatch.setenv("TRAINDECK_HOME", str(home))  # whatever the test made of it
     for info in client.runs():
         pid = info.status.supervisor_pid
-        if not info.state.is_over and pid != os.getpid():
+        if not info.state.is_over and info.state is not RunState.ELSEWHERE and pid != os.getpid():
             with contextlib.suppress(psutil.NoSuchProcess):
                 psutil.Process(pid).kill()
             client.end_orphans(info.id, now=True)

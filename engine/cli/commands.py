@@ -94,6 +94,8 @@ def empty_cache(run_id: str) -> Exit:
 
 def _active_run(run_id: str) -> RunInfo:
     info = client.get_run(run_id)
+    if info.state is RunState.ELSEWHERE:
+        raise Refused(f"Run {run_id} is {info.state}. {info.reason}")
     if info.state.is_over:
         raise Refused(
             f"Run {run_id} is {info.state}, no longer active: `{call(f'show {run_id}')}` "

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from engine.cli.output import Exit, Interrupted, NoAnswer, Refused
 from engine.client import CannotStart, CommandFailed, NoSuchRun
+from engine.repair.take_over import CannotTakeOver
 from engine.spec.catalog import UnknownName
 
 INTERRUPTED = 130
@@ -25,7 +26,7 @@ def report_errors(action: Callable[[], int]) -> int:
         code = action()
         sys.stdout.flush()
         return code
-    except (CannotStart, NoSuchRun, CommandFailed, UnknownName, Refused) as error:
+    except (CannotStart, CannotTakeOver, NoSuchRun, CommandFailed, UnknownName, Refused) as error:
         return _print_error(str(error), Exit.REFUSED)
     except NoAnswer as error:
         return _print_error(str(error), Exit.FAILED)

@@ -10,6 +10,7 @@ from engine.client import NoSuchRun
 from engine.runs import device_queue
 from engine.runs.device_queue import CannotMoveRun
 from engine.spec.device_names import all_on_cpu
+from engine.system.machine import share_devices, this_machine
 from engine.telemetry.helper_client import snapshot_once
 
 
@@ -34,7 +35,8 @@ def show(*, json: bool) -> Exit:
             "aside": "Paused, with its devices freed for others.",
             "waiting": waits,
         }
-        table.add_row(_title(ticket.run), devices, place[ticket.place])
+        host = "" if share_devices(ticket.machine, this_machine()) else f" ({ticket.machine.host})"
+        table.add_row(_title(ticket.run), f"{devices}{host}", place[ticket.place])
     out().print(table)
     return Exit.DONE
 

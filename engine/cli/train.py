@@ -19,6 +19,7 @@ from engine.cli.watch import last_seq, newest_attempt, wait_for_event
 from engine.client import RunInfo
 from engine.messages import commands
 from engine.messages.events import RecipeVersion, Resumed
+from engine.repair.take_over import take_over
 from engine.runs import checkpoint_files
 from engine.runs.run_state import RunState
 from engine.spec import catalog
@@ -65,6 +66,7 @@ def resume(
     checkpoint: str | None,
     as_new: bool,
     recipe: str | None,
+    takes_over: bool,
     detach: bool,
     json: bool,
 ) -> Exit:
@@ -72,8 +74,11 @@ def resume(
 
     With `as_new`, continue it as a new run. `checkpoint` None: the newest. `recipe`: the
     RecipeVersion to go on with if the recipe has changed; None: ask, where there is a terminal.
-    Raises NoSuchRun, CannotStart, CommandFailed, UnknownName, Refused, NoAnswer.
+    `takes_over`: also if it was on another machine, which is gone. Raises NoSuchRun, CannotStart,
+    CannotTakeOver, CommandFailed, UnknownName, Refused, NoAnswer.
     """
+    if takes_over:
+        take_over(run_id)
     info = client.get_run(run_id)
     if info.state is RunState.PAUSED:
         return _resume_paused(info, options, checkpoint, recipe, as_new)

@@ -6,6 +6,8 @@ from enum import StrEnum
 
 import msgspec
 
+from engine.system.machine import Machine
+
 
 class Points(msgspec.Struct, frozen=True, omit_defaults=True):
     """New points of one series. `steps` ascend; NaN and infinities are allowed as values."""
@@ -185,6 +187,9 @@ class AttemptStarted(msgspec.Struct, frozen=True, tag="attempt_started"):
     supervisor_pid: int
     supervisor_created: float
     """From `engine.system.process.start_time`; together with the pid it identifies the process."""
+
+    machine: Machine = Machine()
+    """Where the supervisor runs; the pid is one of that machine."""
 
 
 class RecipeVersion(StrEnum):

@@ -23,6 +23,7 @@ from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import UnreadableSpec, read_spec
 from engine.system import paths, presence
 from engine.system.atomic_file import write_atomically
+from engine.system.machine import Machine, Where, share_devices, where_is
 from engine.system.paths import workers_lock
 from engine.system.process import is_alive
 from engine.system.regular_file import LARGEST_JSON, UnfitFile, read_regular
@@ -58,16 +59,25 @@ class Ticket(
     place: Place = "waiting"
     """`inside`: the run uses its devices. `aside`: it is paused and has released them."""
 
+    machine: Machine = Machine()
+    """Where its supervisor runs; empty in an old file."""
+
     @property
     def is_alive(self) -> bool:
         """Whether its supervisor is alive, or workers that a killed one left use the devices."""
-        return is_alive(self.pid, self.created) or (
-            self.place == "inside" and presence.is_held(workers_lock(paths.run_folder(self.run)))
-        )
+        folder = paths.run_folder(self.run)
+        match where_is(self.machine):
+            case Where.HERE if is_alive(self.pid, self.created):
+                return True
+            case Where.CONTAINER if presence.is_locked(folder / "supervisor.lock"):
+                return True
+            case Where.ELSEWHERE:
+                return folder.is_dir()  # its own machine knows more
+        return self.place == "inside" and presence.is_held(workers_lock(folder))
 
     def is_same(self, other: Ticket) -> bool:
         """Whether both are tickets of the same supervisor."""
-        return (self.run, self.pid) == (other.run, other.pid)
+        return (self.run, self.pid, self.created) == (other.run, other.pid, other.created)
 
 
 class CannotMoveRun(Exception):
@@ -96,7 +106,11 @@ def ahead_of(ticket: Ticket, tickets: Sequence[Ticket]) -> list[Ticket]:
     waiting = [each for each in tickets if each.place == "waiting"]
     position = next((k for k, each in enumerate(waiting) if each.is_same(ticket)), len(waiting))
     wanted = set(ticket.exclusive_devices)
-    return [each for each in [*inside, *waiting[:position]] if wanted.intersection(each.devices)]
+    return [
+        each
+        for each in [*inside, *waiting[:position]]
+        if wanted.intersection(each.devices) and share_devices(ticket.machine, each.machine)
+    ]
 
 
 def describe(ticket: Ticket, ahead: Sequence[Ticket], names: Mapping[str, str]) -> str:
@@ -137,7 +151,8 @@ def enter(ticket: Ticket) -> list[Ticket]:
             return ahead
     with _locked_tickets() as tickets:
         if not any(each.is_same(ticket) for each in tickets):
-            tickets.append(ticket)
+            # A run has one supervisor: it was taken over if there is another ticket of it.
+            tickets[:] = [*(each for each in tickets if each.run != ticket.run), ticket]
         ahead = ahead_of(ticket, tickets)
         if not ahead:
             _set_place(tickets, ticket, "inside")
@@ -199,7 +214,10 @@ def moved(tickets: Sequence[Ticket], ticket: Ticket, where: Move) -> list[Ticket
     competitors = [
         k
         for k, each in enumerate(tickets)
-        if each.place == "waiting" and k != place and set(each.devices) & set(ticket.devices)
+        if each.place == "waiting"
+        and k != place
+        and set(each.devices) & set(ticket.devices)
+        and share_devices(ticket.machine, each.machine)
     ]
     earlier = [k for k in competitors if k < place]
     later = [k for k in competitors if k > place]
@@ -251,7 +269,8 @@ def _rebuilt_tickets() -> Iterator[Ticket]:
         if status.state.is_over:
             continue
         pid, created = status.supervisor_pid, status.supervisor_created
-        yield Ticket(run, pid, created, spec.devices, exclusive_devices(spec), _place(status))
+        wanted, place = exclusive_devices(spec), _place(status)
+        yield Ticket(run, pid, created, spec.devices, wanted, place, status.machine)
 
 
 def _place(status: RunStatus) -> Place:

@@ -18,6 +18,7 @@ from engine.runs.store_reader import RunReader
 from engine.spec import recipe_copy, spec_file
 from engine.system import paths, process
 from engine.system.atomic_file import sync_tree
+from engine.system.machine import this_machine
 from engine.system.sqlite_file import check_schema, open_readonly
 
 
@@ -79,6 +80,7 @@ def _copy_store(folder: Path, new: Path, position: checkpoint_files.Position) ->
                 started=0.0,  # it starts now; `seconds_before` keeps the earlier duration
                 supervisor_pid=pid,  # until the supervisor of the copy has started
                 supervisor_created=process.start_time(pid),
+                machine=this_machine(),
             )
         )
         return status.attempt

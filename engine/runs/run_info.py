@@ -22,7 +22,8 @@ from engine.runs.store_reader import RunReader, StoredEvent
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import FILE_NAME as SPEC
 from engine.spec.spec_file import UnreadableSpec, read_spec
-from engine.system import paths, presence
+from engine.system import paths, presence, units
+from engine.system.machine import Where, where_is
 from engine.system.ownership import folder_problem
 from engine.system.process import is_alive
 from engine.system.program import call
@@ -56,7 +57,7 @@ class RunInfo(NamedTuple):
     spec: RunSpec
     status: RunStatus
     state: RunState
-    """The stored state, or INTERRUPTED if the supervisor is dead."""
+    """The stored state; INTERRUPTED if the supervisor is dead; or ELSEWHERE."""
 
     reason: str
     notes: RunNotes = RunNotes()
@@ -121,7 +122,7 @@ def get_run(run_id: str, *, patience: float = 0.0) -> RunInfo:
             # The supervisor may have ended between the two lines above, or may not have started.
             status = _read_status(folder)
             is_starting = status.attempt == 0 and _is_new(folder)
-            state = RunState.STARTING if is_starting else state_of(status)
+            state = RunState.STARTING if is_starting else state_of(folder, status)
     except (UnreadableSpec, sqlite3.Error, OSError) as error:
         raise DamagedRun(f"Run {run_id} cannot be read: {error}") from error
     reason = status.reason
@@ -134,6 +135,8 @@ def get_run(run_id: str, *, patience: float = 0.0) -> RunInfo:
                 f"{spec.orphan_seconds:g} s."
             )
         status = _with_newest_checkpoint(folder, status)
+    elif state is RunState.ELSEWHERE:
+        reason = _where(folder, status)
     elif state.is_over and not is_recorded:
         reason = f"{reason} {status.troubles[SUPERVISOR]}"
     try:
@@ -196,10 +199,10 @@ def present(folder: Path, stored: RunStatus, patience: float = 0.0) -> Present:
 
     See `get_run` for `patience`.
     """
-    state = state_of(stored)
+    state = state_of(folder, stored)
     beat = last_beat(folder)
     silence = time.time() - max(beat, stored.updated)
-    if state.is_over or not beat or silence < SILENT_SECONDS:
+    if state.is_over or state is RunState.ELSEWHERE or not beat or silence < SILENT_SECONDS:
         return Present(stored, state)
     reply = status_question.ask(folder, patience)
     if reply is None:
@@ -231,11 +234,32 @@ def _with_trouble(status: RunStatus, text: str) -> RunStatus:
     return msgspec.structs.replace(status, troubles=status.troubles | {SUPERVISOR: text})
 
 
-def state_of(status: RunStatus) -> RunState:
-    """Return the state of a run: from `status`, or INTERRUPTED if its supervisor has ended."""
-    if status.state.is_over or is_alive(status.supervisor_pid, status.supervisor_created):
+def state_of(folder: Path, status: RunStatus) -> RunState:
+    """Return the state of the run in `folder`: from `status`, INTERRUPTED if its supervisor has
+    ended, or ELSEWHERE if that cannot be known here."""
+    if status.state.is_over:
         return status.state
-    return RunState.INTERRUPTED
+    match where_is(status.machine):
+        case Where.HERE if is_alive(status.supervisor_pid, status.supervisor_created):
+            return status.state
+        case Where.CONTAINER if presence.is_locked(folder / "supervisor.lock"):
+            return RunState.ELSEWHERE
+        case Where.ELSEWHERE:
+            return RunState.ELSEWHERE
+        case _:
+            return RunState.INTERRUPTED
+
+
+def _where(folder: Path, status: RunStatus) -> str:
+    """Return a sentence about a run that is ELSEWHERE."""
+    host = status.machine.host
+    if where_is(status.machine) is Where.CONTAINER:
+        return f"It is {status.state} in or outside of a container, at {host}: command it there."
+    sign = units.date_and_time(max(last_beat(folder), status.updated))
+    return (
+        f"It is {status.state} on {host}: command it there. Its last sign of life is of {sign}. If "
+        f"that machine is gone, `{call(f'resume {folder.name} --take-over')}` continues it here."
+    )
 
 
 def _is_new(folder: Path) -> bool:

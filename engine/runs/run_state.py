@@ -36,6 +36,7 @@ from engine.messages.events import (
     WorkerStarted,
 )
 from engine.runs.checkpoint_files import FOLDER
+from engine.system.machine import Machine, share_devices, this_machine
 
 
 class RunState(StrEnum):
@@ -48,10 +49,12 @@ class RunState(StrEnum):
         +----------+-----------+--> stopping --> stopped | finished | failed
         +----------+-----------+-------------------------> finished | failed
     any active state, when the supervisor has ended --> interrupted
+    any active state, seen from another machine ------> on another machine
     stopped | failed | interrupted -- resume --> starting   (a new attempt)
     ```
 
-    `interrupted` is never stored: a reader finds it out from the process of the supervisor.
+    The last two states are never stored: a reader finds them out from the process of the
+    supervisor.
     """
 
     QUEUED = "queued"
@@ -63,6 +66,7 @@ class RunState(StrEnum):
     STOPPED = "stopped"
     FAILED = "failed"
     INTERRUPTED = "interrupted"
+    ELSEWHERE = "on another machine"
 
     @property
     def is_over(self) -> bool:
@@ -73,6 +77,11 @@ class RunState(StrEnum):
     def can_resume(self) -> bool:
         """Whether a run in this state may resume from a checkpoint."""
         return self in _OVER and self is not RunState.FINISHED
+
+
+def is_on_this_machine(status: RunStatus) -> bool:
+    """Whether the devices of the run are those of this machine, also from a container of it."""
+    return share_devices(status.machine, this_machine())
 
 
 _NOT_STARTED = frozenset({RunState.QUEUED, RunState.STARTING})
@@ -87,6 +96,9 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int = 0
     supervisor_pid: int = 0
     supervisor_created: float = 0.0
+    machine: Machine = Machine()
+    """Where the supervisor runs; empty in an old store."""
+
     worker_pids: tuple[int, ...] = ()
     """By rank."""
 
@@ -167,6 +179,7 @@ def fold(status: RunStatus, event: Event, time: float) -> RunStatus:
                 attempt=event.attempt,
                 supervisor_pid=event.supervisor_pid,
                 supervisor_created=event.supervisor_created,
+                machine=event.machine,
                 worker_pids=(),
                 workers_created=(),
                 recorded={},

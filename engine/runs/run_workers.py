@@ -9,6 +9,7 @@ import msgspec
 
 from engine.messages.events import AttemptStarted, WorkerStarted
 from engine.runs.run_info import RunInfo
+from engine.runs.run_state import RunState
 from engine.runs.store_reader import RunReader, StoredEvent
 from engine.telemetry.memory_attribution import Worker
 
@@ -24,7 +25,8 @@ class RunWorkers:
 
         Two threads must not call it at the same time.
         """
-        active = [info for info in runs if not info.state.is_over]
+        elsewhere = RunState.ELSEWHERE  # their pids mean other processes here
+        active = [info for info in runs if not info.state.is_over and info.state is not elsewhere]
         self._known = {info.id: self._known.get(info.id, _Known()) for info in active}
         found: list[Worker] = []
         for info in active:

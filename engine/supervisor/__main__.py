@@ -28,6 +28,7 @@ from engine.supervisor.supervisor import Supervisor
 from engine.supervisor.unrecorded import record_unrecorded
 from engine.system import logs, paths, presence, process
 from engine.system.atomic_file import remove_leftovers, sync_to_disk
+from engine.system.machine import this_machine
 from engine.system.ownership import folder_problem
 from engine.system.paths import workers_lock
 
@@ -80,7 +81,8 @@ def main(arguments: list[str]) -> int:
     try:
         run_store = RunStore(folder)
         record_unrecorded(folder, run_store.status, run_store.append)
-        started = AttemptStarted(run_store.status.attempt + 1, pid, process.start_time(pid))
+        attempt, created = run_store.status.attempt + 1, process.start_time(pid)
+        started = AttemptStarted(attempt, pid, created, this_machine())
         run_store.append(started, time.time())
         keep_files(run_store, folder)
         if parsed.recipe:

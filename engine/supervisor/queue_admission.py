@@ -25,6 +25,7 @@ from engine.spec.run_spec import RunSpec
 from engine.supervisor.buffered_store import BufferedStore
 from engine.supervisor.inbox import Inbox, MessageReceived, SignalReceived
 from engine.system import process
+from engine.system.machine import this_machine
 from engine.telemetry.helper_client import snapshot_once
 
 _log = logging.getLogger(__name__)
@@ -40,7 +41,10 @@ class QueueAdmission:
 
     def __init__(self, folder: Path, spec: RunSpec) -> None:
         pid, exclusive = os.getpid(), device_queue.exclusive_devices(spec)
-        self._ticket = Ticket(folder.name, pid, process.start_time(pid), spec.devices, exclusive)
+        created = process.start_time(pid)
+        self._ticket = Ticket(
+            folder.name, pid, created, spec.devices, exclusive, machine=this_machine()
+        )
         self._heartbeat = Heartbeat(folder)
         self._ahead: list[Ticket] = []
         self._is_released = False

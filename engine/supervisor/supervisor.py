@@ -59,6 +59,7 @@ from engine.supervisor.unrecorded import record_unrecorded
 from engine.supervisor.worker_pool import RunPlan
 from engine.system import process
 from engine.system.keep_awake import SleepInhibitor
+from engine.system.machine import this_machine
 from engine.telemetry.helper_client import TelemetryStream
 
 _log = logging.getLogger(__name__)
@@ -214,7 +215,7 @@ class Supervisor:
         record_unrecorded(self._folder, self._store.status, self._store.append)
         pid = os.getpid()
         number = self._store.status.attempt + 1
-        self._store.append(AttemptStarted(number, pid, process.start_time(pid)))
+        self._store.append(AttemptStarted(number, pid, process.start_time(pid), this_machine()))
         self._attempt = self._new_attempt()  # a Stop during the search is noted here
         search = CheckpointSearch(self._folder)
         search.join(COMMIT_SECONDS)  # it mostly takes less

@@ -25,6 +25,30 @@ def hold(file: Path) -> None:
     fcntl.lockf(descriptor, fcntl.LOCK_SH)
 
 
+def is_locked(file: Path) -> bool:
+    """Return whether a process, perhaps in another container, has locked `file` with a `FileLock`.
+
+    False if there is no such file, or on a system other than Linux.
+    """
+    if not ON_LINUX:
+        return False
+    import fcntl
+
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # until it is closed
+    except BlockingIOError:
+        return True
+    except OSError:  # this file system has no locks
+        return False
+    finally:
+        os.close(descriptor)
+    return False
+
+
 def is_held(file: Path) -> bool:
     """Return whether another process holds `file`; False if there is no such file."""
     if not ON_LINUX:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from engine.runs.device_queue import exclusive_devices
 from engine.runs.run_info import RunInfo
+from engine.runs.run_state import is_on_this_machine
 from engine.spec.run_spec import RunSpec
 from gui.style.translation import translate
 
@@ -19,7 +20,7 @@ def overlap(spec: RunSpec, runs: Iterable[RunInfo], display_name: Callable[[str]
     runs_ahead: dict[str, list[str]] = {}
     runs_beside: dict[str, list[str]] = {}
     for info in sorted(runs, key=lambda info: int(info.id)):
-        if info.state.is_over or info.status.freed_devices:
+        if info.state.is_over or info.status.freed_devices or not is_on_this_machine(info.status):
             continue
         for device in spec.devices:
             if device in info.spec.devices:

@@ -27,6 +27,7 @@ def state_colour(state: RunState, theme: Theme) -> str:
         RunState.STOPPED: theme.muted,
         RunState.FAILED: theme.bad,
         RunState.INTERRUPTED: theme.bad,
+        RunState.ELSEWHERE: theme.muted,
     }[state]
 
 
@@ -53,6 +54,7 @@ def state_name(state: RunState) -> str:
         RunState.STOPPED: translate("RunState", "stopped"),
         RunState.FAILED: translate("RunState", "failed"),
         RunState.INTERRUPTED: translate("RunState", "interrupted"),
+        RunState.ELSEWHERE: translate("RunState", "on another machine"),
     }[state]
 
 

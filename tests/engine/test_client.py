@@ -192,8 +192,9 @@ def test_the_state_of_a_status_needs_a_living_supervisor() -> None:
         supervisor_pid=os.getpid(),
         supervisor_created=process.start_time(os.getpid()),
     )
-    assert run_info.state_of(alive) is RunState.PAUSED
-    assert run_info.state_of(RunStatus(state=RunState.PAUSED)) is RunState.INTERRUPTED
+    nowhere = Path("/nowhere")
+    assert run_info.state_of(nowhere, alive) is RunState.PAUSED
+    assert run_info.state_of(nowhere, RunStatus(state=RunState.PAUSED)) is RunState.INTERRUPTED
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,93 @@
+"""Which machine this is: several machines or containers may share a data folder."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from enum import Enum, auto
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+from engine.system.process import ON_LINUX
+
+
+class Machine(msgspec.Struct, frozen=True):
+    """Where a process runs. Empty on systems other than Linux, and in old files: it is not known,
+    and taken for this machine."""
+
+    host: str = ""
+    """Its name, for the user."""
+
+    id: str = ""
+    """A hash of the number that it got when its system was installed; empty: it has none."""
+
+    boot: str = ""
+    """Changes with each boot. Containers of one machine have the same."""
+
+    processes: str = ""
+    """The namespace of its process numbers; each container has another."""
+
+
+class Where(Enum):
+    """Where another process runs, seen from this one."""
+
+    HERE = auto()
+    """It can be seen here by its number."""
+
+    CONTAINER = auto()
+    """On this machine, but where process numbers mean others: in or outside of a container."""
+
+    ELSEWHERE = auto()
+    """On another machine."""
+
+    EARLIER = auto()
+    """On this machine before its last boot, so that it has ended."""
+
+
+@cache
+def this_machine() -> Machine:
+    """Return where this process runs."""
+    if not ON_LINUX:
+        return Machine()
+    number = _text("/etc/machine-id").encode()
+    return Machine(
+        platform.node(),
+        # The number itself is not to be shown to others: see machine-id(5).
+        hashlib.sha256(b"traindeck " + number).hexdigest()[:16] if number else "",
+        _text("/proc/sys/kernel/random/boot_id"),
+        _target("/proc/self/ns/pid"),
+    )
+
+
+def where_is(machine: Machine) -> Where:
+    """Return where a process on `machine` runs, seen from this one."""
+    here = this_machine()
+    if not (machine.boot and here.boot):
+        return Where.HERE
+    if machine.boot == here.boot:
+        return Where.HERE if machine.processes == here.processes else Where.CONTAINER
+    # Machines with a copied system have one number, but hardly also one name.
+    if machine.id and (machine.id, machine.host) == (here.id, here.host):
+        return Where.EARLIER
+    return Where.ELSEWHERE
+
+
+def share_devices(one: Machine, other: Machine) -> bool:
+    """Whether both are one machine, perhaps in two containers, so that they have the same GPUs."""
+    return not (one.boot and other.boot) or one.boot == other.boot
+
+
+def _text(file: str) -> str:
+    try:
+        return Path(file).read_text().strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _target(link: str) -> str:
+    try:
+        return str(Path(link).readlink())
+    except OSError:
+        return ""

@@ -1,0 +1,62 @@
+"""Where another process runs: the real namespaces are in tests/faults/test_other_machines.py."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from engine.system import machine
+from engine.system.machine import Machine, Where, share_devices, this_machine, where_is
+from engine.system.process import ON_LINUX
+
+HERE = Machine("desk", "d1", "boot 7", "pid:[4026531836]")
+
+
+def be(monkeypatch: pytest.MonkeyPatch, here: Machine) -> None:
+    monkeypatch.setattr(machine, "this_machine", lambda: here)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, Where.HERE),
+        ({"host": "renamed"}, Where.HERE),
+        ({"processes": "pid:[4026532000]"}, Where.CONTAINER),
+        ({"processes": "pid:[4026532000]", "host": "5c7f", "id": ""}, Where.CONTAINER),
+        ({"boot": "boot 6"}, Where.EARLIER),
+        ({"boot": "boot 6", "processes": "pid:[4026532000]"}, Where.EARLIER),
+        ({"boot": "boot 6", "host": "clone"}, Where.ELSEWHERE),
+        ({"boot": "boot 6", "id": "d2"}, Where.ELSEWHERE),
+    ],
+)
+def test_where_a_process_runs(
+    changes: dict[str, str], expected: Where, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    be(monkeypatch, HERE)
+    assert where_is(msgspec.structs.replace(HERE, **changes)) is expected
+
+
+def test_what_is_not_known_is_here() -> None:
+    assert where_is(Machine()) is Where.HERE
+    assert share_devices(Machine(), HERE)
+
+
+def test_two_machines_without_a_number_are_never_taken_for_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bare = msgspec.structs.replace(HERE, id="")
+    be(monkeypatch, bare)
+    assert where_is(msgspec.structs.replace(bare, boot="boot 6")) is Where.ELSEWHERE
+
+
+def test_containers_share_their_devices_and_machines_do_not() -> None:
+    assert share_devices(HERE, msgspec.structs.replace(HERE, processes="pid:[1]"))
+    assert not share_devices(HERE, msgspec.structs.replace(HERE, boot="boot 8"))
+
+
+@pytest.mark.skipif(not ON_LINUX, reason="other systems tell none of this")
+def test_this_machine_is_known() -> None:
+    found = this_machine()
+    assert found.host
+    assert found.boot
+    assert found.processes.startswith("pid:")
