@@ -26,7 +26,7 @@ from engine.supervisor.last_record import wait_until_recorded
 from engine.supervisor.queue_admission import QueueAdmission
 from engine.supervisor.supervisor import Supervisor
 from engine.supervisor.unrecorded import record_unrecorded
-from engine.system import logs, paths, presence, process
+from engine.system import children, logs, paths, presence, process
 from engine.system.atomic_file import remove_leftovers, sync_to_disk
 from engine.system.machine import this_machine
 from engine.system.ownership import folder_problem
@@ -74,6 +74,7 @@ def main(arguments: list[str]) -> int:
     except OSError as error:
         print(f"The queue of the devices cannot be written: {error}.", file=sys.stderr)
         return 1
+    children.adopt_orphans()
     inbox = Inbox()
     for number in process.END_SIGNALS:
         signal.signal(number, lambda n, _: inbox.put(SignalReceived(signal.Signals(n).name)))

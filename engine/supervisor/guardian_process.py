@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 
+from engine.system import children
 from engine.system.process import ON_LINUX, module_environment
 
 _log = logging.getLogger(__name__)
@@ -72,7 +73,7 @@ class GuardianProcess:
     def _start(self) -> subprocess.Popen[bytes]:
         """Start a guardian, and tell it everything that is known. Raises OSError."""
         with self._changing:
-            self._process = subprocess.Popen(
+            self._process = children.start(
                 [sys.executable, "-P", "-S", "-s", "-m", "engine.system.guardian"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,

@@ -57,7 +57,7 @@ from engine.supervisor.queue_admission import QueueAdmission
 from engine.supervisor.restart_policy import CheckpointSearch, RestartPolicy
 from engine.supervisor.unrecorded import record_unrecorded
 from engine.supervisor.worker_pool import RunPlan
-from engine.system import process
+from engine.system import children, process
 from engine.system.keep_awake import SleepInhibitor
 from engine.system.machine import this_machine
 from engine.telemetry.helper_client import TelemetryStream
@@ -133,6 +133,7 @@ class Supervisor:
             self._attempt.kill()
             if telemetry is not None:
                 telemetry.close()
+            children.end_adopted()
             self._wakefulness.keep(False)
             self._guardian.end()
         if remark := self._restart_policy.refusal or self._restore_settings(ended):
@@ -193,6 +194,7 @@ class Supervisor:
         clock = AwakeClock()
         while not self._attempt.is_drained and clock() < EXIT_SECONDS:
             self._process_inbox()
+        children.end_adopted()
         return ended
 
     def _may_restart(self, ended: RunEnded) -> bool:

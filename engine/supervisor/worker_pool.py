@@ -24,8 +24,16 @@ from engine.supervisor.inbox import (
     WorkerExited,
     WorkerLaunched,
 )
+from engine.system import process_tree
 from engine.system.confinement import own_confinement
-from engine.system.process import Process, end_group, module_environment, start_module
+from engine.system.process import (
+    Process,
+    end_group,
+    module_environment,
+    start_module,
+    start_time,
+)
+from engine.system.process_tree import Identity
 from engine.templates import client as templates
 from engine.templates.forked_process import ForkedProcess
 from engine.templates.kinds import SHARED_ENVIRONMENT, kind_for
@@ -63,6 +71,7 @@ class WorkerPool:
         self._report = report
         self._changing = threading.Lock()
         self._processes: list[Process] = []
+        self._identities: list[Identity] = []
         self._is_ended = False
 
     def start(self, extra_environment: dict[str, str]) -> None:
@@ -90,11 +99,15 @@ class WorkerPool:
     def end(self, *, kill: bool) -> None:
         """Terminate or kill all workers and their children, also children of dead workers.
 
+        What a worker has started in other groups is killed with it, or adopted and ended later.
+
         Workers that were to be started later are not.
         """
         with self._changing:
             self._is_ended = True
             processes = list(self._processes)
+        if kill:
+            process_tree.kill(self._identities)
         for process in processes:
             end_group(process, kill=kill)
 
@@ -105,6 +118,7 @@ class WorkerPool:
             ):
                 with self._changing:
                     self._processes.append(process)
+                    self._identities.append((process.pid, start_time(process.pid)))
                     is_ended = self._is_ended
                 self._report(WorkerLaunched(worker.rank, process.pid))
                 threading.Thread(

@@ -9,6 +9,8 @@ import subprocess
 import sys
 import threading
 
+from engine.system import children
+
 _CONTINUOUS, _SYSTEM_REQUIRED = 0x80000000, 0x00000001  # of SetThreadExecutionState on Windows
 END_SECONDS = 1.0
 """Seconds that the helper process has to end before it is killed."""
@@ -52,7 +54,7 @@ class SleepInhibitor:
         if helper is None:
             return
         with contextlib.suppress(OSError):  # not installed
-            self._helper = subprocess.Popen(
+            self._helper = children.start(
                 helper, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, process_group=0
             )
             # If the system refuses, the helper ends at once: this thread reaps it.

@@ -19,7 +19,7 @@ from typing import Any, NoReturn, Protocol
 
 import psutil
 
-from engine.system import process_tree
+from engine.system import children, process_tree
 from engine.system.atomic_file import open_to_append
 
 ON_POSIX = os.name == "posix"
@@ -122,7 +122,7 @@ def start_module(
     own process group, so that Ctrl-C in the terminal reaches only this process. Raises OSError.
     """
     with open_to_append(log) as output:
-        return subprocess.Popen(
+        return children.start(
             # -P: Python must not import a user's file in `cwd` instead of our module.
             [sys.executable, "-P", "-m", module, *arguments],
             stdin=subprocess.DEVNULL,

@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 import zlib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 from typing import NamedTuple
 
@@ -28,6 +28,7 @@ class Stat(NamedTuple):
     """Empty if there is no such process."""
 
     parent: int
+    group: int
     session: int
     created: float
     """See `engine.system.process.start_time`."""
@@ -43,10 +44,11 @@ def stat(pid: int) -> Stat:
         with open(f"/proc/{pid}/stat", errors="replace") as file:  # noqa: PTH123  # it is light
             text = file.read()
     except OSError:
-        return Stat("", 0, 0, 0.0)
+        return Stat("", 0, 0, 0, 0.0)
     fields = text.rpartition(")")[2].split()  # the name in brackets may hold any character
     started = int(fields[19]) / os.sysconf("SC_CLK_TCK")
-    return Stat(fields[0], int(fields[1]), int(fields[3]), started and started + _boot())
+    parent, group, session = map(int, fields[1:4])
+    return Stat(fields[0], parent, group, session, started and started + _boot())
 
 
 @cache
@@ -66,16 +68,24 @@ def is_alive(process: Identity) -> bool:
     return found.created == process[1] and found.state not in ("Z", "X", "")
 
 
+def _all() -> Iterator[tuple[int, Stat]]:
+    """Yield every process; none on other systems than Linux."""
+    for name in os.listdir("/proc") if ON_LINUX else ():  # noqa: PTH208
+        if name.isdecimal():
+            yield int(name), stat(int(name))
+
+
+def children(parent: int) -> list[tuple[int, Stat]]:
+    """Return the children of a process, also those that have ended and were not waited for."""
+    return [(pid, found) for pid, found in _all() if found.state and found.parent == parent]
+
+
 def descendants(roots: Collection[int]) -> list[Identity]:
     """Return the living descendants of the processes `roots`, parents before their children."""
-    if not ON_LINUX:
-        return []
     children: dict[int, list[Identity]] = {}
-    for name in os.listdir("/proc"):  # noqa: PTH208
-        if name.isdecimal():
-            found = stat(int(name))
-            if found.state not in ("Z", "X", ""):
-                children.setdefault(found.parent, []).append((int(name), found.created))
+    for pid, found in _all():
+        if found.state not in ("Z", "X", ""):
+            children.setdefault(found.parent, []).append((pid, found.created))
     result: list[Identity] = []
     left = list(roots)
     while left:
@@ -101,11 +111,17 @@ def send(process: Identity, number: int) -> None:
             os.close(descriptor)
 
 
+def ask_to_end(process: Identity) -> None:
+    """Ask this very process to end by SIGTERM; one that is halted goes on, to be able to."""
+    send(process, signal.SIGTERM)
+    send(process, signal.SIGCONT)
+
+
 def kill(roots: Iterable[Identity]) -> None:
     """Kill `roots` and all their descendants, also those that are being started meanwhile."""
     halted = {each: None for each in roots if is_alive(each)}
     new = list(halted)
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(_MOST_ROUNDS if halted else 0):
         for each in new:
             send(each, signal.SIGSTOP)  # it starts no more processes
         below = descendants([pid for pid, _ in halted])
@@ -121,8 +137,7 @@ def end(processes: Iterable[Identity], seconds: float) -> None:
     """Ask `processes` to end; after `seconds`, kill those that still run and all below them."""
     left = [each for each in processes if is_alive(each)]
     for each in left:
-        send(each, signal.SIGTERM)
-        send(each, signal.SIGCONT)  # a halted process ends only when it goes on
+        ask_to_end(each)
     deadline = time.monotonic() + seconds
     while left and time.monotonic() < deadline:
         time.sleep(0.02)

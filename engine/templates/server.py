@@ -30,9 +30,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from engine.system import children, process_tree
 from engine.system.atomic_file import open_to_append, write_atomically
 from engine.system.confinement import rights_difference
 from engine.system.process import END_SIGNALS
+from engine.system.process_tree import Identity
 from engine.templates import protocol
 from engine.templates.fingerprint import Fingerprint
 from engine.templates.import_environment import difference
@@ -62,6 +64,9 @@ CHECK_SECONDS = 5.0
 
 START_SECONDS = 0.5
 """Time within which the files count as unchanged: all ranks of a run are checked once."""
+
+LEFTOVER_CHECK_SECONDS = 0.2
+"""Time between two looks at the processes that ended workers have left."""
 
 LARGEST_LOG = 2**20
 """Bytes; a template that finds a larger log file empties it."""
@@ -131,6 +136,9 @@ class Server:
         self._strangers: dict[Connection, bytes] = {}
         self._waiting: list[tuple[Fork, Connection]] = []
         self._workers: dict[int, _Worker] = {}
+        self._leftovers: dict[Identity, float] = {}
+        """What ended workers have left, and when it is killed."""
+
         self._is_ending = False
         self._last_use = self._last_check = time.monotonic()
         self._last_fork = -math.inf
@@ -138,11 +146,14 @@ class Server:
     def serve(self) -> Job | None:
         """Serve requests until the template ends, and return None; return the job in a worker."""
         self._start_importer()
-        while not (self._is_ending and not self._workers):
+        children.adopt_orphans()
+        while not (self._is_ending and not self._workers and not self._leftovers):
             can_fork = self._waiting and not self._importer
-            for key, _ in self._selector.select(0.0 if can_fork else 1.0):
+            longest = LEFTOVER_CHECK_SECONDS if self._leftovers else 1.0
+            for key, _ in self._selector.select(0.0 if can_fork else longest):
                 self._handle(key.fileobj)
-            self._reap()
+            if self._reap() or self._leftovers:
+                self._end_leftovers()
             if self._importer and self._importer.is_alive():
                 for _, connection in self._waiting:
                     self._tell(connection, protocol.Importing(self._at_low_priority))
@@ -396,12 +407,14 @@ class Server:
         self._sending.close()
         os.close(self._lock)
 
-    def _reap(self) -> None:
-        """Report the workers that have ended."""
+    def _reap(self) -> bool:
+        """Report the workers that have ended; return whether there are any."""
+        has_ended = False
         for pid, (connection, fork_before) in list(self._workers.items()):
             ended, status = os.waitpid(pid, os.WNOHANG)
             if not ended:
                 continue
+            has_ended = True
             self._last_use = time.monotonic()
             del self._workers[pid]
             code = os.waitstatus_to_exitcode(status)
@@ -411,6 +424,27 @@ class Server:
                 self._tell(connection, self._refuse_stranger("limits that cannot be adopted"))
             self._tell(connection, protocol.Exited(code, by_template=True))
             connection.close()
+        return has_ended
+
+    def _end_leftovers(self) -> None:
+        """End what ended workers have left: it has become children of this process.
+
+        A living worker keeps what it has started below itself. What imports start stays in the
+        group of this process.
+        """
+        now, before = time.monotonic(), self._leftovers
+        self._leftovers = {}
+        for pid, child in process_tree.children(os.getpid()):
+            if pid in self._workers or child.group == os.getpgrp():
+                continue
+            each = pid, child.created
+            self._leftovers[each] = before.get(each, now + children.END_SECONDS)
+            if child.state == "Z":
+                os.waitpid(pid, os.WNOHANG)
+            elif each not in before:
+                process_tree.ask_to_end(each)
+            elif now >= before[each]:
+                process_tree.kill([each])
 
     def _check(self) -> None:
         """End if the template is idle, or if the files on disk have changed."""

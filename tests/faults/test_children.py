@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
+import psutil
 import pytest
 
 from engine import client
+from engine.client import RunInfo
 from engine.messages.commands import SaveCheckpoint, Stop
 from engine.messages.events import CheckpointSaved, Restarting
 from engine.runs.run_state import RunState
+from engine.system.process import ON_LINUX
 from tests.support.runs import (
     curve,
     events,
@@ -113,3 +117,78 @@ def test_a_worker_that_lives_without_its_connection_is_a_failure(
     assert "lost its connection to the supervisor" in restarted.failure.message
     assert curve(info, "train/loss")[0] == list(range(1, info.status.step + 1))
     wait_until_gone(info)
+
+
+STARTS = """
+SLEEP = ["sleep", "1000"]
+STUBBORN = [sys.executable, "-c", (
+    "import pathlib, signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+    "pathlib.Path(sys.argv[1]).touch(); time.sleep(1000)"
+)]
+
+def at_step_20():
+    read_end, write_end = os.pipe()
+    if not (pid := os.fork()):  # a daemon, as of a textbook
+        os.setsid()
+        if not (daemon := os.fork()):
+            os.execvpe("sleep", SLEEP, {"PATH": os.environ["PATH"]})
+        os.write(write_end, str(daemon).encode())
+        os._exit(0)
+    os.waitpid(pid, 0)
+    stubborn = HERE / f"stubborn-{os.environ['TRAINDECK_ATTEMPT']}"
+    pids = [
+        os.read(read_end, 20).decode(),
+        subprocess.Popen(SLEEP).pid,
+        subprocess.Popen([*STUBBORN, str(stubborn)], start_new_session=True).pid,
+    ]
+    while not stubborn.exists():
+        time.sleep(0.01)
+    new = HERE / "new"
+    new.write_text(" ".join(map(str, pids)))
+    new.rename(HERE / f"pids-{os.environ['TRAINDECK_ATTEMPT']}")
+"""
+
+
+@pytest.mark.skipif(not ON_LINUX, reason="the descendants of a process are found on Linux only")
+@pytest.mark.parametrize("cold", [False, True], ids=["warm", "cold"])
+def test_what_a_recipe_has_started_lives_during_the_run_and_ends_with_it(
+    tmp_path: Path, cold: bool
+) -> None:
+    """Also a daemon in a session of its own, and a program that ignores SIGTERM."""
+    recipe = tmp_path / "starts.py"
+    recipe.write_text(RECIPE + STARTS)
+    run_id = client.start(spec(str(recipe), "torch/single", epochs=10_000, cold_start=cold))
+
+    def started(attempt: int) -> tuple[RunInfo, list[psutil.Process]]:
+        pids = tmp_path / f"pids-{attempt}"
+        wait_for(run_id, lambda info: info.status.attempt == attempt and pids.exists())
+        info = client.get_run(run_id)
+        info = wait_for(run_id, lambda now: now.status.step > info.status.step + 30)
+        found = [psutil.Process(int(pid)) for pid in pids.read_text().split()]
+        assert all(process.is_running() for process in found), "they belong to the training"
+        return info, found
+
+    def stop(info: RunInfo) -> None:
+        client.send(run_id, Stop())
+
+    def kill_worker(info: RunInfo) -> None:
+        client.send(run_id, SaveCheckpoint())
+        wait_for(run_id, lambda now: now.status.checkpoint_step > info.status.checkpoint_step)
+        os.kill(info.status.worker_pids[0], signal.SIGKILL)
+
+    def kill_supervisor(info: RunInfo) -> None:
+        os.kill(info.status.supervisor_pid, signal.SIGKILL)
+
+    def stop_at_once(info: RunInfo) -> None:
+        client.send(run_id, Stop(now=True))
+
+    ends = (kill_worker, kill_supervisor) if cold else (stop, kill_worker, stop_at_once)
+    for attempt, end in enumerate(ends, 1):
+        if attempt > 1:
+            client.resume(run_id)
+        info, left = started(attempt)
+        end(info)
+        wait_for_end(run_id)
+        _, left = psutil.wait_procs(left, 15.0)
+        assert not left, f"{end.__name__}: {left}"
+        wait_until_gone(info)

@@ -1,0 +1,72 @@
+"""The children of this process: those that it has started, and those that it has adopted.
+
+On Linux, a process can adopt what ended processes below it have left (a subreaper, see prctl(2)).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import subprocess
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from engine.system import process_tree
+from engine.system.process_tree import ON_LINUX, Identity
+
+END_SECONDS = 2.0
+"""Time that adopted processes have to end after SIGTERM."""
+
+_SET_CHILD_SUBREAPER = 36
+_MOST_ROUNDS = 5
+"""What a killed process leaves is adopted too, and is ended in the next round."""
+
+_starting = threading.Lock()
+_started: set[int] = set()
+
+
+def start(command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+    """Start a program as `subprocess.Popen` does; it does not count as adopted. Raises OSError."""
+    with _starting:
+        process = subprocess.Popen(command, **options)
+        _started.add(process.pid)
+    return process
+
+
+def adopt_orphans() -> None:
+    """Let this process, but not its forked children, adopt what processes below it leave."""
+    if ON_LINUX:
+        ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_adopted(seconds: float = END_SECONDS) -> None:
+    """Ask the adopted processes to end, and kill those that do not within `seconds`.
+
+    Only for a process that starts its own ones by `start`, or leaves them in its own group.
+    """
+    for _ in range(_MOST_ROUNDS):
+        found = _adopted()
+        if not found:
+            return
+        process_tree.end(found, seconds)
+        for pid, _ in found:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+
+
+def _adopted() -> list[Identity]:
+    """Return the adopted children, also those that have ended.
+
+    Workers of other runs are none: this process adopts them if it has started their template, which
+    was killed. They are in the template's session.
+    """
+    with _starting:
+        children = process_tree.children(os.getpid())
+        _started.intersection_update([pid for pid, _ in children])
+        return [
+            (pid, found.created)
+            for pid, found in children
+            if pid not in _started and found.session not in _started and found.group != os.getpgrp()
+        ]
