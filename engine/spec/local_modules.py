@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
+from typing import Any
 
 from engine.system.regular_file import read_regular
 
@@ -25,9 +27,12 @@ def local_modules(recipe: Path, source: bytes) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     left = MOST_BYTES
     seen = set()
+    may_import = _pattern_of_names(recipe)
     waiting = [(source, "")]
     while waiting:
         code, package = waiting.pop()
+        if not may_import.search(code):
+            continue  # to parse it would take milliseconds
         for name in _imported(code, package):
             if name in seen:
                 continue
@@ -51,28 +56,63 @@ def module_name(path: str) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+def _pattern_of_names(recipe: Path) -> re.Pattern[bytes]:
+    """Return what a file must hold to import a module beside `recipe`: a name, or `from .`."""
+    names = {entry.partition(".")[0] for entry in _entries(recipe.parent)} - {recipe.stem}
+    if not all(map(str.isascii, names)):
+        return re.compile(b"")  # the file may write them in another encoding
+    words = "|".join(filter(str.isidentifier, names)) or "$^"
+    return re.compile(rf"\b(?:{words}|__all__)\b|\bfrom\s+\.".encode())
+
+
+def _entries(folder: Path) -> list[str]:
+    try:
+        return [path.name for path in folder.iterdir()]
+    except OSError:
+        return []
+
+
 def _imported(source: bytes, package: str) -> Iterator[str]:
     """Yield the names of all modules that `source` may import; `package` is the one it is in."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return  # its import fails too
-    exported = _exported(tree)
+    for statement in _import_statements(tree):
+        if isinstance(statement, ast.Import):
+            yield from (alias.name for alias in statement.names)
+            continue
+        base = _absolute(statement.module or "", package, statement.level)
+        if base is not None:
+            yield base
+            yield from (f"{base}.{alias.name}" for alias in statement.names)
+    if b"import_module" in source:
+        yield from _named_in_calls(tree)
+    if package:  # `from package import *` imports the submodules of this list
+        yield from (f"{package}.{name}" for name in _exported(tree))
+
+
+def _import_statements(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Yield them from the whole file; expressions, most of its nodes, hold no statements."""
+    waiting: list[Any] = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node
+        for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+            inner = getattr(node, part, None)
+            if isinstance(inner, list):  # the body of a lambda is an expression
+                waiting += inner
+
+
+def _named_in_calls(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         match node:
-            case ast.Import(names=names):
-                yield from (alias.name for alias in names)
-            case ast.ImportFrom(module=module, names=names, level=level):
-                base = _absolute(module or "", package, level)
-                if base is not None:
-                    yield from filter(None, (base, *(f"{base}.{a.name}" for a in names)))
             case ast.Call(func=function, args=[ast.Constant(value=str(name)), *_]):
                 if _called(function) == "import_module" and not name.startswith("."):
                     yield name
             case _:
                 continue
-    if package:  # `from package import *` imports the submodules of this list
-        yield from (f"{package}.{name}" for name in exported)
 
 
 def _absolute(module: str, package: str, level: int) -> str | None:
