@@ -288,17 +288,18 @@ def _check_resume(
     if chosen not in available:
         raise CannotStart([Problem("", f"Run {run_id} has no checkpoint {chosen.name}.")])
     changes = recipe_changes(info)
-    if changes and version is None:
-        raise RecipeChanged(run_id, changes)
     recipe = recipe_copy.recipe_of_run(info.folder, info.spec)
     if changes and version is RecipeVersion.AS_IT_IS_NOW:
         recipe = catalog.recipe(info.spec.recipe)
-    found = check(spec, recipe)
+    found = []
     if newer := newer_settings(info.folder):
         text = f"Run {run_id} is of a newer version of Traindeck, with settings that this one does "
         found.append(Problem("", f"{text}not know ({', '.join(newer)}): upgrade Traindeck."))
     try:
         found += change_problems(info, spec, checkpoint_files.read_manifest(chosen))
+        if changes and version is None and not found:  # neither recipe would go on otherwise
+            raise RecipeChanged(run_id, changes)
+        found = check(spec, recipe) + found
         if found:
             raise CannotStart(found)
         checkpoint_files.verify(chosen, watch)

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 import main
 from engine import client
 from engine.client import CannotStart, UnreadableRun
-from engine.messages.events import Notice, RunEnded
+from engine.messages.events import Notice, RecipeVersion, RunEnded
 from engine.runs import checkpoint_files, run_info, store
 from engine.runs.checkpoint_files import MANIFEST, CheckpointDamaged
 from engine.runs.run_state import RunState
@@ -77,7 +77,7 @@ def test_the_oldest_and_the_newest_format_train_on(
     before = client.get_run("1")
     steps_before, losses_before = curve(before, "train/loss")
     longer = replace(before.spec, epochs=before.status.epoch + 1)
-    client.resume("1", spec=longer, recipe="as-it-was")
+    client.resume("1", spec=longer, recipe=RecipeVersion.AS_IT_WAS)
     info = wait_for_end("1")
     assert info.state is RunState.FINISHED, info.reason
     steps, losses = curve(info, "train/loss")
@@ -92,7 +92,7 @@ def test_the_oldest_and_the_newest_format_train_on(
 def test_checkpoints_from_before_the_first_version_are_refused_in_a_sentence() -> None:
     restore_run("1.0-first")
     with pytest.raises(CannotStart, match="no longer read: start a new run"):
-        client.resume("1", recipe="as-it-was")
+        client.resume("1", recipe=RecipeVersion.AS_IT_WAS)
 
 
 def set_format(folder: Path, text: str) -> None:
@@ -125,7 +125,7 @@ def test_a_newer_minor_format_is_read_and_what_is_unknown_is_named() -> None:
         last = reader.events_after(0)[-1].event
     assert last == Notice("An event that only a newer version of Traindeck reads (format 1.99).")
     with pytest.raises(CannotStart, match=r"newer version of Traindeck.*\(imagination\): upgrade"):
-        client.resume("1", recipe="as-it-was")
+        client.resume("1", recipe=RecipeVersion.AS_IT_WAS)
     with closing(RunStore(folder)) as written:
         written.rewind(3)
     with closing(sqlite3.connect(folder / store.FILE_NAME)) as connection:
