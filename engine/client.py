@@ -270,7 +270,7 @@ def _check_resume(
     version: RecipeVersion | None,
 ) -> tuple[RunInfo, _Resumption]:
     """Return the run, and how it goes on. Raises as `resume` does."""
-    info = _without_orphans(run_id)
+    info = _without_orphans(run_id, watch)
     if not info.state.is_over:
         text = f"Run {run_id} is {info.state}: stop it first, to let it go on from a checkpoint."
         if info.state is RunState.ELSEWHERE:
@@ -308,11 +308,12 @@ def _check_resume(
     return info, _Resumption(chosen, spec, recipe, version or RecipeVersion.AS_IT_WAS, changes)
 
 
-def end_orphans(run_id: str, *, now: bool = False) -> RunInfo:
+def end_orphans(run_id: str, *, now: bool = False, watch: Watch | None = None) -> RunInfo:
     """Wait until the workers that a killed supervisor has left have saved, and return the run.
 
-    Those that take longer than the run allows, or all with `now`, are killed. Raises NoSuchRun, or
-    CommandFailed if a worker cannot be ended.
+    Those that take longer than the run allows, or all with `now`, are killed. Meanwhile `watch` is
+    called with zeros, and may end the wait by an exception. Raises NoSuchRun, or CommandFailed if a
+    worker cannot be ended.
     """
     info = get_run(run_id)
     ends_at = time.monotonic() + (0.0 if now else info.spec.orphan_seconds + ORPHAN_MARGIN)
@@ -325,18 +326,20 @@ def end_orphans(run_id: str, *, now: bool = False) -> RunInfo:
         if time.monotonic() >= ends_at + LONGEST_KILL:
             text = f"The workers of run {run_id} cannot be ended: see {info.folder / 'logs'}."
             raise CommandFailed(text)
+        if watch is not None:
+            watch(0, 0)
         time.sleep(0.05)
         info = get_run(run_id)
     return info
 
 
-def _without_orphans(run_id: str) -> RunInfo:
+def _without_orphans(run_id: str, watch: Watch | None) -> RunInfo:
     """Return the run once no worker of an earlier attempt is left: two pools would both write it.
 
     Raises NoSuchRun and CannotStart.
     """
     try:
-        return end_orphans(run_id)
+        return end_orphans(run_id, watch=watch)
     except CommandFailed as error:
         raise CannotStart([Problem("", str(error))]) from error
 

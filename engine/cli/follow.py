@@ -113,11 +113,11 @@ class VerificationView:
         """Show the verified bytes. Raises Interrupted after a Ctrl-C."""
         if self._ctrl_c.count:
             raise Interrupted(
-                f"Run {self._run_id} was not resumed: the verification of its checkpoint was "
-                "interrupted. Nothing has changed."
+                f"Run {self._run_id} was not resumed: this was interrupted before it began. "
+                "Nothing has changed."
             )
         now = time.monotonic()
-        if now < max(self._begun + _SHORT_SECONDS, self._shown + _FRAME_SECONDS):
+        if not total or now < max(self._begun + _SHORT_SECONDS, self._shown + _FRAME_SECONDS):
             return
         self._shown = now
         with suppress(OSError):

@@ -144,7 +144,7 @@ class EngineClient(QObject):
             nonlocal shown
             if cancelled.is_set():
                 raise _Cancelled
-            if time.monotonic() > shown + PROGRESS_SECONDS:
+            if total and time.monotonic() > shown + PROGRESS_SECONDS:
                 shown = time.monotonic()
                 self._verified.emit(request.run_id, done, total)
 

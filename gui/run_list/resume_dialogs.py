@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Qt
-from PySide6.QtWidgets import QMessageBox, QProgressDialog, QPushButton, QWidget
+from PySide6.QtWidgets import QMessageBox, QProgressBar, QProgressDialog, QPushButton, QWidget
 
 from engine.messages.events import RecipeVersion
 from engine.runs.checkpoint_files import CheckpointInfo
@@ -106,6 +106,10 @@ class ResumeDialogs(QObject):
             self._progress = QProgressDialog("", self.tr("Cancel"), 0, 100, self._window)
             self._progress.setWindowTitle(title)
             self._progress.setMinimumDuration(_SHORT_MS)
+            bar = QProgressBar()
+            bar.setTextVisible(False)
+            self._progress.setBar(bar)
+            self._progress.setRange(0, 100)
             self._progress.setAutoReset(False)
             self._progress.setAutoClose(False)
             self._progress.canceled.connect(self._client.cancel_resume)

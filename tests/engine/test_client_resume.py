@@ -216,3 +216,22 @@ def test_another_framework_cannot_read_a_checkpoint(started: list[tuple[Any, ...
     mirrored = replace(keras, strategy="tf/mirrored", devices=("cpu:0", "cpu:1"))
     client.resume("1", spec=mirrored)
     assert [spec.strategy for *_, spec in started] == ["tf/mirrored"]
+
+
+def test_the_wait_for_the_workers_of_a_killed_supervisor_can_be_ended(
+    monkeypatch: pytest.MonkeyPatch, started: list[tuple[Any, ...]]
+) -> None:
+    """They save for half a minute."""
+    stopped_run(3)
+    orphaned = type("Orphaned", (), {"has_orphans": True, "spec": SPEC})
+    monkeypatch.setattr(client, "get_run", lambda _: orphaned)
+    called: list[tuple[int, int]] = []
+
+    def watch(done: int, total: int) -> None:
+        called.append((done, total))
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        client.resume("1", watch=watch)
+    assert called == [(0, 0)]
+    assert started == []

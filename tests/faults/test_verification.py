@@ -74,8 +74,7 @@ def test_a_signal_ends_it_at_once(
             resuming.kill()
     assert resuming.returncode == 130
     assert said == (
-        "Run 1 was not resumed: the verification of its checkpoint was interrupted. "
-        "Nothing has changed.\n"
+        "Run 1 was not resumed: this was interrupted before it began. Nothing has changed.\n"
     )
     assert files_but(checkpoint, run) == before
     assert [folder.name for folder in run.parent.iterdir()] == ["1"]
