@@ -156,7 +156,9 @@ class Attempt:
             self._handle_event(message)
 
     def disconnected(self, rank: int) -> None:
-        """Handle the end of the connection to `rank`."""
+        """Handle the end of the connection to `rank`; -1: a window or a command line."""
+        if rank < 0:
+            return
         if channel := self._channels.pop(rank, None):
             _log.info("rank %d: disconnected", rank)
             channel.close()

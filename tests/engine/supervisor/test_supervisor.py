@@ -24,7 +24,7 @@ from engine.runs.store import RunStore
 from engine.runs.store_reader import RunReader
 from engine.supervisor import supervisor
 from engine.supervisor.buffered_store import BufferedStore
-from engine.supervisor.inbox import Inbox, MessageReceived, SnapshotReceived
+from engine.supervisor.inbox import Disconnected, Inbox, MessageReceived, SnapshotReceived
 from engine.supervisor.queue_admission import QueueAdmission
 from engine.supervisor.supervisor import Supervisor
 from engine.telemetry.helper_client import TelemetryStream
@@ -91,6 +91,18 @@ def test_the_first_step_can_be_read_before_a_commit_is_due(
     run.supervisor._process_inbox()
     with RunReader(run.folder) as reader:
         assert reader.status().step == 3
+
+
+def test_a_window_that_disconnects_is_no_worker_that_is_cut_off(
+    run: SupervisedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deadlines, "CUT_OFF_SECONDS", -1.0)
+    run.inbox.put(Disconnected(-1))
+    run.supervisor._process_inbox()
+    run.supervisor._attempt.tick()
+    run.supervisor._store.commit()
+    with RunReader(run.folder) as reader:
+        assert not [e for e in reader.events_after(0) if isinstance(e.event, WorkerFailed)]
 
 
 def left_of(run: SupervisedRun) -> list[psutil.Process]:
