@@ -87,13 +87,14 @@ class RecipeImports:
         own = tuple(os.path.join(each, "") for each in (str(self._folder), *added))  # noqa: PTH118
         found = set()
         for name in sys.modules.keys() - self._loaded_before:
-            file = getattr(sys.modules.get(name), "__file__", None)
+            module = sys.modules.get(name)
+            file = getattr(module, "__file__", None)
             if (
                 isinstance(file, str)
                 and file.startswith(own)
                 and not file.startswith(foreign)
                 and "site-packages" not in file
-                and not self._finder.has(name)
+                and not isinstance(getattr(module, "__loader__", None), _Loader)
                 and not self._is_generated(file)
             ):
                 path = Path(file)
@@ -135,10 +136,6 @@ class _Finder:
         parts = [name.split(".") for name in modules]
         packages = {".".join(each[:n]) for each in parts for n in range(1, len(each))}
         self._without_init = packages - modules.keys()
-
-    def has(self, name: str) -> bool:
-        """Whether the module `name` is executed from its copy."""
-        return name == NAME or name in self._modules
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
