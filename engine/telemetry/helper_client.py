@@ -50,6 +50,12 @@ def write_requests(*, watching: bool, detail: str) -> bytes:
     return b"".join(msgspec.json.encode(request) + b"\n" for request in requests)
 
 
+def known_option(snapshot: Snapshot | None) -> list[str]:
+    """Return the options with which a new helper knows the GPUs of the last `snapshot`."""
+    known = snapshot.known_gpus() if snapshot else ()
+    return ["--known", msgspec.json.encode(known).decode()] if known else []
+
+
 def snapshot_once(timeout: float = 10.0) -> Snapshot:
     """Return one snapshot of all devices, taken by a new helper process; raise nothing.
 
@@ -93,6 +99,7 @@ class TelemetryStream:
         self._interval = interval
         self._closing = threading.Event()
         self._starting = threading.Lock()
+        self._newest: Snapshot | None = None
         self._helper = self._start_helper()
         threading.Thread(target=self._read, daemon=True, name="telemetry").start()
 
@@ -114,7 +121,9 @@ class TelemetryStream:
             helper.wait(END_SECONDS)
 
     def _start_helper(self) -> subprocess.Popen[bytes]:
-        helper = _start("--interval", str(self._interval), stdin=subprocess.PIPE, stderr=None)
+        known = known_option(self._newest)
+        interval = ("--interval", str(self._interval))
+        helper = _start(*interval, *known, stdin=subprocess.PIPE, stderr=None)
         _log.info("started the telemetry helper, pid %d", helper.pid)
         return helper
 
@@ -124,6 +133,7 @@ class TelemetryStream:
                 for line in lines:
                     snapshot = read_snapshot(line)
                     if snapshot is not None and not self._closing.is_set():
+                        self._newest = snapshot
                         self._on_snapshot(snapshot)
             if self._closing.wait(RESTART_PAUSE):
                 return

@@ -166,6 +166,14 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
                 found += [part.uuid for part in device.slices] or [device.id]
         return tuple(found)
 
+    def known_gpus(self) -> tuple[KnownGpu, ...]:
+        """Return all GPUs, also lost ones, for the helper that is started after this one."""
+        return tuple(
+            KnownGpu(device.id, device.index, device.name, device.pci_bus)
+            for device in self.devices
+            if device.index is not None and device.pci_bus is not None
+        )
+
     def display_names(self) -> dict[str, str]:
         """Return the display name of each GPU and each slice, such as `GPU 0`, by UUID."""
         names: dict[str, str] = {}
@@ -175,6 +183,15 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
                 for part in device.slices:
                     names[part.uuid] = f"GPU {device.label} ({part.name})"
         return names
+
+
+class KnownGpu(msgspec.Struct, frozen=True):
+    """A GPU that an earlier helper has found."""
+
+    uuid: str
+    index: int
+    name: str
+    pci_bus: str
 
 
 class Request(msgspec.Struct, frozen=True, omit_defaults=True):

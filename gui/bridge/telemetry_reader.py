@@ -14,9 +14,11 @@ from engine.telemetry.helper_client import (
     ARGUMENTS,
     RESTART_PAUSE,
     ROOT,
+    known_option,
     read_snapshot,
     write_requests,
 )
+from engine.telemetry.snapshot import Snapshot
 
 _log = logging.getLogger(__name__)
 
@@ -42,6 +44,8 @@ class TelemetryReader(QObject):
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
+        self._helper = list(helper)
+        self._newest: Snapshot | None = None
         self._stale_after = stale_after
         self._restart_after = restart_after
         self._started = 0.0
@@ -53,7 +57,6 @@ class TelemetryReader(QObject):
         self._detail = ""
         self._process = QProcess(self)
         self._process.setProgram(sys.executable)
-        self._process.setArguments(list(helper))
         self._process.setWorkingDirectory(str(ROOT))
         self._process.setProcessChannelMode(QProcess.ProcessChannelMode.ForwardedErrorChannel)
         self._process.started.connect(self._send_requests)  # each new helper needs the requests
@@ -99,6 +102,7 @@ class TelemetryReader(QObject):
     def _launch(self) -> None:
         self._started = self._last_line_at = time.monotonic()
         _log.info("starts the telemetry helper")
+        self._process.setArguments([*self._helper, *known_option(self._newest)])
         self._process.start()
 
     def _kill(self) -> None:
@@ -111,7 +115,7 @@ class TelemetryReader(QObject):
             if snapshot is None:
                 continue
             self._last_line_at = time.monotonic()
-            self._snapshot_time = snapshot.time
+            self._snapshot_time, self._newest = snapshot.time, snapshot
             self._is_stale = False
             self.snapshot.emit(snapshot)
 

@@ -12,13 +12,14 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from engine.system import logs
 from engine.telemetry.helper.requests import Requests
 from engine.telemetry.helper.sampler import Sampler
+from engine.telemetry.snapshot import KnownGpu
 
 _log = logging.getLogger("engine.telemetry.helper")
 
@@ -28,20 +29,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m engine.telemetry.helper", description=__doc__)
     parser.add_argument("--once", action="store_true", help="print one snapshot and end")
     parser.add_argument("--interval", type=float, default=1.0, help="seconds between snapshots")
+    parser.add_argument("--known", default="[]", help="JSON: the GPUs that were found before")
     options = parser.parse_args()
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends the helper without a traceback
     if options.once:
         _print(Sampler().sample())
     else:
-        _print_until_closed(options.interval)
+        known = msgspec.json.decode(options.known, type=tuple[KnownGpu, ...])
+        _print_until_closed(options.interval, known)
 
 
-def _print_until_closed(interval: float) -> None:
+def _print_until_closed(interval: float, known: Iterable[KnownGpu]) -> None:
     logs.start("telemetry")
     _log.info("telemetry helper starts, a snapshot every %g s", interval)
     requests = Requests()
     threading.Thread(target=_follow_input, args=[requests], daemon=True).start()
-    sampler = Sampler()
+    sampler = Sampler(known)
     note = None
     while True:
         begin = time.monotonic()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ from engine.telemetry.helper.nvml_fields import (
 from engine.telemetry.helper.nvml_links import links
 from engine.telemetry.helper.nvml_rates import RATES, Rates
 from engine.telemetry.helper.runtime_suspend import is_suspended
-from engine.telemetry.snapshot import DeviceSnapshot, Link
+from engine.telemetry.snapshot import DeviceSnapshot, KnownGpu, Link
 
 PROBE_INTERVAL = 30.0
 """Seconds between two new connections to the driver, while a GPU or the driver is missing."""
@@ -32,6 +32,7 @@ RETURN_INTERVAL = 5.0
 SLOW_INTERVAL = 5.0
 """Seconds between two samples of values that change slowly."""
 
+_NOT_LISTED = "The NVIDIA driver does not list it any more."
 _TOLERANCE = 0.5
 """Seconds by which a slow sample may be early, so that it is not a whole sample late."""
 
@@ -74,11 +75,23 @@ class Nvml:
     A GPU that answered once stays in the list; a lost GPU has the reason.
     """
 
-    def __init__(self, driver: Any = pynvml, clock: Callable[[], float] = time.monotonic) -> None:
-        """`driver` has the functions of pynvml; `clock` returns monotonic seconds."""
+    def __init__(
+        self,
+        driver: Any = pynvml,
+        clock: Callable[[], float] = time.monotonic,
+        known: Iterable[KnownGpu] = (),
+    ) -> None:
+        """`driver` has the functions of pynvml; `clock` returns monotonic seconds.
+
+        `known` are the GPUs that a helper before this one has found: those that are lost now keep
+        their rows and numbers.
+        """
         self._driver = driver
         self._clock = clock
-        self._gpus: dict[str, _Gpu] = {}
+        self._gpus = {
+            gpu.uuid: _Gpu(gpu.index, gpu.uuid, gpu.name, gpu.pci_bus, None, _NOT_LISTED)
+            for gpu in known
+        }
         self._links: dict[tuple[str, str], Link] = {}
         self._links_due = False
         self._rates = Rates(driver)
@@ -129,7 +142,7 @@ class Nvml:
 
     def _shut_down(self) -> None:
         for gpu in self._gpus.values():
-            _lose(gpu, gpu.lost or "The NVIDIA driver does not list it any more.")
+            _lose(gpu, gpu.lost or _NOT_LISTED)
         if self._initialised:
             self._initialised = False
             try:

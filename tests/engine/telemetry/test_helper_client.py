@@ -178,6 +178,35 @@ def test_a_helper_that_dies_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.usefixtures("processes")
+def test_a_new_helper_keeps_the_number_of_a_card_that_is_lost_at_its_start(
+    fake_nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver counts two cards, and numbers the second of them anew."""
+    monkeypatch.setattr(helper_client, "RESTART_PAUSE", 0.0)
+    uuids = ["GPU-1", "GPU-2", "GPU-3"]
+    for number, uuid in enumerate(uuids, 1):
+        fake_nvml.add_gpu(uuid, pci_bus=f"00000000:0{number}:00.0")
+    before = psutil.Process().children()
+    arrived: queue.Queue[Snapshot] = queue.Queue()
+    live = TelemetryStream(arrived.put, interval=60.0)  # each helper prints once
+    try:
+        first = arrived.get(timeout=60)
+        fake_nvml.answer("gpu1", "nvmlDeviceGetUUID", "GPU-3")
+        fake_nvml.answer("gpu1", "nvmlDeviceGetPciInfo_v3", "00000000:03:00.0")
+        fake_nvml.answer("system", "nvmlDeviceGetCount", 2)
+        new_child(before).kill()
+        second = arrived.get(timeout=60)
+    finally:
+        live.close()
+    for snapshot in (first, second):
+        gpus = [(row.id, row.index) for row in snapshot.devices if row.kind == "gpu"]
+        assert gpus == [("GPU-1", 0), ("GPU-2", 1), ("GPU-3", 2)]
+    assert [row.lost for row in second.devices if row.lost] == [
+        "The NVIDIA driver does not list it any more."
+    ]
+
+
+@pytest.mark.usefixtures("processes")
 def test_reading_snapshots_loads_neither_psutil_nor_pynvml() -> None:
     program = (
         "import sys, engine.telemetry.helper_client\n"

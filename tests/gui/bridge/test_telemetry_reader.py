@@ -43,6 +43,22 @@ def test_each_line_is_a_snapshot_and_noise_is_none(
     reader.stop()
 
 
+def test_a_new_helper_hears_which_gpus_the_one_before_it_has_found(
+    tmp_path: Path, qtbot: QtBot
+) -> None:
+    gpu = DeviceSnapshot(
+        id="GPU-1", kind="gpu", label="0", name="H100", index=0, pci_bus="00000000:01:00.0"
+    )
+    line = msgspec.json.encode(Snapshot(time=1.0, devices=(gpu, CPU))).decode()
+    seen = tmp_path / "seen"
+    body = f"import sys; open({str(seen)!r}, 'a').write(repr(sys.argv[1:])); print({line!r})"
+    reader = TelemetryReader(("-c", body), stale_after=0.05, restart_after=0.1)
+    reader.start()
+    qtbot.waitUntil(lambda: seen.exists() and "GPU-1" in seen.read_text(), timeout=60_000)
+    reader.stop()
+    assert seen.read_text().startswith("[]['--known', ")
+
+
 def test_silence_is_said_with_the_time_of_the_last_word(tmp_path: Path, qtbot: QtBot) -> None:
     reader = TelemetryReader(helper(tmp_path, "sys.stdin.read()"), stale_after=0.3)
     reader.start()
