@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from engine.system.disk_errors import short_reason
+
 _log = logging.getLogger(__name__)
 
 SYNC_SECONDS = 0.5
@@ -87,7 +89,7 @@ class FileSync:
                 self._descriptor = os.open(self._file, os.O_RDONLY)
             _sync(self._descriptor)
         except OSError as error:
-            self.problem = (error.strerror or str(error)).lower()
+            self.problem = short_reason(error)
             _log.info("a sync failed: %s", error)
             return False
         self.problem = ""

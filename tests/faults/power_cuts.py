@@ -148,7 +148,7 @@ class Life:
             time.sleep(self._rng.uniform(0.3, 2.0))
             if number == 1:
                 write_notes(paths.run_folder(run_id), NOTES)
-            if number % 2:
+            if number % 2 == 0:
                 wait_for_event(run_id, CheckpointSaved, client.send(run_id, SaveCheckpoint()))
             self._cut("in training")
         client.send(run_id, Stop())

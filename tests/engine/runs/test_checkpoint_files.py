@@ -204,3 +204,49 @@ def test_the_same_place_in_batches_of_another_size(
     there = Position(2, batch, 40)
     moved = there.in_batches_of(size, saved_size, steps_per_epoch=-(-97 // size))
     assert moved == Position(2, now, 40)
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[set[str]]:
+    """What the folder of the checkpoints held at each of its syncs: a power cut leaves that."""
+    found: list[set[str]] = []
+
+    def sync(path: Path, *_: object) -> None:
+        if path.name == checkpoint_files.FOLDER:
+            found.append({entry.name for entry in path.iterdir()})
+
+    monkeypatch.setattr(checkpoint_files, "sync_to_disk", sync)
+    return found
+
+
+def test_after_a_power_cut_a_half_deleted_checkpoint_has_no_final_name(
+    tmp_path: Path, synced: list[set[str]]
+) -> None:
+    save(tmp_path, 1)
+    second = save(tmp_path, 2)
+    synced.clear()
+    checkpoint_files.remove(second.folder)
+    assert synced == [{"step-00000001", "step-00000002.deleted.tmp"}], "before the files were gone"
+
+
+def test_after_a_power_cut_no_checkpoint_stands_after_the_one_that_was_resumed(
+    tmp_path: Path, synced: list[set[str]]
+) -> None:
+    """The points between them are deleted next, and a resume from the later one would lack them."""
+    save(tmp_path, 1)
+    save(tmp_path, 2)
+    synced.clear()
+    checkpoint_files.rename_after(tmp_path, 1, attempt=2)
+    assert synced == [{"step-00000001", "step-00000002.before-2"}]
+    checkpoint_files.rename_after(tmp_path, 1, attempt=3)
+    assert len(synced) == 1, "there was nothing to rename"
+
+
+def test_an_unfinished_change_of_a_manifest_is_deleted_with_the_unfinished_checkpoints(
+    tmp_path: Path,
+) -> None:
+    saved = save(tmp_path, 1)
+    (saved.folder / ".manifest.json.0a1b2c.tmp").write_text("{")
+    checkpoint_files.remove_unfinished(tmp_path)
+    assert not list(saved.folder.glob(".*"))
+    assert checkpoint_files.verify(saved.folder) == saved.manifest
