@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -12,7 +13,7 @@ import psutil
 import pytest
 
 from engine.diagnosis import deadlines, device_watch
-from engine.messages.channel import Channel, Server
+from engine.messages.channel import Channel, Flush, Flushed, Message, Server
 from engine.messages.events import (
     Alarm,
     Progress,
@@ -27,6 +28,7 @@ from engine.supervisor.buffered_store import BufferedStore
 from engine.supervisor.inbox import Disconnected, Inbox, MessageReceived, SnapshotReceived
 from engine.supervisor.queue_admission import QueueAdmission
 from engine.supervisor.supervisor import Supervisor
+from engine.system import file_sync
 from engine.telemetry.helper_client import TelemetryStream
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
 from tests.support.recorded_runs import new_run_folder, this_process_supervises
@@ -103,6 +105,32 @@ def test_a_window_that_disconnects_is_no_worker_that_is_cut_off(
     run.supervisor._store.commit()
     with RunReader(run.folder) as reader:
         assert not [e for e in reader.events_after(0) if isinstance(e.event, WorkerFailed)]
+
+
+def test_a_flush_is_answered_when_the_disk_has_what_came_before_it_and_nothing_waits_for_that(
+    run: SupervisedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk_may_answer, answered = threading.Event(), threading.Event()
+    answers: list[Message] = []
+
+    def sync(descriptor: int) -> None:
+        assert disk_may_answer.wait(30)
+
+    class Line:
+        def send(self, message: Message) -> None:
+            answers.append(message)
+            answered.set()
+
+    monkeypatch.setattr(file_sync, "_sync", sync)
+    run.inbox.put(MessageReceived(0, cast(Channel, Line()), Flush(7)))
+    run.supervisor._process_inbox()
+    with RunReader(run.folder) as reader:
+        assert reader.status().step == 3, "readers see it already"
+    run.supervisor._process_inbox()
+    assert not answers
+    disk_may_answer.set()
+    assert answered.wait(30)
+    assert answers == [Flushed(7)]
 
 
 def left_of(run: SupervisedRun) -> list[psutil.Process]:
