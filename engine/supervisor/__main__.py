@@ -26,7 +26,7 @@ from engine.supervisor.last_record import wait_until_recorded
 from engine.supervisor.queue_admission import QueueAdmission
 from engine.supervisor.supervisor import Supervisor
 from engine.supervisor.unrecorded import record_unrecorded
-from engine.system import children, logs, paths, presence, process
+from engine.system import children, control_group, logs, paths, presence, process
 from engine.system.atomic_file import remove_leftovers, sync_to_disk
 from engine.system.machine import this_machine
 from engine.system.ownership import folder_problem
@@ -108,7 +108,13 @@ def main(arguments: list[str]) -> int:
     try:
         ended = admission.wait_for_turn(store, inbox)
         if ended is None:
-            ended = Supervisor(folder, spec, store, inbox, admission).run(parsed.resume)
+            group = control_group.create(f"traindeck-{folder.name}-{pid}")
+            try:
+                supervisor = Supervisor(folder, spec, store, inbox, admission, group)
+                ended = supervisor.run(parsed.resume)
+            finally:
+                if group:
+                    group.remove()
         with contextlib.suppress(OSError):  # the log is on a disk that may be full
             print(ended.reason, flush=True)
         _log.info("run %s: %s: %s", folder.name, ended.state, ended.reason)

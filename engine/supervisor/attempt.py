@@ -101,7 +101,7 @@ class Attempt:
 
         With `is_restart`, remove the points of earlier attempts even without a checkpoint.
         """
-        folder = self._plan.folder
+        folder, group = self._plan.folder, self._plan.control_group
         rendezvous = folder / f"attempt-{self._store.status.attempt}.rendezvous"
         rendezvous.unlink(missing_ok=True)  # a used file holds addresses of dead processes
         extra = {
@@ -109,6 +109,7 @@ class Attempt:
             environment.RESUME: resume_from,
             environment.ATTEMPT: str(self._store.status.attempt),
             environment.SUPERVISOR: str(os.getpid()),
+            environment.CONTROL_GROUP: str(group.folder) if group else "",
         }
         try:
             checkpoint_files.remove_unfinished(folder)

@@ -9,6 +9,7 @@ import sys
 import threading
 
 from engine.system import children
+from engine.system.control_group import ControlGroup
 from engine.system.process import ON_LINUX, module_environment
 
 _log = logging.getLogger(__name__)
@@ -25,9 +26,12 @@ _ENVIRONMENT = {"PYTHONDONTWRITEBYTECODE": "1", "LC_ALL": "C.UTF-8"}
 class GuardianProcess:
     """Tells a guardian which workers there are. Only on Linux; elsewhere it does nothing."""
 
-    def __init__(self, orphan_seconds: float) -> None:
+    def __init__(self, orphan_seconds: float, control_group: ControlGroup | None = None) -> None:
+        """`control_group` is that of the workers."""
         self._changing = threading.Lock()
         self._lines = [f"seconds {orphan_seconds}\n"]
+        if control_group:
+            self._lines.append(f"group {control_group.folder}\n")
         self._process: subprocess.Popen[bytes] | None = None
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None

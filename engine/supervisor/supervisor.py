@@ -58,6 +58,7 @@ from engine.supervisor.restart_policy import CheckpointSearch, RestartPolicy
 from engine.supervisor.unrecorded import record_unrecorded
 from engine.supervisor.worker_pool import RunPlan
 from engine.system import children, process
+from engine.system.control_group import ControlGroup
 from engine.system.keep_awake import SleepInhibitor
 from engine.system.machine import this_machine
 from engine.telemetry.helper_client import TelemetryStream
@@ -89,6 +90,7 @@ class Supervisor:
         store: BufferedStore,
         inbox: Inbox,
         admission: QueueAdmission,
+        control_group: ControlGroup | None = None,
     ) -> None:
         self._folder = folder
         self._spec = spec
@@ -98,7 +100,8 @@ class Supervisor:
         self._wakefulness = SleepInhibitor(f"run {folder.name} trains")
         recipe = recipe_copy.recipe_of_run(folder, spec)
         strategy = catalog.strategy(spec.strategy, recipe)
-        self._plan = RunPlan(folder, spec, recipe, strategy, strategy.pool(spec.slots))
+        pool = strategy.pool(spec.slots)
+        self._plan = RunPlan(folder, spec, recipe, strategy, pool, control_group)
         self._device_watch = DeviceWatch(spec.devices)
         self._restart_policy = RestartPolicy(spec.max_restarts)
         self._disk_trouble_reported = self._disk_trouble_handled = False
@@ -106,7 +109,7 @@ class Supervisor:
         self._is_paused_by_itself = False
         self._heartbeat = Heartbeat(folder)
         self._acknowledge_at = 0.0
-        self._guardian = GuardianProcess(spec.orphan_seconds)
+        self._guardian = GuardianProcess(spec.orphan_seconds, control_group)
         self._attempt = self._new_attempt()
 
     def run(self, resume_from: str = "") -> RunEnded:
@@ -133,7 +136,7 @@ class Supervisor:
             self._attempt.kill()
             if telemetry is not None:
                 telemetry.close()
-            children.end_adopted()
+            self._end_leftovers()
             self._wakefulness.keep(False)
             self._guardian.end()
         if remark := self._restart_policy.refusal or self._restore_settings(ended):
@@ -194,8 +197,14 @@ class Supervisor:
         clock = AwakeClock()
         while not self._attempt.is_drained and clock() < EXIT_SECONDS:
             self._process_inbox()
-        children.end_adopted()
+        self._end_leftovers()
         return ended
+
+    def _end_leftovers(self) -> None:
+        """End what the workers have started and left."""
+        if self._plan.control_group:
+            self._plan.control_group.end(children.END_SECONDS)
+        children.end_adopted()
 
     def _may_restart(self, ended: RunEnded) -> bool:
         attempt = self._attempt

@@ -26,6 +26,7 @@ from engine.supervisor.inbox import (
 )
 from engine.system import process_tree
 from engine.system.confinement import own_confinement
+from engine.system.control_group import ControlGroup
 from engine.system.process import (
     Process,
     end_group,
@@ -50,6 +51,8 @@ class RunPlan(NamedTuple):
     recipe: RecipeInfo
     strategy: Strategy
     workers: Sequence[WorkerPlan]
+    control_group: ControlGroup | None = None
+    """Where the workers run, if the user may make such a group."""
 
 
 class _Command(NamedTuple):

@@ -1,8 +1,9 @@
 """`python -m engine.system.guardian` ends the workers of a run if their supervisor is gone.
 
 The kernel does that, also to a worker whose native code never lets another thread run. The guardian
-reads lines from its supervisor: `seconds S`, `worker PID CREATED`, and `end` when all workers have
-ended. If the lines end without that, the workers have S seconds to save and leave.
+reads lines from its supervisor: `seconds S`, `group FOLDER` if the workers have a control group,
+`worker PID CREATED`, and `end` when all workers have ended. If the lines end without that, the
+workers have S seconds to save and leave.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ import select
 import signal
 import sys
 import time
+from pathlib import Path
 
 from engine.system import process_tree
+from engine.system.control_group import ControlGroup
 from engine.system.process_tree import Identity
 
 MARGIN_SECONDS = 2.0
@@ -32,6 +35,7 @@ class Guardian:
     def __init__(self) -> None:
         self._seconds = 0.0
         self._workers: list[Identity] = []
+        self._group: ControlGroup | None = None
         self._has_ended = False
 
     def read(self, descriptor: int) -> bool:
@@ -49,6 +53,8 @@ class Guardian:
                 self._seconds = float(seconds)
             case ["worker", pid, created]:
                 self._workers.append((int(pid), float(created)))
+            case ["group", *folder]:
+                self._group = ControlGroup(Path(" ".join(folder)))
             case ["end"]:
                 self._has_ended = True
 
@@ -63,6 +69,9 @@ class Guardian:
                 process_tree.kill(alive)
                 break
             _wait_for_one(alive, min(left, LOOK_SECONDS))
+        if self._group:
+            self._group.end(LEFTOVER_SECONDS)
+            self._group.remove()
         process_tree.end(seen, LEFTOVER_SECONDS)
 
 

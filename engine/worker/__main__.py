@@ -19,6 +19,7 @@ from typing import Any
 from engine.messages.events import WorkerReady
 from engine.runs.checkpoint_files import Position, read_manifest
 from engine.system import children, logs, presence
+from engine.system.control_group import ControlGroup
 from engine.system.paths import helper_stacks_file, stacks_file, workers_lock
 from engine.system.process import ORPHANED, leave, write_stacks_when_asked
 from engine.system.streams import flush_output, write_error
@@ -43,6 +44,9 @@ def main(folder: Path) -> int:
     is_debugged = debugger.use_terminal(rank)
     faulthandler.enable()
     _write_stacks_to(stacks_file(folder, rank))
+    if group := os.environ.get(environment.CONTROL_GROUP):
+        with contextlib.suppress(OSError):  # then what it starts is found by its parents alone
+            ControlGroup(Path(group)).enter()
     children.adopt_orphans()  # what the recipe starts stays below this process, and ends with it
     with contextlib.suppress(OSError):  # a full or read-only disk does not end the training
         presence.hold(workers_lock(folder))

@@ -26,5 +26,8 @@ ATTEMPT = "TRAINDECK_ATTEMPT"
 SUPERVISOR = "TRAINDECK_SUPERVISOR"
 """Pid of the supervisor that starts the worker."""
 
+CONTROL_GROUP = "TRAINDECK_CONTROL_GROUP"
+"""Folder of the control group that the worker enters; empty: it has none of its own."""
+
 PDB = "TRAINDECK_PDB"
 """`RANK:TERMINAL`, such as `1:/dev/pts/3`: that rank stops in pdb there before its first step."""

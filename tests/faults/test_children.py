@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from pathlib import Path
@@ -14,6 +15,7 @@ from engine.client import RunInfo
 from engine.messages.commands import SaveCheckpoint, Stop
 from engine.messages.events import CheckpointSaved, Restarting
 from engine.runs.run_state import RunState
+from engine.system import control_group
 from engine.system.process import ON_LINUX
 from tests.support.runs import (
     curve,
@@ -192,3 +194,43 @@ def test_what_a_recipe_has_started_lives_during_the_run_and_ends_with_it(
         _, left = psutil.wait_procs(left, 15.0)
         assert not left, f"{end.__name__}: {left}"
         wait_until_gone(info)
+
+
+def test_nothing_is_left_of_a_run_in_a_control_group_if_all_its_parents_are_killed(
+    tmp_path: Path, own_templates: Path
+) -> None:
+    """Only the group tells whose process it is, once worker, template and supervisor are gone."""
+    probe = control_group.create("traindeck-test")
+    if probe is None:
+        pytest.skip("this user may not make a control group")
+    probe.remove()
+    recipe = tmp_path / "starts.py"
+    recipe.write_text(RECIPE + STARTS)
+    run_id = client.start(spec(str(recipe), "torch/single", epochs=10_000))
+    pids = tmp_path / "pids-1"
+    info = wait_for(run_id, lambda info: pids.exists())
+    group = own_group(info.status.worker_pids[0])
+    assert group != own_group(info.status.supervisor_pid)
+    left = [psutil.Process(int(pid)) for pid in pids.read_text().split()]
+    guardian = next(
+        child
+        for child in psutil.Process(info.status.supervisor_pid).children()
+        if "engine.system.guardian" in child.cmdline()
+    )
+    guardian.suspend()  # it must not see what is below the worker
+    template = json.loads((own_templates / "torch.json").read_text())["pid"]
+    for pid in (info.status.supervisor_pid, template, info.status.worker_pids[0]):
+        os.kill(pid, signal.SIGKILL)
+    wait_until_gone(info)
+    assert all(process.is_running() for process in left)
+    guardian.resume()
+    _, left = psutil.wait_procs(left, 15.0)
+    assert not left
+    guardian.wait(15.0)
+    assert not any((mount / group).exists() for mount in control_group._MOUNTS)
+
+
+def own_group(pid: int) -> str:
+    """The path of the control group of a process, without a slash in front."""
+    lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
+    return next(line.removeprefix("0::/") for line in lines if line.startswith("0::/"))
