@@ -387,6 +387,11 @@ def _start_attempt(info: RunInfo, how: _Resumption) -> None:
 
 
 def _unwritable(error: Exception) -> CannotStart:
+    if isinstance(error, UnicodeEncodeError):
+        before = error.object[: error.start].rpartition("\n")[2]
+        after = error.object[error.start :].partition("\n")[0]
+        text = f"The settings hold text that is not valid UTF-8, {before + after!a}: rename it."
+        return CannotStart([Problem("", text)])
     return CannotStart([Problem("", f"The run folder cannot be written: {error}.")])
 
 

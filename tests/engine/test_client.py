@@ -116,6 +116,17 @@ def test_a_spec_that_cannot_be_written_leaves_no_folder(monkeypatch: pytest.Monk
     assert paths.run_ids() == []
 
 
+@pytest.mark.parametrize("where", ["name", "recipe"])
+def test_settings_that_are_no_text_are_named(where: str, tmp_path: Path) -> None:
+    recipe = tmp_path / "a\udcffb.py"
+    recipe.write_text("import torch\ndef model(): ...\ndef datasets(): ...\n")
+    changes = {"name": "a\udcffb"} if where == "name" else {"recipe": str(recipe)}
+    with pytest.raises(CannotStart, match="is not valid UTF-8") as caught:
+        client.start(spec(**changes))
+    assert "a\\udcffb" in str(caught.value)
+    assert paths.run_ids() == []
+
+
 def test_a_run_is_seen_as_it_is() -> None:
     folder = write_run(this_process_supervises(), TRAINS)
     info = client.get_run("1")
