@@ -20,11 +20,7 @@ from engine.runs.downsampling import FACTOR, Array, Blocks, BlockStatistics, con
 from engine.runs.point_tables import read_blocks
 from engine.runs.run_state import RunStatus
 from engine.runs.store import FILE_NAME, decode_event, read_format
-from engine.system.format_version import FormatVersion
 from engine.system.sqlite_file import Patience, check_schema, open_readonly
-
-WITH_FILES = FormatVersion(1, 1)
-"""The first format that has the table `file`."""
 
 LONGEST_READ = 10.0
 """Seconds of computing time for one method; a curve of ten million points takes 0.01 s."""
@@ -172,14 +168,6 @@ class RunReader:
         """Return the number of the newest event; 0 before the first."""
         row = self._query("SELECT coalesce(max(seq), 0) FROM event").fetchone()
         return int(row[0])
-
-    @_reports_damage
-    def files(self) -> dict[str, bytes]:
-        """Return the newest copies of the run's files; see `RunStore.keep_file`."""
-        if self._format < WITH_FILES:
-            return {}
-        rows = self._query("SELECT name, body FROM file ORDER BY attempt")
-        return {str(name): bytes(body) for name, body in rows}
 
     @_reports_damage
     def counts(self) -> dict[str, int]:

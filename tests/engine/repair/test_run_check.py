@@ -20,9 +20,11 @@ from engine.runs import checkpoint_files, run_index
 from engine.runs.checkpoint_files import MANIFEST, Position
 from engine.runs.run_state import RunState, RunStatus
 from engine.runs.store import FILE_NAME as STORE
+from engine.runs.store import RunStore
 from engine.runs.store_reader import RunReader
 from engine.spec.spec_file import FILE_NAME as SPEC
 from engine.system import process
+from engine.system.sqlite_file import open_readonly
 from tests.support.old_runs import ALL, FORMATS, NEWEST, restore_run
 from tests.support.recorded_runs import RecordedRun
 from tests.support.runs import curve
@@ -92,6 +94,14 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str, str]] = {
         STORE,
         "are not those of its points",
     ),
+    "too many blocks": (
+        lambda run: in_store(
+            run,
+            "INSERT INTO block (series, level, i, step, time) VALUES (1, 5, 0, 1, 1.0)",
+        ),
+        STORE,
+        "are not those of its points",
+    ),
     "no blocks": (
         lambda run: in_store(run, "DELETE FROM block WHERE series = 1"),
         STORE,
@@ -110,6 +120,13 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str, str]] = {
     ),
     "an event of noise": (
         lambda run: in_store(run, "UPDATE event SET body = x'c1c1c1' WHERE seq = 5"),
+        STORE,
+        "an event cannot be read",
+    ),
+    "a terminal event of noise": (
+        lambda run: in_store(
+            run, "UPDATE event SET body = x'c1' WHERE seq = (SELECT max(seq) FROM event)"
+        ),
         STORE,
         "an event cannot be read",
     ),
@@ -264,6 +281,24 @@ def test_in_a_damaged_store_all_that_can_be_read_is_saved(check: Check) -> None:
     assert events[-1].text.startswith("The store was damaged: ")
 
 
+def test_what_is_only_in_the_write_ahead_log_is_saved_too(run: Path, check: Check) -> None:
+    damage, *_ = DAMAGE["a damaged index"]
+    damage(run)
+    with closing(RunStore(run)) as store:
+        store.append(Notice("only in the log"), 2e9)
+        store.commit()
+        written = {path.name: path.read_bytes() for path in run.glob(f"{STORE}*")}
+    for name, content in written.items():  # as after a kill of the writer
+        (run / name).write_bytes(content)
+    [finding] = check(repair=True)
+    assert finding.outcome is Outcome.MENDED
+    assert check() == []
+    with RunReader(run) as reader:
+        assert Notice("only in the log") in [stored.event for stored in reader.events_after(0)]
+    kept = run / f"{STORE}.damaged-1-wal"
+    assert kept.read_bytes() == written[f"{STORE}-wal"]
+
+
 def test_without_a_store_checkpoints_tell_the_run(run: Path, check: Check) -> None:
     saved = checkpoint_files.read_manifest(newest_checkpoint(run))
     (run / STORE).unlink()
@@ -347,6 +382,7 @@ def test_a_lost_module_of_the_recipe_is_restored(check: Check) -> None:
     (module.parent / "large.py").write_text("#" * (LARGEST_FILE + 1))
     recorded.add(AttemptStarted(1, 1, 1.0))
     keep_files(recorded.store, recorded.folder)
+    recorded.add(AttemptStarted(2, 1, 1.0))
     keep_files(recorded.store, recorded.folder)
     recorded.add(RunEnded("stopped", "x"))
     recorded.store.close()
@@ -415,6 +451,27 @@ def test_a_locked_store_is_not_taken_for_a_damaged_one(
         other.execute("ROLLBACK")
     [found] = check(repair=True)
     assert found.outcome is Outcome.MENDED
+
+
+def test_a_store_that_another_program_keeps_to_itself_is_not_rebuilt(
+    run: Path, check: Check, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = (run / STORE).read_bytes()
+    with closing(sqlite3.connect(run / STORE, isolation_level=None)) as other:
+        other.execute("PRAGMA locking_mode=EXCLUSIVE")
+        other.execute("BEGIN EXCLUSIVE")
+        monkeypatch.setattr("engine.repair.run_check._active", lambda folder: "")
+        monkeypatch.setattr("engine.repair.store_check.open_readonly", _impatient)
+        [found] = check(repair=True)
+    assert found.problem == "The run cannot be checked: database is locked."
+    assert (run / STORE).read_bytes() == before
+    assert not list(run.glob("*.damaged-*"))
+
+
+def _impatient(path: Path) -> sqlite3.Connection:
+    connection = open_readonly(path)
+    connection.execute("PRAGMA busy_timeout = 100")
+    return connection
 
 
 def test_a_folder_that_others_may_write_is_closed(run: Path, check: Check) -> None:

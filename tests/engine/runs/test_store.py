@@ -10,7 +10,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.messages.events import EpochEnded, Event, Metrics, Notice, Paused, Points, Progress
+from engine.messages.events import (
+    AttemptStarted,
+    EpochEnded,
+    Event,
+    Metrics,
+    Notice,
+    Paused,
+    Points,
+    Progress,
+)
 from engine.runs.downsampling import FACTOR
 from engine.runs.point_tables import read_blocks
 from engine.runs.run_state import RunState, RunStatus, fold
@@ -243,3 +252,18 @@ def test_a_file_that_is_no_store_is_an_sqlite_error(tmp_path: Path) -> None:
     (tmp_path / FILE_NAME).write_bytes(b"no database, but long enough to be looked at" * 100)
     with pytest.raises(sqlite3.DatabaseError):
         RunStore(tmp_path)
+
+
+def test_a_copy_of_the_events_has_the_files_of_their_attempts(
+    store: RunStore, tmp_path: Path
+) -> None:
+    for attempt, content in enumerate((b"first", b"first", b"third"), 1):
+        store.append(AttemptStarted(attempt, 1, 1.0), 1.0)
+        store.keep_file("spec.toml", content)
+    store.commit()
+    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as other:
+        query = "SELECT attempt, body FROM file ORDER BY attempt"
+        assert other.execute(query).fetchall() == [(1, b"first"), (3, b"third")]
+        store.delete_events_after(2)
+        store.commit()
+        assert other.execute(query).fetchall() == [(1, b"first")]
