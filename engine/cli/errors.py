@@ -8,7 +8,7 @@ import sqlite3
 import sys
 from collections.abc import Callable
 
-from engine.cli.output import Exit, Interrupted, NoAnswer, Refused
+from engine.cli.output import Exit, Interrupted, NoAnswer, Refused, printable
 from engine.client import CannotStart, CommandFailed, NoSuchRun
 from engine.repair.take_over import CannotTakeOver
 from engine.spec.catalog import UnknownName
@@ -43,5 +43,5 @@ def report_errors(action: Callable[[], int]) -> int:
 
 
 def _print_error(text: str, code: int) -> int:
-    print(text, file=sys.stderr)
+    print(printable(text), file=sys.stderr)
     return code

@@ -91,7 +91,7 @@ class VerificationView:
         self._run_id = run_id
         self._ctrl_c = ctrl_c
         self._bar = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             DownloadColumn(binary_units=True),
             console=err(),

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import Any
 
 import msgspec
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+from rich.text import Text
 
 from engine.client import RunInfo
 from engine.runs.run_state import RunState
@@ -56,6 +60,35 @@ class NoAnswer(Exception):
     """A run ended, or did not answer in time; the text is a sentence."""
 
 
+_UNPRINTABLE = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
+)
+"""Characters with which a text controls a terminal, or is shown in another order. Not the tab and
+the end of a line."""
+
+
+def printable(text: str) -> str:
+    """Return `text` with the characters that control a terminal in a visible form, such as `\\x1b`.
+
+    Names, notes, and messages of exceptions come from files, recipes and libraries.
+    """
+    return _UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+class _SafeConsole(Console):
+    """Every text that it prints is `printable`, also the cells of tables and progress bars."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(printable(text), **options)
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        if isinstance(renderable, Text) and _UNPRINTABLE.search(renderable.plain):
+            renderable = Text(printable(renderable.plain), renderable.style)
+        return super().render(renderable, options)
+
+
 def out() -> Console:
     """Return the console for results: standard output."""
     return _console(stderr=False)
@@ -69,7 +102,7 @@ def err() -> Console:
 def _console(stderr: bool) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() else _WIDTH_OF_A_PIPE
-    return Console(stderr=stderr, width=width, markup=False, highlight=False, emoji=False)
+    return _SafeConsole(stderr=stderr, width=width, markup=False, highlight=False, emoji=False)
 
 
 def print_json(value: object) -> None:

@@ -32,9 +32,9 @@ class ProgressView:
     def __init__(self, title: str) -> None:
         self._console = err()
         self._progress = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=None),
-            TextColumn("{task.fields[numbers]}"),
+            TextColumn("{task.fields[numbers]}", markup=False),
             console=self._console,
             auto_refresh=False,
             transient=True,

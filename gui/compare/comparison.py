@@ -7,7 +7,7 @@ from functools import partial
 
 from PySide6.QtCore import QByteArray, QSettings, Qt, QTimer, Signal
 from PySide6.QtGui import QHideEvent, QShowEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSplitter, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QSplitter, QVBoxLayout, QWidget
 
 from engine.runs.run_info import RunInfo
 from gui.bridge.background import Background
@@ -22,6 +22,7 @@ from gui.plots.panel.panel_settings import PanelSettings
 from gui.plots.panel.repaint_timer import RepaintTimer
 from gui.run_list.chosen_runs import ChosenRuns
 from gui.style.theme import Theme
+from gui.widgets.plain_text import Label
 
 LIVE_MS = 500
 """Interval at which the stores are read."""
@@ -212,7 +213,7 @@ class Comparison(QWidget):
         if isinstance(stored, QByteArray):
             splitter.restoreState(stored)
         splitter.splitterMoved.connect(self._store_sizes)
-        title = QLabel(self.tr("COMPARISON"))
+        title = Label(self.tr("COMPARISON"))
         title.setObjectName("h")
         above = QHBoxLayout()
         # The title is aligned with the first row of chips.

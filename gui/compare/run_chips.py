@@ -6,12 +6,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QToolButton, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QToolButton, QWidget
 
 from engine.runs.run_info import RunInfo
 from gui.style.state_style import dot_icon
 from gui.style.theme import Theme, icon
 from gui.widgets.flow_layout import FlowLayout
+from gui.widgets.plain_text import Label, plain_tip
 
 _CHIP_HEIGHT = 28
 _CROSS_WIDTH = 20
@@ -69,7 +70,7 @@ class RunChips(QWidget):
             if run_id in self._pins:
                 self._pins[run_id].setFocus()
         if baseline is None:
-            hint = QLabel(self.tr("Click a run to pin it as the dashed baseline"))
+            hint = Label(self.tr("Click a run to pin it as the dashed baseline"))
             hint.setObjectName("note")
             hint.setFixedHeight(_CHIP_HEIGHT)
             self._row.addWidget(hint)
@@ -91,14 +92,14 @@ class RunChips(QWidget):
             if pinned
             else self.tr("{run}: click to make it the baseline")
         )
-        pin.setToolTip(tip.format(run=info.title))
+        pin.setToolTip(plain_tip(tip.format(run=info.title)))
         pin.setAccessibleName(self.tr("Baseline: {run}").format(run=info.title))
         pin.clicked.connect(lambda: self.pin_clicked.emit(info.id))
         cross = QToolButton()
         cross.setText("×")
         cross.setFixedWidth(_CROSS_WIDTH)
         out = self.tr("Remove run {run} from the comparison").format(run=info.id)
-        cross.setToolTip(out)
+        cross.setToolTip(plain_tip(out))
         cross.setAccessibleName(out)
         cross.clicked.connect(lambda: self.remove_clicked.emit(info.id))
         self._pins[info.id], self._crosses[info.id] = pin, cross

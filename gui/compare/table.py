@@ -12,6 +12,7 @@ from engine.runs.run_info import RunInfo
 from gui.compare.differences import ComparisonRow
 from gui.style.state_style import dot_icon
 from gui.style.theme import Theme, icon
+from gui.widgets.plain_text import plain_tip
 
 _ROW_HEIGHT = 24
 _LABEL_WIDTH = 170
@@ -116,7 +117,7 @@ class ComparisonTable(QTableWidget):
                 label.setFont(font)
                 self.setSpan(number, 0, 1, runs + 1)
             else:
-                label.setToolTip(row.tip or row.label)
+                label.setToolTip(plain_tip(row.tip or row.label))
 
     def _distribute_width(self) -> None:
         runs = self.columnCount() - 1
@@ -130,7 +131,7 @@ class ComparisonTable(QTableWidget):
             best = place in row.best
             if item := self.item(number, place + 1):
                 item.setText(f"★ {value}" if best else value)
-                item.setToolTip(value)
+                item.setToolTip(plain_tip(value))
                 item.setForeground(QColor(self._theme.warn if best else self._theme.text))
 
     def _set_header(
@@ -147,5 +148,5 @@ class ComparisonTable(QTableWidget):
             picture = icon("push-pin", colour) if pinned else dot_icon(colour)
             item = QTableWidgetItem(picture, title)
             tip = self.tr("{run}: the baseline") if pinned else "{run}"
-            item.setToolTip(tip.format(run=info.title))
+            item.setToolTip(plain_tip(tip.format(run=info.title)))
             self.setHorizontalHeaderItem(column, item)

@@ -10,7 +10,6 @@ from PySide6.QtGui import QPixmap
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
-    QLabel,
     QSizePolicy,
     QToolButton,
     QVBoxLayout,
@@ -24,8 +23,8 @@ from engine.telemetry.alarms import AlarmKind, Alarms, DeviceAlarm
 from engine.telemetry.snapshot import Snapshot
 from gui.style.theme import Theme, icon
 from gui.widgets.elided_label import ElidedLabel
-from gui.widgets.entry_fields import wrapped
 from gui.widgets.fitting_scroll import FittingScroll
+from gui.widgets.plain_text import Label, wrapped
 
 _MIN_HEIGHT = 60
 """Minimum height of the opened list (logical pixels) where there is little room."""
@@ -47,7 +46,7 @@ class AlarmBar(QFrame):
         self._dismissed: set[tuple[str, float]] = set()
         self._shown: list[DeviceAlarm] = []
         self.lines: list[AlarmLine] = []
-        self._icon_label = QLabel()
+        self._icon_label = Label()
         self.heading = ElidedLabel()
         self.heading.setObjectName("note")
         self.open_button = QToolButton()
@@ -178,11 +177,10 @@ class AlarmLine(QWidget):
         if alarm.kind.severity == "error":
             accessible_name = self.tr("Error: {text}")
         self.setAccessibleName(accessible_name.format(text=alarm.text))
-        self._icon_label = QLabel()
-        self.sentence = QLabel(alarm.text)
+        self._icon_label = Label()
+        self.sentence = Label(alarm.text)
         self.sentence.setObjectName("note")
         self.sentence.setProperty("tone", _tone(alarm))
-        self.sentence.setTextFormat(Qt.TextFormat.PlainText)
         self.sentence.setWordWrap(True)
         self.sentence.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.sentence.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)

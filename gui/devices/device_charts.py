@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen, QPolygonF
-from PySide6.QtWidgets import QComboBox, QGridLayout, QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QGridLayout, QHBoxLayout, QVBoxLayout, QWidget
 
 from engine.system.units import GIB
 from engine.telemetry.history import Array, DeviceHistory, Field
@@ -15,6 +15,7 @@ from engine.telemetry.snapshot import Snapshot
 from gui.style.device_labels import device_labels
 from gui.style.theme import theme_of
 from gui.style.translation import translate
+from gui.widgets.plain_text import Label
 
 TEN_MINUTES, HOUR, SIX_HOURS = 600.0, 3600.0, 6 * 3600.0
 """Time spans that the user can choose, in seconds."""
@@ -59,7 +60,7 @@ class DeviceCharts(QWidget):
         self.span.addItem(self.tr("6 hours"), SIX_HOURS)
         self.span.setAccessibleName(self.tr("Time span"))
         self.span.currentTextChanged.connect(self._draw)
-        heading = QLabel(self.tr("THE LAST"))
+        heading = Label(self.tr("THE LAST"))
         heading.setObjectName("h")
         top = QHBoxLayout()
         top.addWidget(heading)

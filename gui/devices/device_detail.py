@@ -27,6 +27,7 @@ from gui.devices.device_tables import (
     users_captions,
 )
 from gui.devices.link_matrix import LinkMatrix, gpus_of
+from gui.widgets.plain_text import Label, plain_tip
 
 _SIZE = (780, 720)
 _COLUMNS = 2
@@ -39,7 +40,7 @@ class DeviceDetail(QDialog):
         super().__init__(parent)
         self.resize(*_SIZE)
         self.device_id = ""
-        self._heading = QLabel()
+        self._heading = Label()
         self._heading.setObjectName("ttl")
         self.address = _note()
         self.state = _note()
@@ -105,7 +106,7 @@ class DeviceDetail(QDialog):
         for fact in found:
             label = self._values[fact.caption]
             label.setText(fact.value)
-            label.setToolTip(fact.reason)
+            label.setToolTip(plain_tip(fact.reason))
             text = f"{fact.value}, {fact.reason}" if fact.reason else fact.value
             label.setAccessibleName(f"{fact.caption}: {text}")
             if label.property("tone") != fact.tone:
@@ -115,11 +116,10 @@ class DeviceDetail(QDialog):
     def _add_fact(self, number: int, caption: str, count: int) -> None:
         lines = -(-count // _COLUMNS)
         column, line = divmod(number, lines)
-        name = QLabel(caption)
+        name = Label(caption)
         name.setObjectName("mut")
-        value = QLabel()
+        value = Label()
         value.setObjectName("fact")
-        value.setTextFormat(Qt.TextFormat.PlainText)
         self._values[caption] = value
         self._grid.addWidget(name, line, 2 * column)
         self._grid.addWidget(value, line, 2 * column + 1)
@@ -163,15 +163,14 @@ class DeviceDetail(QDialog):
 
 
 def _heading(text: str) -> QLabel:
-    label = QLabel(text)
+    label = Label(text)
     label.setObjectName("h")
     return label
 
 
 def _note() -> QLabel:
-    label = QLabel()
+    label = Label()
     label.setObjectName("note")
-    label.setTextFormat(Qt.TextFormat.PlainText)
     label.setWordWrap(True)
     label.setTextInteractionFlags(
         Qt.TextInteractionFlag.TextSelectableByMouse

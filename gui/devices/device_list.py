@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from engine.telemetry.memory_attribution import MemoryUse
 from engine.telemetry.snapshot import Snapshot
@@ -16,6 +16,7 @@ from gui.devices.device_row import DeviceRow
 from gui.style.device_labels import device_labels
 from gui.style.translation import translate
 from gui.widgets.fitting_scroll import FittingScroll
+from gui.widgets.plain_text import Label
 
 MAX_DETAILED_GPUS = 4
 """With more GPUs than these, every device has a compact row. The CPU beside GPUs always has one."""
@@ -42,10 +43,10 @@ class DeviceList(QFrame):
         self._uses: Mapping[str, MemoryUse] = {}
         self.detail = DeviceDetail(self)
         self.detail.finished.connect(self._detail_closed)
-        heading = QLabel(self.tr("DEVICES"))
+        heading = Label(self.tr("DEVICES"))
         heading.setObjectName("h")
-        self.stale_note = QLabel()
-        self.gpu_note = QLabel()
+        self.stale_note = Label()
+        self.gpu_note = Label()
         for label in (self.stale_note, self.gpu_note):
             label.setObjectName("note")
         self.stale_note.setProperty("tone", "warning")

@@ -22,7 +22,7 @@ from gui.devices.row_layouts import (
 )
 from gui.devices.row_painter import RowPainter, Sample
 from gui.style.theme import theme_of
-from gui.widgets.entry_fields import wrapped
+from gui.widgets.plain_text import wrapped
 
 _OPEN_KEYS = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
 

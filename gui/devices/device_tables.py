@@ -10,6 +10,7 @@ from engine.telemetry.memory_attribution import MemoryUse
 from engine.telemetry.snapshot import MigSlice
 from gui.devices import device_text
 from gui.style.translation import translate
+from gui.widgets.plain_text import plain_tip
 
 Row = tuple[str, ...]
 
@@ -39,7 +40,7 @@ class FactTable(QTreeWidget):
                 if item.text(column) != text:
                     item.setText(column, text)
                 if item.toolTip(column) != tip:
-                    item.setToolTip(column, tip)
+                    item.setToolTip(column, plain_tip(tip))
         while self.topLevelItemCount() > len(rows):
             self.takeTopLevelItem(self.topLevelItemCount() - 1)
         line = max(self.sizeHintForRow(0), 20)

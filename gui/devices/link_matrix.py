@@ -10,7 +10,6 @@ from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
     QHeaderView,
-    QLabel,
     QTableWidget,
     QTableWidgetItem,
     QVBoxLayout,
@@ -21,6 +20,7 @@ from engine.telemetry.gpu_topology import KINDS, link_kinds
 from engine.telemetry.snapshot import DeviceSnapshot, Link, LinkKind, Snapshot
 from gui.style.device_labels import device_name
 from gui.style.translation import translate
+from gui.widgets.plain_text import Label, plain_tip
 
 
 def short(kind: LinkKind) -> str:
@@ -103,7 +103,7 @@ class LinksDialog(QDialog):
         self.setWindowTitle(self.tr("Links between the GPUs"))
         self.matrix = LinkMatrix()
         self.matrix.show_links(gpus_of(snapshot), snapshot.links)
-        legend = QLabel("\n".join(f"{short(kind)}: {meaning(kind)}" for kind in KINDS))
+        legend = Label("\n".join(f"{short(kind)}: {meaning(kind)}" for kind in KINDS))
         legend.setObjectName("note")
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         buttons.rejected.connect(self.reject)
@@ -122,6 +122,6 @@ def gpus_of(snapshot: Snapshot) -> list[DeviceSnapshot]:
 def _cell(text: str, tip: str) -> QTableWidgetItem:
     item = QTableWidgetItem(text)
     item.setTextAlignment(Qt.AlignmentFlag.AlignCenter)
-    item.setToolTip(tip)
+    item.setToolTip(plain_tip(tip))
     item.setData(Qt.ItemDataRole.AccessibleTextRole, tip)
     return item

@@ -22,6 +22,7 @@ from gui.log.event_text import Level, event_name, event_text
 from gui.style.device_labels import name_devices
 from gui.style.theme import theme_of
 from gui.style.translation import translate
+from gui.widgets.plain_text import plain_tip
 
 MAX_ROWS = 10_000
 """If a run has more events, the newest are shown; the store has all of them."""
@@ -91,7 +92,7 @@ class EventModel(QAbstractTableModel):
         if role == Qt.ItemDataRole.DisplayRole:
             return row.cells[column]
         if role == Qt.ItemDataRole.ToolTipRole:
-            return units.date_and_time(row.time) if column == 0 else row.cells[column]
+            return units.date_and_time(row.time) if column == 0 else plain_tip(row.cells[column])
         if role == Qt.ItemDataRole.TextAlignmentRole and column in _NUMBERS:
             return _RIGHT
         if role == Qt.ItemDataRole.ForegroundRole and column == _LEVEL_COLUMN:

@@ -6,7 +6,6 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QCheckBox,
     QHBoxLayout,
-    QLabel,
     QLineEdit,
     QPushButton,
     QToolButton,
@@ -16,6 +15,7 @@ from PySide6.QtWidgets import (
 from engine.runs.store_reader import StoredEvent
 from gui.log.event_text import FROM_SUPERVISOR, event_text
 from gui.widgets.entry_fields import Combo
+from gui.widgets.plain_text import Label, plain_tip
 
 _MATCHES = "{:,} / {:,}"
 
@@ -48,7 +48,7 @@ class LogBar(QWidget):
         self.filter.setAccessibleName(self.tr("Filter of log and events"))
         self.filter.setClearButtonEnabled(True)
         self.filter.setFixedWidth(190)
-        self.matches = QLabel()
+        self.matches = Label()
         self.matches.setObjectName("note")
         self.matches.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         widest = self.matches.fontMetrics().horizontalAdvance(_MATCHES.format(10_000, 10_000))
@@ -122,6 +122,6 @@ def _arrow(arrow: Qt.ArrowType, tip: str) -> QToolButton:
     button = QToolButton()
     button.setObjectName("dots")
     button.setArrowType(arrow)
-    button.setToolTip(tip)
+    button.setToolTip(plain_tip(tip))
     button.setAccessibleName(tip)
     return button

@@ -12,7 +12,8 @@ from engine.spec import catalog
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.strategy import Strategy
 from gui.bridge.recipes import builtin_recipes, read_recipe
-from gui.widgets.entry_fields import Combo, wrapped
+from gui.widgets.entry_fields import Combo
+from gui.widgets.plain_text import plain_tip, wrapped
 
 FIRST_RECIPE = "digits"
 FIRST_STRATEGY = "single"
@@ -73,7 +74,7 @@ class RecipeChoice(Combo):
     def _insert(self, recipe: RecipeInfo) -> None:
         place = sum(self.itemData(row) is not None for row in range(self.count()))
         self.insertItem(place, recipe.name, recipe.reference)
-        self.setItemData(place, recipe.doc or recipe.path, Qt.ItemDataRole.ToolTipRole)
+        self.setItemData(place, plain_tip(recipe.doc or recipe.path), Qt.ItemDataRole.ToolTipRole)
 
     def _activated(self, index: int) -> None:
         reference = self.itemData(index)

@@ -12,7 +12,7 @@ from gui.devices import device_text
 from gui.style.device_labels import device_name
 from gui.style.theme import Theme, theme_of
 from gui.style.translation import translate
-from gui.widgets.entry_fields import wrapped
+from gui.widgets.plain_text import wrapped
 
 HEIGHT = 24
 _EDGE, _DOT, _GAP = 5, 7, 4

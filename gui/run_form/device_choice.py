@@ -8,7 +8,6 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QGridLayout,
     QHBoxLayout,
-    QLabel,
     QVBoxLayout,
     QWidget,
 )
@@ -26,6 +25,7 @@ from gui.style.device_labels import device_labels
 from gui.widgets.entry_fields import FieldNote
 from gui.widgets.flow_layout import FlowLayout
 from gui.widgets.icon_button import IconButton
+from gui.widgets.plain_text import Label
 
 
 class DeviceChoice(QWidget):
@@ -69,7 +69,7 @@ class DeviceChoice(QWidget):
             self.tr("How the GPUs are joined: NVLink, PCIe, CPU."),
         )
         self.links_button.clicked.connect(self._show_links)
-        self.label = QLabel(self.tr("De&vices"))
+        self.label = Label(self.tr("De&vices"))
         self.line = DeviceNote()
         self.problem_note = FieldNote()
         self.warning = ""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gui.run_form.device_chip import DeviceChip
 from gui.widgets.elided_label import ElidedLabel
-from gui.widgets.entry_fields import wrapped
+from gui.widgets.plain_text import wrapped
 
 
 class DeviceNote(ElidedLabel):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from PySide6.QtCore import QSize, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from engine.spec.run_spec import RunSpec
 from gui.run_form.form_mode import Continuation, FormMode, NewRun
 from gui.run_form.preset_menu import PresetMenu
-from gui.widgets.entry_fields import wrapped
 from gui.widgets.icon_button import IconButton
+from gui.widgets.plain_text import Label, wrapped
 
 
 class FormHeading(QWidget):
@@ -21,7 +21,7 @@ class FormHeading(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.title = QLabel()
+        self.title = Label()
         self.title.setObjectName("h")
         self.presets = PresetMenu()
         self.presets.setObjectName("quiet")
@@ -80,7 +80,7 @@ class FormHeading(QWidget):
             self.mode_changed.emit(self._mode._replace(as_new=as_new))
 
 
-class _Origin(QLabel):
+class _Origin(Label):
     """A label whose height fits its wrapped text.
 
     It does not offer `heightForWidth` to the layout: the layout would then give the form its full

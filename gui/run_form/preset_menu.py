@@ -22,7 +22,7 @@ from engine.spec.run_spec import RunSpec
 from gui.bridge import preset_files
 from gui.bridge.preset_files import PresetError
 from gui.style.translation import translate
-from gui.widgets.entry_fields import wrapped
+from gui.widgets.plain_text import plain_tip, wrapped
 from gui.widgets.save_dialog import ask_where_to_save
 
 _FILTER = "TOML (*.toml)"
@@ -135,7 +135,7 @@ class PresetMenu(QPushButton):
             action.setToolTip(wrapped(str(spec)))
         else:
             action = menu.addAction(_menu_text(name), lambda: self.loaded.emit(spec))
-            action.setToolTip(f"{Path(spec.recipe).stem} · {spec.strategy}")
+            action.setToolTip(plain_tip(f"{Path(spec.recipe).stem} · {spec.strategy}"))
 
     def _confirmed(self, title: str, question: str) -> bool:
         box = QMessageBox(self)

@@ -10,7 +10,6 @@ from PySide6.QtWidgets import (
     QApplication,
     QFrame,
     QHBoxLayout,
-    QLabel,
     QPushButton,
     QSizePolicy,
     QVBoxLayout,
@@ -35,6 +34,7 @@ from gui.run_form.preset_menu import adapt_preset, unknown_settings_note
 from gui.run_form.spec_entry import apply_refusals, entered_spec
 from gui.widgets.entry_fields import Field, FieldNote
 from gui.widgets.fitting_scroll import FittingScroll
+from gui.widgets.plain_text import Label, plain_tip
 
 _MAIN_FIELDS = ("batch_size", "epochs", "learning_rate")
 """The fields of a spec that matter in every run; recipes have defaults for them."""
@@ -239,7 +239,7 @@ class RunForm(QFrame):
 
     def _recipe_chosen(self) -> None:
         recipe = self.recipe.recipe()
-        self.recipe.setToolTip(recipe.doc or recipe.path)
+        self.recipe.setToolTip(plain_tip(recipe.doc or recipe.path))
         for name, field in self._main_fields.items():
             field.set_value(getattr(recipe, name))
         self.advanced.show_settings(recipe.fields)
@@ -286,7 +286,7 @@ class RunForm(QFrame):
 
     def _lay_out(self) -> None:
         rows = form_rows()
-        recipe, strategy = QLabel(self.tr("&Recipe")), QLabel(self.tr("&Strategy"))
+        recipe, strategy = Label(self.tr("&Recipe")), Label(self.tr("&Strategy"))
         recipe.setBuddy(self.recipe)
         strategy.setBuddy(self.strategy)
         align([recipe, strategy, self.devices.label])

@@ -10,7 +10,6 @@ from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
     QHeaderView,
-    QLabel,
     QTreeWidget,
     QTreeWidgetItem,
     QVBoxLayout,
@@ -20,6 +19,7 @@ from PySide6.QtWidgets import (
 from engine.runs.checkpoint_files import CheckpointInfo
 from engine.system import units
 from gui.style import formatting
+from gui.widgets.plain_text import Label, plain_tip
 
 _SIZE = (620, 320)
 
@@ -61,7 +61,7 @@ class CheckpointDialog(QDialog):
         self.table.setHeaderLabels(captions)
         for each in self._checkpoints:
             item = QTreeWidgetItem([*_facts(each), *_figures(each, metrics)])
-            item.setToolTip(0, str(each.folder))
+            item.setToolTip(0, plain_tip(str(each.folder)))
             self.table.addTopLevelItem(item)
         header = self.table.header()
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
@@ -73,7 +73,7 @@ class CheckpointDialog(QDialog):
         if with_changes:
             text = self.tr("Choose where the run continues. Then change its settings in the form.")
             verb = self.tr("Next")
-        self.note = QLabel(text)
+        self.note = Label(text)
         self.note.setObjectName("mut")
         self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
         resume = self.buttons.addButton(verb, QDialogButtonBox.ButtonRole.AcceptRole)

@@ -163,6 +163,7 @@ class RunListActions(QObject):
             question = self.tr(
                 "Delete 1 run for good, with checkpoints and logs? This cannot be undone."
             )
+        box.setTextFormat(Qt.TextFormat.PlainText)
         box.setText(question.format(count=count))
         box.setStandardButtons(QMessageBox.StandardButton.Cancel)
         empty = box.addButton(self.tr("Empty trash"), QMessageBox.ButtonRole.DestructiveRole)

@@ -15,6 +15,7 @@ from gui.style import formatting
 from gui.style.state_style import state_colour, state_sentence, state_text
 from gui.style.theme import Theme
 from gui.style.translation import translate
+from gui.widgets.plain_text import plain_tip
 
 ID = Qt.ItemDataRole.UserRole
 DETAIL = Qt.ItemDataRole.UserRole + 1
@@ -94,7 +95,7 @@ class RunListModel(QAbstractListModel):
             case Qt.ItemDataRole.DisplayRole:
                 return title(run)
             case Qt.ItemDataRole.ToolTipRole:
-                return tooltip(run)
+                return plain_tip(tooltip(run))
             case Qt.ItemDataRole.AccessibleTextRole:
                 return f"{title(run)}, {detail(run, silence)}"
             case _ if role == ID:

@@ -7,7 +7,6 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import (
     QComboBox,
     QHBoxLayout,
-    QLabel,
     QLineEdit,
     QMenu,
     QPushButton,
@@ -29,6 +28,7 @@ from gui.run_list.run_delegate import ROW_HEIGHT
 from gui.run_list.run_list_view import RunListView
 from gui.style.theme import Theme, icon
 from gui.widgets.icon_button import IconButton
+from gui.widgets.plain_text import Label
 from gui.widgets.steady_button import SteadyButton
 
 _MIN_ROWS = 3
@@ -70,7 +70,7 @@ class RunListPanel(QWidget):
         self.order.setAccessibleName(self.tr("Order of the runs"))
         self.order.setToolTip(self.tr("Sort by"))
         self._is_listed = False
-        self.empty = QLabel(self.tr("Reading the runs…"))
+        self.empty = Label(self.tr("Reading the runs…"))
         self.empty.setObjectName("mut")
         self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         some = self.tr("Compare {count}")
@@ -83,7 +83,7 @@ class RunListPanel(QWidget):
         )
         self.compare.setObjectName("low")
         self.compare.setCheckable(True)
-        self.count = QLabel()
+        self.count = Label()
         self.count.setObjectName("note")
         self.more = QToolButton()
         self.more.setObjectName("more")
@@ -176,7 +176,7 @@ class RunListPanel(QWidget):
             self.compare.setChecked(False)
 
     def _build_layout(self) -> None:
-        title = QLabel(self.tr("RUNS"))
+        title = Label(self.tr("RUNS"))
         title.setObjectName("h")
         top = QHBoxLayout()
         top.setSpacing(6)
@@ -206,7 +206,7 @@ class _UndoBar(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.text = QLabel()
+        self.text = Label()
         self.text.setObjectName("note")
         self.text.setWordWrap(True)
         self.undo = QPushButton(self.tr("Undo"))

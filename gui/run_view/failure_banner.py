@@ -8,7 +8,6 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
-    QLabel,
     QPlainTextEdit,
     QPushButton,
     QVBoxLayout,
@@ -24,6 +23,7 @@ from gui.style.device_labels import name_devices
 from gui.style.state_style import state_sentence
 from gui.style.theme import monospace_font
 from gui.style.translation import translate
+from gui.widgets.plain_text import Label
 
 _MAX_LINES = 7
 """Visible lines of the log; one scrolls to the others."""
@@ -36,14 +36,13 @@ class FailureBanner(QFrame):
         super().__init__(parent)
         self._labels: dict[str, str] = {}
         self.setObjectName("banner")
-        self.sentence = QLabel()
+        self.sentence = Label()
         self.sentence.setObjectName("problem")
         self.sentence.setWordWrap(True)
-        self.facts = QLabel()
+        self.facts = Label()
         self.facts.setObjectName("mut")
         self.facts.setWordWrap(True)
         for label in (self.sentence, self.facts):
-            label.setTextFormat(Qt.TextFormat.PlainText)
             label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.log = QPlainTextEdit()
         self.log.setReadOnly(True)

@@ -7,7 +7,7 @@ from html import escape
 
 from msgspec.structs import replace
 from PySide6.QtCore import Qt, QTimer
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QSizePolicy, QVBoxLayout, QWidget
 
 from engine.runs.run_info import RunInfo
 from engine.runs.run_state import RunState, RunStatus
@@ -17,7 +17,7 @@ from gui.run_view.progress_text import progress_text, silence_text, time_left
 from gui.style.state_style import dot, ring, state_colour, state_text
 from gui.style.theme import Theme
 from gui.widgets.elided_label import ElidedLabel
-from gui.widgets.entry_fields import wrapped
+from gui.widgets.plain_text import Label, wrapped
 
 _DOT = 12
 _MIN_PROGRESS_WIDTH = 210
@@ -32,12 +32,12 @@ class RunHeadline(QWidget):
         self._theme = theme
         self._info: RunInfo | None = None
         self._silence = NO_SILENCE
-        self._dot = QLabel()
+        self._dot = Label()
         self.title = ElidedLabel()
         self.title.setObjectName("ttl")
-        self.state = QLabel()
+        self.state = Label()
         self.state.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        self.progress_label = QLabel()
+        self.progress_label = Label()
         self.progress_label.setAlignment(Qt.AlignmentFlag.AlignRight)
         self.progress = QProgressBar()
         self.progress.setTextVisible(False)

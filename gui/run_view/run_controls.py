@@ -24,7 +24,7 @@ from engine.spec.run_spec import RunSpec
 from gui.run_view.headline import RunHeadline
 from gui.style.theme import Theme, icon
 from gui.style.translation import translate
-from gui.widgets.entry_fields import wrapped
+from gui.widgets.plain_text import wrapped
 from gui.widgets.steady_button import MoreButton, SteadyButton
 
 

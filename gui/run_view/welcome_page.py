@@ -7,7 +7,6 @@ from PySide6.QtWidgets import (
     QFrame,
     QGridLayout,
     QHBoxLayout,
-    QLabel,
     QPushButton,
     QVBoxLayout,
     QWidget,
@@ -17,6 +16,7 @@ from engine.cli.options import RECIPE_DEFAULTS
 from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
 from gui.bridge.recipes import read_recipe
+from gui.widgets.plain_text import Label
 
 RECIPE = "digits"
 _CARD_WIDTH = 520
@@ -29,14 +29,13 @@ class WelcomePage(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        title = QLabel(self.tr("Train your first model"))
+        title = Label(self.tr("Train your first model"))
         title.setObjectName("welcome")
         self.button = QPushButton()
         self.button.setObjectName("go")
-        self.note = QLabel()
+        self.note = Label()
         self.note.setObjectName("mut")
         self.note.setWordWrap(True)
-        self.note.setTextFormat(Qt.TextFormat.PlainText)
         card = QFrame()
         card.setObjectName("card")
         card.setFixedWidth(_CARD_WIDTH)
@@ -121,11 +120,11 @@ class WelcomePage(QWidget):
         grid.setVerticalSpacing(14)
         grid.setColumnStretch(1, 1)
         for row, (heading, text) in enumerate(steps):
-            number = QLabel(str(row + 1))
+            number = Label(str(row + 1))
             number.setObjectName("stepnumber")
             number.setAlignment(Qt.AlignmentFlag.AlignCenter)
             number.setFixedSize(28, 28)
-            head, body = QLabel(heading), QLabel(text)
+            head, body = Label(heading), Label(text)
             head.setObjectName("ttl")
             body.setObjectName("mut")
             body.setWordWrap(True)

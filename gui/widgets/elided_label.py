@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QPainter, QPaintEvent
-from PySide6.QtWidgets import QLabel, QSizePolicy, QStyle
+from PySide6.QtWidgets import QSizePolicy, QStyle
+
+from gui.widgets.plain_text import Label
 
 
-class ElidedLabel(QLabel):
+class ElidedLabel(Label):
     """Accepts any width; `text` keeps the whole text for tooltips and screen readers."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.setTextFormat(Qt.TextFormat.PlainText)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
 
     def paintEvent(self, event: QPaintEvent) -> None:

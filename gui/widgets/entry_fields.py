@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from html import escape
 from typing import NamedTuple
 
 from PySide6.QtCore import Qt, Signal, SignalInstance
@@ -11,7 +10,6 @@ from PySide6.QtGui import QPaintEvent, QStandardItemModel, QWheelEvent
 from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
-    QLabel,
     QLineEdit,
     QStyle,
     QStyleOptionComboBox,
@@ -21,6 +19,7 @@ from PySide6.QtWidgets import (
 )
 
 from engine.spec.field_info import FieldInfo, Setting
+from gui.widgets.plain_text import Label, wrapped
 
 
 class Combo(QComboBox):
@@ -124,7 +123,7 @@ class Field(QWidget):
         """The widget that gets the keyboard focus."""
 
         self.widget.setAccessibleName(field.title)
-        self.label = QLabel(field.title)
+        self.label = Label(field.title)
         self.label.setBuddy(self.widget)
         self._set_tip(field.doc)
         self._editor.changed.connect(lambda *_: self.changed.emit())
@@ -211,7 +210,7 @@ class Field(QWidget):
             widget.setToolTip(wrapped(text))
 
 
-class FieldNote(QLabel):
+class FieldNote(Label):
     """The label below a field: a problem if there is one, otherwise a note, otherwise hidden."""
 
     def __init__(self) -> None:
@@ -219,7 +218,6 @@ class FieldNote(QLabel):
         self.problem = ""
         self._note = ""
         self.setWordWrap(True)
-        self.setTextFormat(Qt.TextFormat.PlainText)
         self.setVisible(False)
 
     def set_note(self, text: str) -> None:
@@ -238,11 +236,6 @@ class FieldNote(QLabel):
         self.setText(text)
         self.setVisible(bool(text))
         self.style().polish(self)  # the style sheet selects by the object name
-
-
-def wrapped(tip: str) -> str:
-    """Return `tip` as rich text: Qt breaks only rich text into lines."""
-    return f"<p>{escape(tip).replace(chr(10), '<br>')}</p>" if tip else ""
 
 
 def _as_text(value: Setting) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
+
+from gui.widgets.plain_text import Label, plain_tip
 
 Tone = Literal["", "good", "best", "warning", "bad"]
 """The meaning of a note; the style sheet defines its colour."""
@@ -20,17 +21,16 @@ class FigureCard(QFrame):
     def __init__(self, caption: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("card")
-        self.caption = QLabel(caption)
+        self.caption = Label(caption)
         self.caption.setObjectName("h")
-        self.value = QLabel()
+        self.value = Label()
         self.value.setObjectName("figure")
-        self.note = QLabel()
+        self.note = Label()
         self.note.setObjectName("note")
         layout = QVBoxLayout(self)
         layout.setContentsMargins(10, 8, 10, 8)
         layout.setSpacing(1)
         for label in (self.caption, self.value, self.note):
-            label.setTextFormat(Qt.TextFormat.PlainText)
             # All cards have the same width, whatever their texts.
             label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
             layout.addWidget(label)
@@ -63,7 +63,7 @@ class FigureCard(QFrame):
     def _describe(self) -> None:
         texts = [self.caption.text(), self.value.text(), self.note.text()]
         self.setAccessibleName(", ".join(text for text in texts if text))
-        self.setToolTip("\n".join(text for text in texts if text))
+        self.setToolTip(plain_tip("\n".join(text for text in texts if text)))
 
 
 class FigureRow(QWidget):

@@ -6,6 +6,7 @@ from PySide6.QtCore import QEvent, QSize
 from PySide6.QtWidgets import QToolButton
 
 from gui.style.theme import icon, theme_of
+from gui.widgets.plain_text import plain_tip
 
 _SIZE = QSize(16, 16)
 
@@ -18,7 +19,7 @@ class IconButton(QToolButton):
         super().__init__()
         self.setObjectName("quiet")
         self.setAccessibleName(name)
-        self.setToolTip(tip)
+        self.setToolTip(plain_tip(tip))
         self.setIconSize(_SIZE)
         self._picture = picture
         self._apply_style()

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtWidgets import QMenu, QPushButton, QToolButton
 
+from gui.widgets.plain_text import plain_tip
+
 
 class SteadyButton(QPushButton):
     """As wide as the longest of its texts."""
@@ -15,7 +17,7 @@ class SteadyButton(QPushButton):
         """`texts` are all texts that the button may show, beginning with the first."""
         super().__init__(texts[0])
         self._texts = texts
-        self.setToolTip(tip)
+        self.setToolTip(plain_tip(tip))
 
     def sizeHint(self) -> QSize:
         """The size with the longest text."""
@@ -37,7 +39,7 @@ class MoreButton(QToolButton):
     def __init__(self, tip: str) -> None:
         super().__init__()
         self.setObjectName("more")
-        self.setToolTip(tip)
+        self.setToolTip(plain_tip(tip))
         self.setAccessibleName(tip)
         self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.setIconSize(QSize(12, 12))

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QApplication, QSystemTrayIcon, QWidget
 
 from engine.runs.run_info import RunInfo
 from engine.runs.run_state import RunState
+from gui.widgets.plain_text import plain_tip
 
 Notify = Callable[[str, str, bool], None]
 """Shows a desktop notification. Arguments: title, text, whether it reports a failure."""
@@ -60,11 +61,13 @@ def desktop_notify(icon: QIcon, parent: QObject) -> Notify | None:
     if not QSystemTrayIcon.isSystemTrayAvailable() or not QSystemTrayIcon.supportsMessages():
         return None
     tray = QSystemTrayIcon(icon, parent)
-    tray.setToolTip(QApplication.applicationName())
+    tray.setToolTip(plain_tip(QApplication.applicationName()))
     tray.show()
 
     def notify(title: str, text: str, is_failure: bool) -> None:
         kinds = QSystemTrayIcon.MessageIcon
+        # Some desktops take a text with a tag in it for HTML, as labels do.
+        title, text = title.replace("<", "‹"), text.replace("<", "‹")
         tray.showMessage(title, text, kinds.Critical if is_failure else kinds.Information)
 
     return notify

@@ -16,7 +16,6 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import (
     QDockWidget,
     QFrame,
-    QLabel,
     QMainWindow,
     QMenu,
     QScrollArea,
@@ -28,6 +27,7 @@ from PySide6.QtWidgets import (
 
 from gui.log.log_bar import LogBar
 from gui.style.theme import Choice
+from gui.widgets.plain_text import Label
 from gui.window.shortcuts import ShortcutsDialog, go_to_pane
 from gui.window.tab_order import TabOrder
 from gui.window.template_label import TemplateLabel
@@ -107,7 +107,7 @@ class MainWindow(QMainWindow):
         centre = (parts.banner, parts.welcome_page, parts.plots, parts.comparison)
         self._panes = (parts.controls, *side, *centre, parts.log, parts.events)
         self.filter = parts.log_bar.filter
-        self.status = QLabel()
+        self.status = Label()
         self._add_bar(parts.controls)
         self._add_side(parts)
         self._add_centre(parts)

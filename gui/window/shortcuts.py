@@ -13,7 +13,6 @@ from PySide6.QtWidgets import (
     QDialogButtonBox,
     QGridLayout,
     QHBoxLayout,
-    QLabel,
     QMainWindow,
     QMenu,
     QVBoxLayout,
@@ -21,6 +20,7 @@ from PySide6.QtWidgets import (
 )
 
 from gui.style.translation import translate
+from gui.widgets.plain_text import Label
 
 _COLUMNS = 3
 
@@ -121,17 +121,17 @@ def _column(groups: list[Group]) -> QGridLayout:
     grid.setHorizontalSpacing(24)
     grid.setVerticalSpacing(5)
     for title, rows in groups:
-        heading = QLabel(title.upper())
+        heading = Label(title.upper())
         heading.setObjectName("h")
         if grid.count():
             grid.setRowMinimumHeight(grid.rowCount(), 8)
         grid.addWidget(heading, grid.rowCount(), 0, 1, 2)
         for keys, effect in rows:
             row = grid.rowCount()
-            key = QLabel(keys)
+            key = Label(keys)
             key.setObjectName("key")
             grid.addWidget(key, row, 0, Qt.AlignmentFlag.AlignLeft)
-            grid.addWidget(QLabel(effect), row, 1)
+            grid.addWidget(Label(effect), row, 1)
     grid.setRowStretch(grid.rowCount(), 1)
     return grid
 

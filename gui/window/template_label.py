@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from PySide6.QtWidgets import QLabel, QWidget
+from PySide6.QtWidgets import QWidget
 
 from engine.system.units import byte_size
 from engine.templates.kinds import KINDS
 from engine.templates.protocol import TemplateState
 from gui.bridge.template_keeper import TemplateStatus
 from gui.style.formatting import capitalized
-from gui.widgets.entry_fields import wrapped
+from gui.widgets.plain_text import Label, wrapped
 
 IDLE_MINUTES = 15
 """After this time without a worker, a template ends."""
 
 
-class TemplateLabel(QLabel):
+class TemplateLabel(Label):
     """Shows one template in the text, and all in the tooltip; hidden where there is none."""
 
     def __init__(self, parent: QWidget | None = None) -> None:

@@ -6,11 +6,12 @@ from functools import partial
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QMenu, QSlider, QToolButton, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QMenu, QSlider, QToolButton, QWidget
 
 from gui.plots.data.x_axis import XKind
 from gui.style.theme import Theme, icon
 from gui.style.translation import translate
+from gui.widgets.plain_text import Label, plain_tip
 
 _SLIDER_STEPS = 1000
 FIRST_SMOOTHING = 0.9
@@ -34,7 +35,7 @@ class PlotToolbar(QWidget):
         self.slider.setFixedWidth(80)
         self.slider.setAccessibleName(self.tr("Smoothing"))
         self.slider.setToolTip(self.tr("How much of the past each point of a smoothed line keeps"))
-        self._value = QLabel()
+        self._value = Label()
         self._value.setMinimumWidth(36)
         self.x_buttons = {kind: _segment(*texts) for kind, texts in _x_choices().items()}
         self.log_y = _toggle(self.tr("Log y"), self.tr("Logarithmic values"))
@@ -142,10 +143,10 @@ class PlotToolbar(QWidget):
         self.smoothing_changed.emit(self.smoothing)
 
     def _build_layout(self) -> None:
-        caption = QLabel(self.tr("S&mooth"))
+        caption = Label(self.tr("S&mooth"))
         caption.setObjectName("mut")
         caption.setBuddy(self.slider)
-        x_caption = QLabel(self.tr("&X"))
+        x_caption = Label(self.tr("&X"))
         x_caption.setObjectName("mut")
         x_caption.setBuddy(self.x_buttons[XKind.STEP])
         segments = QHBoxLayout()
@@ -200,7 +201,7 @@ def _segment(text: str, tip: str) -> QToolButton:
     button = QToolButton()
     button.setObjectName("segment")
     button.setText(text)
-    button.setToolTip(tip)
+    button.setToolTip(plain_tip(tip))
     button.setAccessibleName(
         translate("PlotToolbar", "Horizontal axis: {choice}").format(choice=text)
     )
@@ -212,7 +213,7 @@ def _segment(text: str, tip: str) -> QToolButton:
 def _toggle(text: str, tip: str) -> QToolButton:
     button = QToolButton()
     button.setText(text)
-    button.setToolTip(tip)
+    button.setToolTip(plain_tip(tip))
     button.setAccessibleName(text)
     button.setCheckable(True)
     button.setIconSize(QSize(16, 16))

@@ -22,6 +22,7 @@ from gui.plots.plot.curve import Curve, set_origin
 from gui.plots.plot.gap_ticks import GapTicks
 from gui.plots.plot.markers import NEAR, Markers
 from gui.style.theme import Theme
+from gui.widgets.plain_text import plain_tip
 
 _X_PADDING = (0.012, 0.03)
 _Y_PADDING = 0.06
@@ -150,7 +151,7 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
             position = self.area.mapFromScene(self.mapToScene(event.pos()))
             inside = self.area.rect().contains(QPointF(position))
             QToolTip.showText(
-                event.globalPos(), self._mark_text_near(position.x()) if inside else ""
+                event.globalPos(), plain_tip(self._mark_text_near(position.x()) if inside else "")
             )
             return True
         return bool(super().viewportEvent(event))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QEvent, Qt, Signal
-from PySide6.QtWidgets import QFrame, QLabel, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QStackedWidget, QVBoxLayout, QWidget
 
 from engine.runs.store_reader import StoredPoints
 from gui.plots.data.series_style import display_name
@@ -14,6 +14,7 @@ from gui.plots.plot.curve_set import CurveSet
 from gui.plots.plot.header import PlotHeader
 from gui.plots.plot.viewport import Viewport
 from gui.style.theme import Theme
+from gui.widgets.plain_text import Label
 
 MIN_HEIGHT = 150
 
@@ -250,7 +251,7 @@ class CurvePlot(QFrame):
         self.style().polish(self)
 
     def _build_layout(self) -> None:
-        empty = QLabel(self.tr("No points yet"), alignment=Qt.AlignmentFlag.AlignCenter)
+        empty = Label(self.tr("No points yet"), alignment=Qt.AlignmentFlag.AlignCenter)
         empty.setObjectName("mut")
         self._pages = QStackedWidget()
         self._pages.addWidget(empty)

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from PySide6.QtCore import QMimeData, QPoint, QSize, Qt, Signal
 from PySide6.QtGui import QDrag, QMouseEvent
-from PySide6.QtWidgets import QApplication, QHBoxLayout, QLabel, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QHBoxLayout, QToolButton, QVBoxLayout, QWidget
 
 from gui.plots.data.series_style import display_name
 from gui.plots.plot.legend import MAX_NAMED, MAX_NAMED_ALONE, Legend
 from gui.plots.plot.menu import PlotMenu
 from gui.style.theme import Theme, icon
+from gui.widgets.plain_text import Label
 
 DRAGGED = "application/x-traindeck-plot"
 """MIME type of a dragged plot: its title in UTF-8."""
@@ -27,8 +28,8 @@ class PlotHeader(QWidget):
         super().__init__()
         self._pressed_at: QPoint | None = None
         self._name = title
-        self.title = QLabel(display_name(title))
-        self.headline = QLabel()
+        self.title = Label(display_name(title))
+        self.headline = Label()
         for label in (self.title, self.headline):
             label.setObjectName("ttl")
         self.title.setToolTip(

@@ -10,6 +10,7 @@ from PySide6.QtGui import QKeyEvent, QMouseEvent, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QToolButton, QWidget
 
 from gui.plots.plot.dash_styles import SOLID, DashStyle, icon_size, legend_icon
+from gui.widgets.plain_text import plain_tip
 
 MAX_NAMED = 4
 """With more chips, or if the names do not fit, the legend shows dots without names; the tooltips
@@ -91,7 +92,7 @@ class Legend(QWidget):
         tip = self.tr(
             "{curve}: click to hide or show, Alt+click to see it alone (Enter, Alt+Enter)"
         )
-        chip.setToolTip(tip.format(curve=label))
+        chip.setToolTip(plain_tip(tip.format(curve=label)))
         chip.setAccessibleName(label)
         chip.setIcon(legend_icon(colour, dash))
         chip.setIconSize(icon_size(dash))
