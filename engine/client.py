@@ -251,6 +251,9 @@ def recipe_changes(info: RunInfo) -> str:
         return ""
 
 
+_LOST = "the run's own copy was lost"
+
+
 class _Resumption(NamedTuple):
     checkpoint: Path
     spec: RunSpec
@@ -288,9 +291,11 @@ def _check_resume(
     if chosen not in available:
         raise CannotStart([Problem("", f"Run {run_id} has no checkpoint {chosen.name}.")])
     changes = recipe_changes(info)
-    recipe = recipe_copy.recipe_of_run(info.folder, info.spec)
-    if changes and version is RecipeVersion.AS_IT_IS_NOW:
-        recipe = catalog.recipe(info.spec.recipe)
+    recipe: RecipeInfo | None = recipe_copy.recipe_of_run(info.folder, info.spec)
+    if not recipe_copy.has_copy(info.folder):
+        version, changes = RecipeVersion.AS_IT_IS_NOW, _LOST
+    if version is RecipeVersion.AS_IT_IS_NOW:
+        recipe = None  # refused below if the file is gone
     found = []
     if newer := newer_settings(info.folder):
         text = f"Run {run_id} is of a newer version of Traindeck, with settings that this one does "
@@ -305,6 +310,7 @@ def _check_resume(
         checkpoint_files.verify(chosen, watch)
     except CheckpointDamaged as error:
         raise CheckpointUnusable(run_id, chosen, str(error), watch) from error
+    recipe = recipe or catalog.recipe(spec.recipe)
     return info, _Resumption(chosen, spec, recipe, version or RecipeVersion.AS_IT_WAS, changes)
 
 
@@ -374,9 +380,9 @@ def _start_attempt(info: RunInfo, how: _Resumption) -> None:
     try:
         with ExitStack() as undo:
             recipe_copy.restore_copy(folder, attempt)  # a killed process left it: it never started
-            if not recipe_copy.has_copy(folder):  # it was lost
+            if how.changes == _LOST:
                 recipe_copy.write_copy(folder, how.recipe)
-            if is_replaced:
+            elif is_replaced:
                 undo.enter_context(recipe_copy.replaced_copy(folder, how.recipe, attempt))
             if is_replaced or how.spec != info.spec:
                 origin = how.recipe if is_replaced else None

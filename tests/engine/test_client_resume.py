@@ -12,9 +12,10 @@ import pytest
 from msgspec.structs import replace
 
 from engine import client
-from engine.client import CannotStart, CheckpointUnusable
+from engine.client import CannotStart, CheckpointUnusable, RecipeChanged
 from engine.messages.events import (
     AttemptStarted,
+    RecipeVersion,
     RunEnded,
 )
 from engine.runs import checkpoint_files
@@ -235,3 +236,90 @@ def test_the_wait_for_the_workers_of_a_killed_supervisor_can_be_ended(
         client.resume("1", watch=watch)
     assert called == [(0, 0)]
     assert started == []
+
+
+MINE = "import torch\ndef model(width: int = 8): ...\ndef datasets(): ...\n"
+WAS, NOW = RecipeVersion
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.py"
+    path.write_text(MINE)
+    return path
+
+
+def test_a_changed_recipe_is_a_question_and_its_answer_is_passed_on(
+    recipe: Path, started: list[tuple[Any, ...]]
+) -> None:
+    folder = stopped_run(3, spec=replace(SPEC, recipe=str(recipe)))
+    recipe.write_text(MINE.replace("width", "depth"))
+    spec = client.get_run("1").spec
+    with pytest.raises(RecipeChanged) as asked:
+        client.resume("1")
+    assert asked.value.changes == "mine.py: 1 line changed"
+    deeper = replace(spec, settings={"depth": 9})
+    with pytest.raises(CannotStart, match="has no setting 'depth'"):
+        client.resume("1", spec=deeper, recipe=WAS)
+    client.resume("1", recipe=WAS)
+    assert not list(folder.glob("*before*"))
+    client.resume("1", spec=deeper, recipe=NOW)
+    answers = [("--recipe", version, "--changes", asked.value.changes) for version in (WAS, NOW)]
+    assert started == [
+        ("--resume", "step-00000003", *answers[0], spec),
+        ("--resume", "step-00000003", *answers[1], deeper),
+    ]
+    assert (folder / "recipe.before-2.py").read_text() == MINE
+    assert (folder / "spec.before-2.toml").exists()
+
+
+def test_a_supervisor_that_does_not_start_leaves_the_recipe_as_it_was(
+    recipe: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = stopped_run(3, spec=replace(SPEC, recipe=str(recipe)))
+    before = contents(folder)
+    recipe.write_text(MINE + "# changed\n")
+
+    def fail(folder: Path, *arguments: str) -> None:
+        assert (folder / "recipe.py").read_text() == recipe.read_text()
+        raise CannotStart([])
+
+    monkeypatch.setattr(client, "_start_supervisor", fail)
+    with pytest.raises(CannotStart):
+        client.resume("1", recipe=NOW)
+    assert contents(folder) == before | {folder / "resume.lock": b""}
+
+
+def test_a_recipe_that_is_gone_cannot_be_taken_as_it_is_now(
+    recipe: Path, started: list[tuple[Any, ...]]
+) -> None:
+    stopped_run(3, spec=replace(SPEC, recipe=str(recipe)))
+    recipe.unlink()
+    with pytest.raises(CannotStart, match="There is no recipe file"):
+        client.resume("1", recipe=NOW)
+    assert started == []
+    client.resume("1")
+    assert started == [("--resume", "step-00000003", client.get_run("1").spec)]
+
+
+def test_a_lost_copy_is_made_again_and_that_is_recorded(
+    recipe: Path, started: list[tuple[Any, ...]]
+) -> None:
+    folder = stopped_run(3, spec=replace(SPEC, recipe=str(recipe)))
+    (folder / "recipe.py").write_text("")
+    client.resume("1")
+    [(_, _, *answer, _)] = started
+    assert answer == ["--recipe", NOW, "--changes", "the run's own copy was lost"]
+    assert (folder / "recipe.py").read_text() == MINE
+
+
+def test_what_a_killed_window_has_half_replaced_is_taken_back(
+    recipe: Path, started: list[tuple[Any, ...]]
+) -> None:
+    """It was killed before the supervisor of attempt 2 had started."""
+    folder = stopped_run(3, spec=replace(SPEC, recipe=str(recipe)))
+    (folder / "recipe.before-2.py").write_text(MINE)
+    (folder / "recipe.py").write_text(MINE + "# half\n")
+    client.resume("1", recipe=WAS)
+    assert (folder / "recipe.py").read_text() == MINE
+    assert len(started) == 1
