@@ -212,7 +212,7 @@ class Server:
                 with contextlib.suppress(OSError):
                     lost.close()
                 self._write_control()
-            elif self._control_file.read_text() != self._control:
+            elif self._control_file.read_bytes() != self._control.encode():
                 self._write_control()
         except FileNotFoundError:
             with contextlib.suppress(OSError):  # the whole run folder may be gone

@@ -130,11 +130,15 @@ class Inbox:
         """Makes the answer to a StatusQuestion from the seconds since the last turn, from any
         thread; None: none is given yet."""
 
+        self.has_signal = False
+        """Whether the system has asked the supervisor to end."""
+
         self.upkeep: Callable[[], None] = lambda: None
         """Called by `next` about every second: what the main loop has to look after."""
 
     def put(self, item: InboxItem) -> None:
         """Add an item; called from any thread, and by the handlers of signals."""
+        self.has_signal |= isinstance(item, SignalReceived)
         if _is_urgent(item):
             self._urgent.append((time.monotonic() + LONGEST_WAIT, item))
             self._queue.put(None)

@@ -9,7 +9,7 @@ from engine.messages.channel import CLOSED, CommandAccepted, Message
 from engine.messages.commands import Command, Stop
 from engine.messages.events import CommandRefused
 from engine.supervisor.buffered_store import RETRY_SECONDS, BufferedStore
-from engine.supervisor.inbox import Inbox, MessageReceived, SignalReceived
+from engine.supervisor.inbox import Inbox, MessageReceived
 
 _log = logging.getLogger(__name__)
 
@@ -18,11 +18,11 @@ def wait_until_recorded(store: BufferedStore, inbox: Inbox) -> None:
     """Wait until the store has taken the end of the run, which has no process left.
 
     Until then only this process knows how the run ended. It gives up when the folder is deleted, or
-    when it is stopped.
+    when it is stopped, also by a signal that came before: the machine may be shutting down.
     """
     if not store.is_behind:
         return
-    while store.is_behind and not store.is_missing():
+    while store.is_behind and not store.is_missing() and not inbox.has_signal:
         match inbox.next(RETRY_SECONDS):
             case MessageReceived(channel=channel, message=message) if isinstance(message, Command):
                 is_stop = isinstance(message, Stop)
@@ -30,8 +30,6 @@ def wait_until_recorded(store: BufferedStore, inbox: Inbox) -> None:
                     channel.send(_answer(message, store))
                 if is_stop:
                     break
-            case SignalReceived():
-                break
             case _:
                 pass
         store.commit()

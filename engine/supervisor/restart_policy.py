@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from engine.runs import checkpoint_files
+from engine.system.disk_errors import disk_problem, short_reason
 
 _log = logging.getLogger(__name__)
 
@@ -92,16 +93,27 @@ class CheckpointSearch(threading.Thread):
         self.found = ""
         """Name of the checkpoint once the thread has ended; empty if there is none."""
 
+        self.problem = "the search for them has failed"
+        """Why it is not known whether there is one, in a few words; empty if that is known."""
+
         self._folder = folder
         self.start()
 
     def run(self) -> None:
         """Verify the checkpoints, newest first."""
-        for folder in reversed(checkpoint_files.folders(self._folder).values()):
+        problem = ""
+        try:
+            newest_first = reversed(checkpoint_files.folders(self._folder).values())
+        except OSError as error:
+            self.problem = short_reason(error)
+            return
+        for folder in newest_first:
             try:
                 checkpoint_files.verify(folder)
             except checkpoint_files.CheckpointDamaged as error:
                 _log.info("checkpoint %s is damaged: %s", folder.name, error)
+                problem = problem or disk_problem(error)
                 continue
             self.found = folder.name
-            return
+            break
+        self.problem = "" if self.found else problem

@@ -106,7 +106,8 @@ class Supervisor:
         self._restart_policy = RestartPolicy(spec.max_restarts)
         self._disk_trouble_reported = self._disk_trouble_handled = False
         self._disk_trouble_since = 0.0
-        self._is_paused_by_itself = False
+        self._has_passing_trouble = False
+        self._is_paused_by_user = False
         self._heartbeat = Heartbeat(folder)
         self._acknowledge_at = 0.0
         self._guardian = GuardianProcess(spec.orphan_seconds, control_group)
@@ -227,6 +228,7 @@ class Supervisor:
         pid = os.getpid()
         number = self._store.status.attempt + 1
         self._store.append(AttemptStarted(number, pid, process.start_time(pid), this_machine()))
+        self._is_paused_by_user = False
         self._attempt = self._new_attempt()  # a Stop during the search is noted here
         search = CheckpointSearch(self._folder)
         search.join(COMMIT_SECONDS)  # it mostly takes less
@@ -234,6 +236,12 @@ class Supervisor:
             self._process_inbox()
         if not self._attempt.is_stopping:
             self._attempt = self._new_attempt()  # the search must not count as start-up time
+            if search.problem:  # without a checkpoint, all points would be removed
+                self._attempt.fail(
+                    f"The checkpoints could not be read ({search.problem}), so the run was not "
+                    "restarted: resume it once they can be read."
+                )
+                return
             self._attempt.start(search.found, is_restart=True)
 
     def _new_attempt(self) -> Attempt:
@@ -348,6 +356,8 @@ class Supervisor:
             case Stop():
                 self._attempt.stop(command)
             case SaveCheckpoint() | EmptyCache() | Pause() | Resume():
+                if isinstance(command, Pause | Resume):
+                    self._is_paused_by_user = isinstance(command, Pause)
                 self._attempt.send(0, command)
             case _:
                 assert_never(command)
@@ -362,23 +372,33 @@ class Supervisor:
         if bool(problem) != self._disk_trouble_reported:
             self._disk_trouble_reported = bool(problem)
             self._disk_trouble_since = time.monotonic()
+            self._has_passing_trouble |= bool(problem) and not self._store.is_full
             self._store.append(Trouble("disk", self._disk_text(problem), raised=bool(problem)))
         if not problem:
             self._disk_trouble_handled = False
-            if self._is_paused_by_itself and self._store.status.state is RunState.PAUSED:
-                self._is_paused_by_itself = False
-                self._attempt.send(0, Resume())
+            self._resume_after_trouble()
         elif not self._disk_trouble_handled and self._store.status.state is RunState.RUNNING:
             seconds = time.monotonic() - self._disk_trouble_since
             if not self._store.is_full and seconds < PASSING_SECONDS:
                 return  # a lock, or a file server that starts again: nothing is lost meanwhile
             self._disk_trouble_handled = True
             if self._spec.on_disk_full == "pause":
-                self._is_paused_by_itself = not self._store.is_full
                 self._attempt.send(0, Pause())
             else:
                 self._attempt.stop_reason = f"The run folder could not be written: {problem}. "
                 self._attempt.stop(Stop())
+
+    def _resume_after_trouble(self) -> None:
+        """Go on if a trouble that has passed paused the training: its supervisor, or the workers
+        that could not save a checkpoint. A disk that was full needs the user."""
+        if not self._has_passing_trouble:
+            return
+        is_paused = self._store.status.state is RunState.PAUSED
+        if is_paused and not self._is_paused_by_user:
+            self._attempt.send(0, Resume())
+        # Workers in a checkpoint may pause somewhat later.
+        is_long_ago = time.monotonic() - self._disk_trouble_since > PASSING_SECONDS
+        self._has_passing_trouble = not (is_paused or is_long_ago)
 
     def _disk_text(self, problem: str) -> str:
         if problem:

@@ -12,7 +12,7 @@ from pathlib import Path
 from engine.messages.channel import Alive
 from engine.messages.events import CheckpointFailed, CheckpointSaved, Notice
 from engine.runs import checkpoint_files
-from engine.runs.checkpoint_files import Position
+from engine.runs.checkpoint_files import CheckpointInfo, Position
 from engine.system.disk_errors import disk_problem
 from engine.training.checkpoint_retention import retain
 from engine.training.checkpoint_schedule import CheckpointSchedule
@@ -41,6 +41,7 @@ class CheckpointSaver:
         )
         self._requested_kinds: set[str] = set()
         self._problem = ""
+        self._saved: CheckpointInfo | None = None
         self._is_orphaned = False
         self.failed = False
         """Whether the last checkpoint could not be written, such as to a full disk."""
@@ -74,7 +75,7 @@ class CheckpointSaver:
         final = checkpoint_files.final_folder(folder, position.step)
         # Only rank 0 asks the disk: a rank that asks later might get another answer.
         word = (
-            (int(final.exists()), int(self._session.is_orphaned)) if self._is_rank_zero else (0, 0)
+            (int(_exists(final)), int(self._session.is_orphaned)) if self._is_rank_zero else (0, 0)
         )
         exists, self._is_orphaned = map(bool, trainer.agree(word))
         _log.info(
@@ -87,8 +88,8 @@ class CheckpointSaver:
         _log.info("checkpoint of step %d: %s, %.2f s", position.step, outcome, seconds)
         if self.failed:
             self._delete_unfinished(position)
-        elif self._is_rank_zero:
-            self._report_saved(final, 0 if exists else seconds)
+        elif self._saved is not None:
+            self._report_saved(self._saved, 0 if exists else seconds)
         return not self.failed
 
     def save_unrecorded(self, position: Position) -> None:
@@ -128,7 +129,7 @@ class CheckpointSaver:
 
     def _publish(self, position: Position) -> None:
         if self._is_rank_zero:
-            checkpoint_files.publish(
+            self._saved = checkpoint_files.publish(
                 self._session.folder,
                 position,
                 strategy=self._session.spec.strategy,
@@ -147,7 +148,9 @@ class CheckpointSaver:
     def _add_kinds(self, position: Position) -> None:
         if self._is_rank_zero:
             final = checkpoint_files.final_folder(self._session.folder, position.step)
-            checkpoint_files.add_kinds(final, self._requested_kinds, self._schedule.metrics)
+            self._saved = checkpoint_files.add_kinds(
+                final, self._requested_kinds, self._schedule.metrics
+            )
 
     def _delete_unfinished(self, position: Position) -> None:
         if not self._is_rank_zero:
@@ -163,10 +166,10 @@ class CheckpointSaver:
             )
         )
 
-    def _report_saved(self, folder: Path, seconds: float) -> None:
+    def _report_saved(self, saved: CheckpointInfo, seconds: float) -> None:
         self._requested_kinds.clear()
         self._schedule.saved(time.monotonic())
-        manifest = checkpoint_files.read_manifest(folder)
+        folder, manifest = saved
         self._session.emit(
             CheckpointSaved(
                 path=str(folder),
@@ -182,3 +185,11 @@ class CheckpointSaver:
             if not (problem := disk_problem(error)):
                 raise
             self._session.emit(Notice(f"Older checkpoints could not be sorted: {problem}.", 0))
+
+
+def _exists(folder: Path) -> bool:
+    """Whether `folder` is there; False if the disk does not tell, which is met again in writing."""
+    try:
+        return folder.exists()
+    except OSError:
+        return False

@@ -99,6 +99,7 @@ def test_a_window_that_disconnects_is_no_worker_that_is_cut_off(
     run: SupervisedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(deadlines, "CUT_OFF_SECONDS", -1.0)
+    run.supervisor._process_inbox()
     run.inbox.put(Disconnected(-1))
     run.supervisor._process_inbox()
     run.supervisor._attempt.tick()

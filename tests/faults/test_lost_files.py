@@ -1,0 +1,80 @@
+"""A run folder on a file server or a FUSE process that is gone, or that wants a new ticket."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from pathlib import Path
+
+import psutil
+import pytest
+
+from engine import client
+from engine.messages.commands import SaveCheckpoint, Stop
+from engine.messages.events import CheckpointFailed, CheckpointSaved
+from engine.runs.run_info import RunInfo
+from engine.runs.run_state import RunState
+from engine.system import paths
+from tests.support.broken_disk import ext4_disk
+from tests.support.lost_files import LostFiles
+from tests.support.runs import (
+    TIMEOUT_SECONDS,
+    curve,
+    is_training,
+    spec,
+    wait_for,
+    wait_for_end,
+    wait_for_event,
+    wait_until_gone,
+)
+
+pytestmark = pytest.mark.usefixtures("processes")
+
+ERRORS = (errno.EACCES, errno.ESTALE, errno.EIO, errno.ENOTCONN, errno.EPERM)
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LostFiles:
+    return LostFiles(paths.runs_folder(), tmp_path, monkeypatch)
+
+
+def test_a_file_server_that_is_gone_ends_no_training(files: LostFiles) -> None:
+    run_id = client.start(spec("probe_torch", "torch/single", epochs=100_000, cold_start=True))
+    wait_for(run_id, is_training)
+    seq = 0
+    for error in ERRORS:
+        files.lose(error)
+
+        def is_known(info: RunInfo, reason: str = os.strerror(error).lower()) -> bool:
+            return f"cannot be written: {reason}." in info.status.troubles.get("disk", "")
+
+        wait_for(run_id, is_known)
+        seq = client.send(run_id, SaveCheckpoint())
+        failed = wait_for_event(run_id, CheckpointFailed, seq)
+        assert os.strerror(error) in failed.text
+        files.find()
+        wait_for(run_id, lambda info: "disk" not in info.status.troubles)
+    # The failed checkpoint had paused the training, which goes on by itself and saves it again.
+    wait_for_event(run_id, CheckpointSaved, seq)
+    info = wait_for(run_id, lambda info: info.state is RunState.RUNNING)
+    step = info.status.step
+    wait_for(run_id, lambda info: info.status.step > step)
+    client.send(run_id, Stop())
+    ended = wait_for_end(run_id)
+    assert ended.reason.endswith("with a checkpoint saved.")
+    assert curve(ended, "train/loss")[0] == list(range(1, ended.status.step + 1))
+
+
+def test_a_disk_that_fails_leaves_a_supervisor_that_can_be_ended(
+    traindeck_home: Path, tmp_path: Path
+) -> None:
+    with ext4_disk(traindeck_home, tmp_path / "image") as disk:
+        run_id = client.start(spec("probe_torch", "torch/single", epochs=100_000))
+        info = wait_for(run_id, is_training)
+        supervisor = psutil.Process(info.status.supervisor_pid)
+        disk.fail()
+        with pytest.raises(psutil.TimeoutExpired):
+            supervisor.wait(3.0)
+        supervisor.send_signal(signal.SIGTERM)
+        wait_until_gone(info, TIMEOUT_SECONDS)
