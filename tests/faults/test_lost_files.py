@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -16,6 +18,7 @@ from engine.messages.events import CheckpointFailed, CheckpointSaved
 from engine.runs.run_info import RunInfo
 from engine.runs.run_state import RunState
 from engine.system import paths
+from engine.system.process import start_module
 from tests.support.broken_disk import ext4_disk
 from tests.support.lost_files import LostFiles
 from tests.support.runs import (
@@ -78,3 +81,21 @@ def test_a_disk_that_fails_leaves_a_supervisor_that_can_be_ended(
             supervisor.wait(3.0)
         supervisor.send_signal(signal.SIGTERM)
         wait_until_gone(info, TIMEOUT_SECONDS)
+
+
+def test_an_error_of_the_supervisor_is_recorded_once_the_work_is_saved(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def start_failing(module: str, *arguments: str, **named: Any) -> subprocess.Popen[bytes]:
+        return start_module("tests.support.failing_supervisor", *arguments, **named)
+
+    monkeypatch.setattr(client, "start_module", start_failing)
+    run_id = client.start(spec("probe_torch", "torch/single", epochs=100_000))
+    info = wait_for(run_id, is_training)
+    (info.folder / "fail").touch()
+    ended = wait_for_end(run_id)
+    assert ended.state is RunState.FAILED
+    assert ended.reason.startswith("The supervisor of the run failed: division by zero. Stopped")
+    assert ended.reason.endswith("with a checkpoint saved.")
+    assert ended.status.checkpoint_step == ended.status.step
+    wait_until_gone(ended)

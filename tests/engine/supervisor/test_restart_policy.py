@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -89,4 +91,16 @@ def test_the_newest_checkpoint_that_is_intact_is_found(tmp_path: Path) -> None:
 def test_without_checkpoints_none_is_found(tmp_path: Path) -> None:
     search = CheckpointSearch(tmp_path)
     search.join()
-    assert search.found == ""
+    assert (search.found, search.problem) == ("", "")
+
+
+def test_checkpoints_that_cannot_be_read_are_not_taken_for_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(_: Path) -> None:
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+
+    monkeypatch.setattr(checkpoint_files, "folders", lost)
+    search = CheckpointSearch(tmp_path)
+    search.join(60.0)
+    assert (search.found, search.problem) == ("", "stale file handle")
