@@ -127,6 +127,7 @@ def main(arguments: list[str]) -> int:
             run_store.close()
         admission.leave()
         lock.release()
+        store.open_folder.close()
     return 0
 
 

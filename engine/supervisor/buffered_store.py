@@ -22,6 +22,7 @@ from engine.runs.store import FILE_NAME, RunStore
 from engine.supervisor.disk_reserve import DiskReserve
 from engine.system.disk_errors import short_reason
 from engine.system.file_sync import FileSync
+from engine.system.open_folder import OpenFolder
 
 _log = logging.getLogger(__name__)
 
@@ -88,6 +89,9 @@ class BufferedStore:
 
         self._retry_at = 0.0
         self._reserve = DiskReserve(folder)
+        self.open_folder = OpenFolder(folder)
+        """The run folder, also after it was renamed."""
+
         self._identity: tuple[int, int] | None = None
         self._unreachable = ""
         self._identity = self._find_identity()

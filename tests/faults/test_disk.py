@@ -16,7 +16,9 @@ import pytest
 from engine import client
 from engine.messages.commands import Resume, SaveCheckpoint, Stop
 from engine.messages.events import CheckpointFailed, CheckpointSaved, Trouble
+from engine.runs import checkpoint_files
 from engine.runs.run_state import RunState
+from engine.runs.store_reader import RunReader
 from tests.support.full_disk import fill, small_disk
 from tests.support.runs import (
     curve,
@@ -136,6 +138,32 @@ def test_a_run_folder_that_became_read_only_is_reported_and_no_point_is_lost() -
     assert ended.state is RunState.STOPPED
     assert "could not be saved: Permission denied" in ended.reason
     assert curve(ended, "train/loss")[0] == list(range(1, ended.status.step + 1))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the new path is not known")
+@pytest.mark.parametrize("is_home", [False, True], ids=["run", "home"])
+def test_a_run_whose_folder_is_renamed_ends_with_a_checkpoint_in_it(
+    traindeck_home: Path, is_home: bool
+) -> None:
+    run_id = client.start(spec("probe_torch", "torch/single", epochs=10_000, max_restarts=5))
+    info = wait_for(run_id, is_training)
+    old, new = (traindeck_home, "elsewhere") if is_home else (info.folder, "kept")
+    moved = old.rename(old.with_name(new))
+    found = moved / "runs" / run_id if is_home else moved
+    begun = time.monotonic()
+    wait_until_gone(info)
+    print(f"all processes gone {time.monotonic() - begun:.2f} s after the folder was renamed")
+    assert not old.is_symlink()
+    with RunReader(found) as reader:
+        status = reader.status()
+    assert status.state is RunState.STOPPED
+    assert status.reason.startswith(f"The run folder was moved to {found}. Stopped after step ")
+    assert status.reason.endswith(", with a checkpoint saved.")
+    [saved] = checkpoint_files.checkpoints(found)
+    assert saved.manifest.position.step == status.step
+    checkpoint_files.verify(saved.folder)
+    moved.rename(old)
+    assert client.get_run(run_id).state is RunState.STOPPED
 
 
 @pytest.mark.skipif(os.name != "posix", reason="elsewhere a folder that is in use stays")
