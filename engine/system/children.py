@@ -10,7 +10,9 @@ import ctypes
 import os
 import subprocess
 import threading
+import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from engine.system import process_tree
@@ -25,6 +27,7 @@ _MOST_ROUNDS = 5
 
 _starting = threading.Lock()
 _started: set[int] = set()
+"""Also those that have ended: what a template has forked stays in its session."""
 
 
 def start(command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
@@ -63,10 +66,49 @@ def _adopted() -> list[Identity]:
     was killed. They are in the template's session.
     """
     with _starting:
-        children = process_tree.children(os.getpid())
-        _started.intersection_update([pid for pid, _ in children])
         return [
             (pid, found.created)
-            for pid, found in children
+            for pid, found in process_tree.children(os.getpid())
             if pid not in _started and found.session not in _started and found.group != os.getpgrp()
         ]
+
+
+class Reaper:
+    """Waits for adopted children that have ended, if there are many, in the place of `init`.
+
+    What a recipe has started itself it waits for itself, sooner; the two cannot be told apart.
+    """
+
+    def __init__(self, most: int = 100, seconds: float = 60.0) -> None:
+        """`most` children may have ended; of more, those that have for `seconds` are reaped."""
+        self._most = most
+        self._seconds = seconds
+        self._ended: dict[int, float] = {}
+
+    def start(self, interval: float = 10.0) -> None:
+        """Look every `interval` seconds, in a thread."""
+
+        def look_on() -> None:
+            while True:
+                time.sleep(interval)
+                self.look()
+
+        if ON_LINUX:
+            threading.Thread(target=look_on, daemon=True, name="reaper").start()
+
+    def look(self) -> None:
+        """Reap children that have ended, if there are many."""
+        pid, now = os.getpid(), time.monotonic()
+        try:
+            # Adopted children belong to the first thread; this file is much faster than all /proc.
+            pids = Path(f"/proc/self/task/{pid}/children").read_text().split()
+        except OSError:
+            return
+        ended = [int(each) for each in pids if process_tree.stat(int(each)).state == "Z"]
+        self._ended = {each: self._ended.get(each, now) for each in ended}
+        if len(ended) <= self._most:
+            return
+        for each, since in self._ended.items():
+            if now - since >= self._seconds:
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(each, os.WNOHANG)

@@ -48,6 +48,7 @@ def main(folder: Path) -> int:
         with contextlib.suppress(OSError):  # then what it starts is found by its parents alone
             ControlGroup(Path(group)).enter()
     children.adopt_orphans()  # what the recipe starts stays below this process, and ends with it
+    children.Reaper().start()
     with contextlib.suppress(OSError):  # a full or read-only disk does not end the training
         presence.hold(workers_lock(folder))
     session = WorkerSession(folder)
