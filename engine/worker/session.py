@@ -8,6 +8,7 @@ import inspect
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -34,6 +35,7 @@ from engine.spec.metric_direction import direction_overrides
 from engine.spec.recipe_copy import recipe_of_run
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.spec_file import read_spec
+from engine.system import process_tree
 from engine.system.process import ORPHANED, leave
 from engine.training.command_mailbox import CommandMailbox
 from engine.worker import environment, signals
@@ -49,6 +51,9 @@ that takes none of them: its disk may be full."""
 CLOSE_SECONDS = 600.0
 """A worker that has done its work keeps its last events as long for a supervisor that takes none.
 If the supervisor ends, so does the worker."""
+
+CONNECT_SECONDS = 20.0
+"""Time for a new worker to find its supervisor, while that lives."""
 
 NOTICE_SECONDS = 2.0
 """Longest time between the moments at which two ranks notice that the supervisor is gone."""
@@ -192,8 +197,19 @@ class WorkerSession:
 
 
 def _connect(folder: Path, rank: int) -> Channel:
-    """Connect to the supervisor that has started this worker. Raises OSError."""
-    wanted = os.environ.get(environment.SUPERVISOR)
-    if wanted and int(wanted) != supervisor_pid(folder):
-        raise ConnectionError("the supervisor of this worker is gone")
-    return connect(folder, Hello(rank))
+    """Connect to the supervisor that has started this worker. Raises OSError.
+
+    It tries for a while: if the channel was deleted, the supervisor makes it again.
+    """
+    wanted = int(os.environ.get(environment.SUPERVISOR, "0"))
+    deadline = time.monotonic() + CONNECT_SECONDS
+    while True:
+        try:
+            if wanted and wanted != supervisor_pid(folder):
+                raise ConnectionError("the supervisor of this worker is gone")
+            return connect(folder, Hello(rank))
+        except OSError:
+            is_gone = wanted and process_tree.stat(wanted).state in ("", "Z")
+            if is_gone or time.monotonic() >= deadline:
+                raise
+            time.sleep(0.1)

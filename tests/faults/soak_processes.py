@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -31,6 +32,31 @@ def open_window(run_id: str) -> subprocess.Popen[bytes]:
         assert time.monotonic() < deadline, "the window does not show the run"
         time.sleep(0.1)
     return window
+
+
+def left_of(processes: list[psutil.Process], seconds: float) -> list[str]:
+    """Those of `processes` that live after `seconds`: pid and command.
+
+    A zombie has ended; whether it is reaped is up to the parent of a killed template.
+    """
+    _, alive = psutil.wait_procs(processes, timeout=0)
+    deadline = time.monotonic() + seconds
+    while alive and time.monotonic() < deadline:
+        _, alive = psutil.wait_procs([p for p in alive if not _is_zombie(p)], timeout=0.1)
+    return [_described(process) for process in alive if not _is_zombie(process)]
+
+
+def _is_zombie(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True
+
+
+def _described(process: psutil.Process) -> str:
+    with contextlib.suppress(psutil.Error):
+        return f"{process.pid} of {process.ppid()}: {' '.join(process.cmdline())[-200:]}"
+    return str(process.pid)
 
 
 def left_in(home: str) -> list[psutil.Process]:

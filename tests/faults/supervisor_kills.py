@@ -32,7 +32,7 @@ from engine.runs.store_reader import RunReader
 from engine.spec.run_spec import RunSpec
 from engine.system import paths
 from engine.templates import client as templates
-from tests.faults.soak_processes import left_in
+from tests.faults.soak_processes import left_in, left_of
 from tests.support.runs import processes_of, spec
 
 MOMENTS = ("training", "checkpoint", "start", "training", "pause", "stop", "training", "queue")
@@ -220,7 +220,7 @@ class KilledRun:
         if info is None or not self._kill(info.status.supervisor_pid):
             return False
         begun = time.monotonic()
-        _, left = psutil.wait_procs(processes, GONE_WITHIN)
+        left = left_of(processes, GONE_WITHIN)
         self._outcome.add("queue", kills=1, longest=time.monotonic() - begun)
         after = client.get_run(other)
         if left or after.state is not RunState.INTERRUPTED:
@@ -231,7 +231,7 @@ class KilledRun:
     def _check(self, moment: str) -> None:
         """Wait for the end of all processes, and compare steps, points and checkpoints."""
         begun = time.monotonic()
-        _, left = psutil.wait_procs(self._processes, GONE_WITHIN)
+        left = left_of(self._processes, GONE_WITHIN)
         while (info := client.get_run(self.id)).has_orphans:  # started in the last moment
             if time.monotonic() > begun + GONE_WITHIN:
                 self._outcome.add(moment, f"run {self.id}: it has orphans", processes_left=1)
@@ -292,7 +292,7 @@ class KilledRun:
         with contextlib.suppress(CommandFailed):
             client.send(self.id, Stop())
         if self._wait(self.id, lambda info: info.state.is_over) is not None:
-            psutil.wait_procs(self._processes, GONE_WITHIN)
+            left_of(self._processes, GONE_WITHIN)
             info = client.get_run(self.id)
             with contextlib.suppress(OSError):
                 (info.folder / COUNT).unlink()

@@ -1,11 +1,18 @@
-"""A fast and long training that writes its step count to a file, and prints in bursts."""
+"""A fast and long training that writes its step count to a file.
 
+Files in the run's folder ask for more: `burst` for output, `spawn` for a process in a session of
+its own, `slow` for a checkpoint that takes five seconds.
+"""
+
+import subprocess
 import sys
 import time
 from pathlib import Path
 
 import torch
 from torch import nn
+
+from engine.runs import checkpoint_files
 
 RUN = Path(sys.argv[1])
 
@@ -23,7 +30,7 @@ steps = 0
 
 
 def loss(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """Squared error. A file `burst` in the run's folder asks for a megabyte of output."""
+    """Squared error."""
     global steps
     if torch.is_grad_enabled():
         steps += 1
@@ -32,4 +39,24 @@ def loss(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         if steps % 20 == 0 and (RUN / "burst").exists():
             (RUN / "burst").unlink(missing_ok=True)
             print(("burst " * 30 + "\n") * 5800)
+        if steps % 20 == 0 and (RUN / "spawn").exists():
+            (RUN / "spawn").unlink(missing_ok=True)
+            subprocess.Popen(["sleep", "100000"], start_new_session=True)
     return ((outputs - targets) ** 2).mean()
+
+
+publish = checkpoint_files.publish
+
+
+def publish_slowly(folder: Path, position: checkpoint_files.Position, **named: object) -> object:
+    """Publish a checkpoint, whose files grow meanwhile if that was asked for."""
+    if (RUN / "slow").exists():
+        (RUN / "slow").unlink(missing_ok=True)
+        ballast = checkpoint_files.temporary_folder(folder, position.step) / "ballast"
+        for size in range(10):
+            time.sleep(0.5)
+            ballast.write_bytes(bytes(size))
+    return publish(folder, position, **named)  # type: ignore[arg-type]
+
+
+checkpoint_files.publish = publish_slowly  # type: ignore[assignment]

@@ -13,10 +13,10 @@ import pytest
 TOOLS = ("mkfs.ext4", "mount", "umount", "fsfreeze")
 
 
-def mount_image(image: Path, folder: Path, mebibytes: int = 256) -> str:
+def mount_image(image: Path, folder: Path, mebibytes: int = 256, errors: str = "continue") -> str:
     """Mount a new ext4 file system in the file `image` on the new `folder`.
 
-    Return why that is not possible; empty if it is done.
+    `errors` is that option of the mount. Return why that is not possible; empty if it is done.
     """
     if missing := [tool for tool in TOOLS if shutil.which(tool) is None]:
         return f"there is no {', no '.join(missing)}"
@@ -25,7 +25,7 @@ def mount_image(image: Path, folder: Path, mebibytes: int = 256) -> str:
     folder.mkdir()
     for command in (
         ["mkfs.ext4", "-q", "-F", str(image)],
-        ["mount", "-o", "loop", str(image), str(folder)],
+        ["mount", "-o", f"loop,errors={errors}", str(image), str(folder)],
     ):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
