@@ -19,12 +19,11 @@ def record_unrecorded(
 
     `status` is the newest one. The next attempt begins after this, and so ignores the files.
     """
-    ranks = len(status.worker_pids)
     steps = {status.checkpoint_step}
     is_orphaned = False
     for rank, (_, time, event) in unrecorded_events.read(folder, status.attempt, status.recorded):
         is_orphaned = True
-        if is_valid(event, rank, ranks):
+        if is_valid(event, rank, rank + 1):
             append(event, time)
             if isinstance(event, CheckpointSaved):
                 steps.add(event.step)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine import client
+from engine.messages.commands import Stop
 from engine.messages.events import Restarting, Rewound, Trouble
 from tests.support.runs import (
     curve,
@@ -19,6 +20,7 @@ from tests.support.runs import (
     wait_for,
     wait_for_end,
     wait_for_event,
+    wait_until_gone,
 )
 
 pytestmark = [
@@ -96,3 +98,18 @@ def test_a_killed_worker_is_restarted_and_one_that_hangs_is_named(tmp_path: Path
     assert steps == list(range(1, len(steps) + 1))
     assert len(steps) > rewound.step, "it continued from the checkpoint"
     assert "It was restarted once already." in info.reason
+
+
+def test_a_killed_supervisor_costs_a_cluster_no_step() -> None:
+    run_id = client.start(spec("digits_keras", "tf/parameter_server", 2, epochs=10_000))
+    info = wait_for(run_id, is_training)
+    os.kill(info.status.supervisor_pid, signal.SIGKILL)
+    wait_until_gone(info, 45.0)
+    client.resume(run_id)
+    again = wait_for(run_id, lambda info: info.status.attempt == 2 and is_training(info))
+    assert again.status.checkpoint_step >= info.status.step
+    client.send(run_id, Stop(now=True))
+    info = wait_for_end(run_id)
+    steps = curve(info, "train/loss")[0]
+    assert steps == list(range(1, len(steps) + 1))
+    assert len(steps) > again.status.checkpoint_step

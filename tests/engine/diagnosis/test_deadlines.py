@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.diagnosis.deadlines import (
+    CUT_OFF_SECONDS,
     DRAIN_SECONDS,
     EXIT_SECONDS,
     FAILURE_GRACE_SECONDS,
@@ -131,3 +132,16 @@ def test_a_sleep_of_the_machine_ends_nothing(clock: Clock) -> None:
         made.silent_rank()
     assert made.late_ranks() == [1]
     assert made.is_over
+
+
+def test_a_worker_is_cut_off_if_it_lives_on_after_its_connection(clock: Clock) -> None:
+    limits = deadlines(clock)
+    limits.disconnected(1)
+    clock.now += CUT_OFF_SECONDS
+    assert limits.cut_off_ranks() == []
+    clock.now += LOOK_SECONDS
+    assert limits.cut_off_ranks() == [1]
+    limits.leave_within(1.0)
+    assert not limits.is_over
+    clock.now += 1.5
+    assert limits.is_over

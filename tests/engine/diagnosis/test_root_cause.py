@@ -9,7 +9,7 @@ import pytest
 from engine.diagnosis.root_cause import TAIL_BYTES, TAIL_LINES, find_failure, tail
 from engine.messages.events import Failure, WorkerFailed
 from engine.spec.strategy import one_process, one_process_per_device
-from engine.system.process import UNKNOWN_EXIT
+from engine.system.process import ORPHANED, UNKNOWN_EXIT
 
 PLANS = one_process_per_device(("cpu:0", "cpu:1", "cpu:2"))
 
@@ -80,6 +80,7 @@ def test_an_exception_is_shown_with_the_message_of_its_worker(logs: dict[int, Pa
         (-11, "SIGSEGV", "was ended by SIGSEGV (a crash in native code)."),
         (-15, "SIGTERM", "was ended by SIGTERM."),
         (UNKNOWN_EXIT, "", "ended; the system does not tell why, as its template has ended too."),
+        (ORPHANED, "", "lost its connection to the supervisor, which lives"),
         (5, "", "ended with exit code 5 before the training was done."),
         (0, "", "ended with exit code 0 before the training was done."),
     ],

@@ -11,7 +11,7 @@ from engine.messages.commands import SaveCheckpoint, Stop
 from engine.messages.events import CheckpointSaved, Notice
 from engine.runs import checkpoint_files
 from engine.runs.checkpoint_files import Position
-from tests.support.loop_doubles import IN_VALIDATION, STEPS, Training
+from tests.support.loop_doubles import IN_VALIDATION, STEPS, Moment, Training
 
 
 def test_every_n_steps_is_at_multiples_of_n_however_long_chunks_are(tmp_path: Path) -> None:
@@ -173,3 +173,33 @@ def test_a_resumed_training_saves_nothing_at_its_first_step(
     rest.run(Position(epoch=1, batch=0, step=4))
     steps = [event.step for event in rest.emitted(CheckpointSaved)]  # type: ignore[union-attr]
     assert steps == [8]
+
+
+def test_without_a_supervisor_the_events_lie_in_the_checkpoint_before_it_is_complete(
+    training: Training,
+) -> None:
+    """And once more when the training has ended, with the events of the checkpoint itself."""
+
+    def kill_supervisor(moment: Moment) -> None:
+        if moment == IN_VALIDATION:
+            training.session.is_orphaned = True
+            training.session.mailbox.post(Stop())
+
+    training.trainer.after = kill_supervisor
+    training.run()
+    assert training.session.unrecorded_in == ["step-00000004.tmp", "step-00000004"]
+    assert training.saved() == [Position(0, STEPS, STEPS)]
+
+
+def test_without_a_supervisor_a_checkpoint_that_exists_gets_the_events(training: Training) -> None:
+    def kill_supervisor(moment: Moment) -> None:
+        if moment == ("train", 0, 2):
+            training.session.is_orphaned = True
+            training.session.mailbox.post(SaveCheckpoint())
+            training.session.mailbox.post(Stop())
+
+    training.trainer.after = kill_supervisor
+    training.run()
+    [position] = training.saved()
+    name = f"step-{position.step:08d}"
+    assert training.session.unrecorded_in[-1] == name

@@ -272,3 +272,30 @@ def test_a_worker_without_events_sends_signs_of_life(
     received = [supervisor.receive(SECONDS) for _ in range(3)]
     assert received == [Alive(), Alive("training", 7), Alive("validation", 8)]
     sender.close(SECONDS)
+
+
+def test_events_are_kept_until_they_are_recorded(channels: tuple[Channel, Channel]) -> None:
+    """Signs of life and questions are no events, and have no number."""
+    worker, supervisor = channels
+    sender = EventSender(worker, rank=0)
+    sent = [Notice(str(number)) for number in range(5)]
+    for event in sent[:3]:
+        sender.put(event)
+    sender.request_flush()
+    sender.put(sent[3])
+    while supervisor.receive(SECONDS) != sent[3]:
+        pass
+    assert [(each.number, each.event) for each in sender.unrecorded()] == list(
+        enumerate(sent[:4], 1)
+    )
+    sender.recorded(2)
+    sender.orphaned()
+    sender._thread.join(SECONDS)
+    sender.put(sent[4])
+    assert [(each.number, each.event) for each in sender.unrecorded()] == [
+        (3, sent[2]),
+        (4, sent[3]),
+        (5, sent[4]),
+    ]
+    assert not sender.wait_for_flush(sender.request_flush(), SECONDS), "without an answer, at once"
+    sender.close(SECONDS)
