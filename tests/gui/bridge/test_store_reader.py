@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from pytestqt.qtbot import QtBot
 
+from engine.messages import channel, heartbeat, status_question
 from engine.messages.events import EpochEnded, RunEnded
-from engine.runs import store_follower
+from engine.runs import run_info, store_follower
 from engine.runs.run_state import RunState
 from engine.runs.store_reader import RunReader
+from engine.supervisor.inbox import Inbox
 from gui.bridge.store_reader import LIVE_MS, OVER_MS, StoreReader
 
 
@@ -55,6 +61,50 @@ def test_a_live_run_is_read_from_its_beginning_and_then_appended(
     qtbot.waitUntil(lambda: EpochEnded(1, 7, {"validation/loss": 0.4}) in screen.events)
     assert screen.curves == {"train/loss": [1, 2, 3, 4, 5, 6, 7]}
     assert len(screen.events) == 3
+
+
+def test_a_silent_run_shows_what_its_supervisor_tells_and_no_poll_waits_for_that(
+    reader: StoreReader,
+    record: Callable[..., Any],
+    qtbot: QtBot,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked, may_answer = threading.Event(), threading.Event()
+
+    def connect(*arguments: Any) -> Any:
+        asked.set()
+        may_answer.wait()
+        return channel.connect(*arguments)
+
+    ask, patience = status_question.ask, set()
+
+    def noted(folder: Path, seconds: float) -> Any:
+        patience.add(seconds)
+        return ask(folder, seconds)
+
+    monkeypatch.setattr(status_question, "ask", noted)
+    monkeypatch.setattr(status_question, "connect", connect)
+    monkeypatch.setattr(run_info, "SILENT_SECONDS", 0.0)
+    screen = Screen(reader)
+    run = record()
+    run.begin()
+    (run.folder / heartbeat.FILE_NAME).touch()
+    paused = msgspec.structs.replace(run.store.status, state=RunState.PAUSED)
+    inbox = Inbox()
+    inbox.answer_status = lambda standstill: channel.StatusAnswer(
+        msgspec.msgpack.encode(paused), "the disk is read-only", standstill, ()
+    )
+    with closing(channel.Server(run.folder, inbox.connected)):
+        reader.watch(run.id)
+        assert asked.wait(60.0)
+        reader.poll()
+        assert screen.states == [RunState.RUNNING], "it polls on while the question is open"
+        may_answer.set()
+        qtbot.waitUntil(lambda: screen.states[-1] is RunState.PAUSED)
+    assert patience == {0.0}, "the thread of the window waits for no answer"
+    assert reader._info is not None
+    assert not reader._info.is_recorded
+    assert "the disk is read-only" in reader._info.status.troubles[run_info.SUPERVISOR]
 
 
 def test_points_taken_away_replace_every_curve(
