@@ -137,6 +137,7 @@ def get_run(run_id: str, *, patience: float = 0.0) -> RunInfo:
         status = _with_newest_checkpoint(folder, status)
     elif state is RunState.ELSEWHERE:
         reason = _where(folder, status)
+        status = _with_trouble(status, reason)
     elif state.is_over and not is_recorded:
         reason = f"{reason} {status.troubles[SUPERVISOR]}"
     try:

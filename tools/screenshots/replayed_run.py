@@ -28,6 +28,7 @@ from engine.runs.store import RunStore
 from engine.spec import catalog
 from engine.spec.spec_file import write_spec
 from engine.system import paths
+from engine.system.machine import this_machine
 from engine.system.process import start_time
 from engine.telemetry.snapshot import Snapshot
 from tools.screenshots import fake_machine
@@ -134,7 +135,10 @@ def _localised(event: Event, begin: float, gpus: Sequence[str]) -> Event:
     match event:
         case AttemptStarted():
             pid = os.getpid()
-            return change(event, supervisor_pid=pid, supervisor_created=start_time(pid))
+            created = start_time(pid)
+            return change(
+                event, supervisor_pid=pid, supervisor_created=created, machine=this_machine()
+            )
         case WorkerStarted(rank):
             return change(event, pid=FIRST_PID + rank, devices=(gpus[rank],))
         case RunEnded(failure=Failure(rank=rank, device=old) as failure) if rank >= 0:

@@ -12,6 +12,7 @@ from engine.messages.events import AttemptStarted
 from engine.repair import take_over as module
 from engine.repair.take_over import CannotTakeOver, take_over
 from engine.runs import trash
+from engine.runs.run_info import SUPERVISOR
 from engine.runs.run_state import RunState
 from engine.runs.trash import CannotDelete
 from engine.system.machine import Machine
@@ -43,6 +44,7 @@ def test_a_run_of_another_machine_is_left_alone(run: RecordedRun) -> None:
     assert info.state is RunState.ELSEWHERE
     assert info.reason.startswith("It is running on nodeB: command it there.")
     assert f"resume {run.id} --take-over" in info.reason
+    assert info.status.troubles[SUPERVISOR] == info.reason, "the banner of the window shows it"
     with pytest.raises(CommandFailed, match="running on nodeB"):
         send(run.id, Stop())
     with pytest.raises(CannotStart, match=r"on another machine\. It is running on nodeB"):
