@@ -13,11 +13,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
+import main
 from engine import client
 from engine.messages.commands import Stop
-from engine.runs import checkpoint_files
+from engine.runs import checkpoint_files, run_info, trash
 from engine.runs.run_state import RunState
-from engine.system import paths
+from engine.system import logs, paths
+from tests.support.recorded_runs import RecordedRun
 from tests.support.runs import is_training, spec, wait_for, wait_for_end
 
 pytestmark = pytest.mark.usefixtures("processes")
@@ -121,6 +123,86 @@ def test_a_run_that_another_user_planted_is_ignored(open_home: Path) -> None:
     os.chown(runs, NOBODY, NOBODY)
     with pytest.raises(client.CannotStart, match="belongs to another user"):
         client.start(spec("probe_torch", "torch/single"))
+
+
+@as_root
+def test_a_run_that_is_a_link_or_open_to_others_is_not_resumed_and_not_followed(
+    open_home: Path, tmp_path: Path
+) -> None:
+    """Each kind of planting, also with links that point to folders of the victim."""
+    runs, victim = open_home / "runs", tmp_path / "precious"
+    victim.mkdir()
+    (victim / "work").write_text("years of it")
+    own = paths.create_run_folder()
+    runs.chmod(0o777)  # as before the data folder was made private
+    open_home.chmod(0o777)
+    planted = as_stranger({"link": lambda: (runs / "5").symlink_to(victim)})
+    assert planted == {"link": "done"}
+    assert paths.run_ids() == [own.name]
+    for refused in (lambda: client.resume("5"), lambda: trash.delete("5")):
+        with pytest.raises((client.NoSuchRun, trash.CannotDelete), match="There is no run 5"):
+            refused()
+
+    os.utime(victim, (1.0, 1.0))  # a young folder may be that of a run that is just created
+    (runs / "6").symlink_to(victim)  # of this user: shown, but not used
+    assert [run.id for run in run_info.all_runs()] == ["6"], "run 1 has no settings yet"
+    with pytest.raises(client.NoSuchRun, match="its folder is a link"):
+        client.resume("6")
+    trash.delete("6")
+    assert trash.empty() == 1
+    assert (victim / "work").read_text() == "years of it"
+    assert [entry.name for entry in victim.iterdir()] == ["work"], "no lock is put there"
+
+    own.chmod(0o777)
+    with pytest.raises(client.NoSuchRun, match="other users may write to its folder"):
+        client.resume(own.name)
+
+
+@as_root
+def test_a_data_folder_of_another_user_is_refused_by_name(
+    open_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    queue = open_home / "queue.json"
+    assert as_stranger({"plant": lambda: queue.write_text("[]")}) == {"plant": "done"}
+    assert main.main(["runs"]) == 2
+    assert f"{queue} belongs to another user" in capsys.readouterr().err
+    queue.unlink()
+    assert main.main(["runs"]) == 0
+    assert as_stranger({"look": lambda: list(open_home.iterdir())}) == {"look": "PermissionError"}
+
+    shared = Path(tempfile.mkdtemp(prefix="traindeck-"))
+    shared.chmod(0o777)
+    try:
+        link = shared / "deck"
+        assert as_stranger({"link": lambda: link.symlink_to(open_home)}) == {"link": "done"}
+        monkeypatch.setenv(paths.HOME_VARIABLE, str(link))
+        assert main.main(["runs"]) == 2
+        assert f"{link} belongs to another user" in capsys.readouterr().err
+        link.unlink()
+        assert as_stranger({"folder": link.mkdir}) == {"folder": "done"}
+        assert main.main(["runs"]) == 2
+        assert "Set TRAINDECK_HOME to a folder of your own" in capsys.readouterr().err
+    finally:
+        shutil.rmtree(shared)
+
+
+def test_what_the_command_line_makes_is_for_its_user_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "deck"
+    monkeypatch.setenv(paths.HOME_VARIABLE, str(home))
+    RecordedRun().store.close()
+    before = os.umask(0o000)
+    try:
+        assert main.main(["--log-level", "info", "runs"]) == 0
+    finally:
+        os.umask(before)
+        logs.stop()
+        monkeypatch.delenv(logs.LEVEL_VARIABLE, raising=False)
+        monkeypatch.delenv(logs.FOLDER_VARIABLE, raising=False)
+    found = [home, *home.iterdir(), *(home / "logs").iterdir()]
+    assert {"index.sqlite", "logs", "runs", "debug-cli.log"} <= {each.name for each in found}
+    assert {oct(each.stat().st_mode & 0o077) for each in found} == {"0o0"}
 
 
 def test_a_checkpoint_that_holds_code_is_refused_and_the_code_not_run(tmp_path: Path) -> None:

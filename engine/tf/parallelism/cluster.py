@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import json
 import os
 import socket
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-
-import psutil
 
 from engine.system.atomic_file import write_atomically
 from engine.training.errors import TrainingFailed
@@ -19,6 +19,7 @@ from engine.worker import environment
 
 LOOPBACK = "127.0.0.1"
 JOB = "worker"
+_DEVICE = b"lo"
 _POLL_SECONDS = 0.01
 _WARN_AFTER_SECONDS = 20.0
 """After this time the log names the missing ranks."""
@@ -52,7 +53,8 @@ def joined_cluster(rank: int, world_size: int) -> Iterator[None]:
         os.environ["TF_CONFIG"] = json.dumps(
             {"cluster": {JOB: addresses}, "task": {"type": JOB, "index": rank}}
         )
-        yield
+        with _restricted_meanwhile():
+            yield
         port_file.unlink()  # all ranks have joined, so all have read it
     restrict_ports_to_loopback()
 
@@ -71,24 +73,99 @@ def leave_cluster(rank: int, world_size: int) -> None:
 
 
 def restrict_ports_to_loopback() -> None:
-    """Make the ports that this process listens on reachable from this machine only.
+    """Make the ports that this process listens on reachable from this machine only, and cut the
+    connections that others made before.
 
     TensorFlow's servers listen on every interface, without authentication, and have no option to
     change that.
     """
-    to_device = getattr(socket, "SO_BINDTODEVICE", None)
-    if to_device is None:
+    if not hasattr(socket, "SO_BINDTODEVICE"):
         return  # only Linux can bind a listening socket to an interface
-    for connection in psutil.Process().net_connections("tcp"):
-        if connection.status == psutil.CONN_LISTEN:
-            with socket.socket(fileno=os.dup(connection.fd)) as listener:
-                try:
-                    listener.setsockopt(socket.SOL_SOCKET, to_device, b"lo\0")
-                except PermissionError:  # before Linux 5.7 only root may do this
-                    print(
-                        f"Port {connection.laddr.port} of TensorFlow can be reached from other "
-                        "machines: have a firewall close it, or use Linux 5.7 or newer."
-                    )
+    restricted = _restrict_listeners()
+    _cut_strangers(restricted)
+    # A connection that was just being made, or that TensorFlow has not taken yet, is still unknown.
+    threading.Thread(target=_cut_late_strangers, args=(restricted,), daemon=True).start()
+
+
+@contextlib.contextmanager
+def _restricted_meanwhile() -> Iterator[None]:
+    """Restrict each port as soon as it is opened in this context, when the GIL is free."""
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(_POLL_SECONDS / 5):
+            _restrict_listeners()
+
+    if not hasattr(socket, "SO_BINDTODEVICE"):
+        yield
+        return
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
+
+
+def _restrict_listeners() -> set[int]:
+    """Let the listening TCP sockets of this process accept only connections from this machine.
+
+    Return their ports.
+    """
+    ports = set()
+    for end in _own_sockets():
+        if not end.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+            continue
+        port = end.getsockname()[1]
+        ports.add(port)
+        if end.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, 16).rstrip(b"\0") == _DEVICE:
+            continue
+        try:
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, _DEVICE + b"\0")
+        except PermissionError:  # before Linux 5.7 only root may do this
+            print(
+                f"Port {port} of TensorFlow can be reached from other machines: have a firewall "
+                "close it, or use Linux 5.7 or newer."
+            )
+    return ports
+
+
+def _cut_late_strangers(ports: set[int]) -> None:
+    for seconds in (0.1, 0.4, 1.5, 5.0):
+        time.sleep(seconds)
+        _cut_strangers(ports)
+
+
+def _cut_strangers(ports: set[int]) -> None:
+    """Shut down the connections to `ports` that do not come over the loopback interface."""
+    for end in _own_sockets():
+        with contextlib.suppress(OSError):  # it is closed at this moment, or is not connected
+            own, peer = end.getsockname(), end.getpeername()
+            if own[1] in ports and not (_is_loopback(own[0]) and _is_loopback(peer[0])):
+                end.shutdown(socket.SHUT_RDWR)
+                print(f"A connection of {peer[0]} to port {own[1]} of TensorFlow was cut.")
+
+
+def _is_loopback(address: str) -> bool:
+    return ipaddress.ip_address(address.removeprefix("::ffff:").partition("%")[0]).is_loopback
+
+
+def _own_sockets() -> Iterator[socket.socket]:
+    """Yield a copy of each TCP socket of this process."""
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208  # ten times as fast as a Path
+        try:
+            copy = os.dup(int(name))
+        except OSError:
+            continue  # it is closed at this moment
+        try:
+            end = socket.socket(fileno=copy)
+        except OSError:
+            os.close(copy)
+            continue  # no socket
+        with end:
+            if end.family in (socket.AF_INET, socket.AF_INET6) and end.type == socket.SOCK_STREAM:
+                yield end
 
 
 @contextlib.contextmanager

@@ -48,6 +48,7 @@ class CoordinatorParallel(Parallel):
             tf.train.ClusterSpec(jobs), rpc_layer="grpc"
         )
         super().__init__(tf.distribute.ParameterServerStrategy(cluster))
+        restrict_ports_to_loopback()  # at once: what follows takes seconds
 
     def make_loop(self, replica: Replica) -> CoordinatorLoop:
         return CoordinatorLoop(self.distribution, replica, self._channel)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import psutil
 import pytest
 
 from engine.tf.parallelism.cluster import joined_cluster, leave_cluster, restrict_ports_to_loopback
@@ -95,3 +98,53 @@ def test_a_server_that_listens_everywhere_is_closed_to_other_machines() -> None:
         port = server.getsockname()[1]
         with socket.create_connection(("127.0.0.1", port), timeout=5):
             pass
+
+
+def _own_address() -> str:
+    """An address of this machine other than the loopback one, as another machine would use it."""
+    for addresses in psutil.net_if_addrs().values():
+        for each in addresses:
+            if each.family is socket.AF_INET and not each.address.startswith("127."):
+                return str(each.address)
+    pytest.skip("this machine has only the loopback interface")
+
+
+@pytest.mark.skipif(not hasattr(socket, "SO_BINDTODEVICE"), reason="only Linux can do this")
+def test_connections_of_other_machines_from_before_the_restriction_are_cut() -> None:
+    address = _own_address()
+    with open_server(0) as server, contextlib.ExitStack() as open_ends:
+        port = server.getsockname()[1]
+
+        def call(host: str) -> socket.socket:
+            return open_ends.enter_context(socket.create_connection((host, port), timeout=10))
+
+        taken, own = call(address), call("127.0.0.1")
+        for _ in range(2):
+            open_ends.enter_context(server.accept()[0])
+        waiting = call(address)  # the server has not taken it yet
+        restrict_ports_to_loopback()
+        assert taken.recv(1) == b"", "it was cut"
+        open_ends.enter_context(server.accept()[0])
+        assert waiting.recv(1) == b"", "it was cut soon after the server took it"
+        own.settimeout(0.0)
+        with pytest.raises(BlockingIOError):
+            own.recv(1)
+        with pytest.raises(OSError, match=r"refused|timed out|unreachable"):
+            call(address)
+
+
+@pytest.mark.skipif(not hasattr(socket, "SO_BINDTODEVICE"), reason="only Linux can do this")
+def test_a_port_is_restricted_while_its_rank_still_waits_for_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(environment.RENDEZVOUS, str(tmp_path / "rendezvous"))
+    with joined_cluster(0, 1), open_server(own_port()) as server:
+
+        def is_restricted() -> bool:
+            device = server.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, 16)
+            return device.rstrip(b"\0") == b"lo"
+
+        deadline = time.monotonic() + 20
+        while not is_restricted():
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
