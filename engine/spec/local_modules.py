@@ -37,7 +37,11 @@ def local_modules(recipe: Path, source: bytes) -> dict[str, bytes]:
             if name in seen:
                 continue
             seen.add(name)
-            for file, its_package in _files(recipe.parent, name):
+            try:
+                files = list(_files(recipe.parent, name))
+            except OSError:  # a folder that cannot be entered, a name that is too long
+                continue
+            for file, its_package in files:
                 path = file.relative_to(recipe.parent).as_posix()
                 if path in found or file == recipe:
                     continue

@@ -29,6 +29,7 @@ from engine.system.confinement import own_confinement
 from engine.system.control_group import ControlGroup
 from engine.system.process import (
     Process,
+    can_enter,
     end_group,
     module_environment,
     start_module,
@@ -183,8 +184,7 @@ class WorkerPool:
 def _working_folder(plan: RunPlan) -> Path:
     """Return the folder of the recipe, or of the run if that cannot be entered (any more)."""
     folder = Path(plan.recipe.path).parent
-    can_enter = folder.is_dir() and os.access(folder, os.X_OK)
-    return folder if can_enter and not plan.recipe.builtin else plan.folder
+    return folder if can_enter(folder) and not plan.recipe.builtin else plan.folder
 
 
 def _start_cold(command: _Command | Fork) -> Process:

@@ -147,6 +147,11 @@ def module_environment(environment: Mapping[str, str]) -> dict[str, str]:
     return {**environment, **folders, "PYTHONPATH": os.pathsep.join([str(PROJECT), *others])}
 
 
+def can_enter(folder: Path) -> bool:
+    """Whether a process of this user can have `folder` as its working directory."""
+    return os.path.isdir(folder) and os.access(folder, os.X_OK)  # noqa: PTH112  # no error
+
+
 def absolute_folder(text: str) -> Path:
     """Return the folder that a user names, also `~/name` or one relative to the working directory.
 

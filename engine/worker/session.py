@@ -36,7 +36,7 @@ from engine.spec.recipe_copy import recipe_of_run
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.spec_file import read_spec
 from engine.system import process_tree
-from engine.system.process import ORPHANED, leave
+from engine.system.process import ORPHANED, can_enter, leave
 from engine.training.command_mailbox import CommandMailbox
 from engine.worker import environment, signals
 from engine.worker.event_sender import EventSender
@@ -135,8 +135,8 @@ class WorkerSession:
         are never freed, and each collection would take a quarter of a second on every rank.
         """
         folder = Path(self.recipe.path).parent
-        if self.recipe.copy and not self.recipe.builtin and not folder.is_dir():
-            text = f"The folder {folder} is gone: the run trains from its own copy of the recipe."
+        if self.recipe.copy and self.rank == 0 and not (self.recipe.builtin or can_enter(folder)):
+            text = f"The folder {folder} is gone or closed: the run trains its copy of the recipe."
             self.emit(Notice(text, self.rank))
         self._imports = RecipeImports(self.recipe)
         module = self._imports.import_recipe()

@@ -90,7 +90,7 @@ def test_what_cannot_be_read_is_left_out(tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "pipe.py")
     source = "import good, wrong, null, folder, pipe, 'x'"
     assert found(tmp_path, source) == [], "the recipe itself is no Python"
-    source = "import good, wrong, null, folder, pipe"
+    source = f"import good, wrong, null, folder, pipe, {'x' * 300}"
     assert found(tmp_path, source) == ["good.py", "null.py", "wrong.py"]
 
 
