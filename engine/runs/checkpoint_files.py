@@ -150,9 +150,13 @@ def unrecorded(rank: int | str) -> str:
 
 
 def begin(run_folder: Path, step: int) -> Path:
-    """Create an empty temporary folder for the checkpoint after `step`. Only rank 0 calls it."""
+    """Create an empty temporary folder for the checkpoint after `step`. Only rank 0 calls it.
+
+    Raises OSError.
+    """
     folder = temporary_folder(run_folder, step)
-    shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.suppress(FileNotFoundError):  # another error is one of the disk
+        shutil.rmtree(folder)
     folder.mkdir(parents=True)
     return folder
 
