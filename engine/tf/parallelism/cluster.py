@@ -53,10 +53,9 @@ def joined_cluster(rank: int, world_size: int) -> Iterator[None]:
         os.environ["TF_CONFIG"] = json.dumps(
             {"cluster": {JOB: addresses}, "task": {"type": JOB, "index": rank}}
         )
-        with _restricted_meanwhile():
-            yield
+        yield
+        restrict_ports_to_loopback()
         port_file.unlink()  # all ranks have joined, so all have read it
-    restrict_ports_to_loopback()
 
 
 def leave_cluster(rank: int, world_size: int) -> None:
@@ -85,27 +84,6 @@ def restrict_ports_to_loopback() -> None:
     _cut_strangers(restricted)
     # A connection that was just being made, or that TensorFlow has not taken yet, is still unknown.
     threading.Thread(target=_cut_late_strangers, args=(restricted,), daemon=True).start()
-
-
-@contextlib.contextmanager
-def _restricted_meanwhile() -> Iterator[None]:
-    """Restrict each port as soon as it is opened in this context, when the GIL is free."""
-    done = threading.Event()
-
-    def watch() -> None:
-        while not done.wait(_POLL_SECONDS / 5):
-            _restrict_listeners()
-
-    if not hasattr(socket, "SO_BINDTODEVICE"):
-        yield
-        return
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        done.set()
-        watcher.join()
 
 
 def _restrict_listeners() -> set[int]:

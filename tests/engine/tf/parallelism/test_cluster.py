@@ -7,7 +7,6 @@ import json
 import os
 import socket
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -131,20 +130,3 @@ def test_connections_of_other_machines_from_before_the_restriction_are_cut() -> 
             own.recv(1)
         with pytest.raises(OSError, match=r"refused|timed out|unreachable"):
             call(address)
-
-
-@pytest.mark.skipif(not hasattr(socket, "SO_BINDTODEVICE"), reason="only Linux can do this")
-def test_a_port_is_restricted_while_its_rank_still_waits_for_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(environment.RENDEZVOUS, str(tmp_path / "rendezvous"))
-    with joined_cluster(0, 1), open_server(own_port()) as server:
-
-        def is_restricted() -> bool:
-            device = server.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, 16)
-            return device.rstrip(b"\0") == b"lo"
-
-        deadline = time.monotonic() + 20
-        while not is_restricted():
-            assert time.monotonic() < deadline
-            time.sleep(0.001)
