@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -16,7 +18,7 @@ from engine.messages.commands import SaveCheckpoint, Stop
 from engine.messages.events import CheckpointSaved, Restarting
 from engine.runs.run_state import RunState
 from engine.system import control_group
-from engine.system.process import ON_LINUX
+from engine.system.process import ON_LINUX, start_module
 from tests.support.runs import (
     curve,
     events,
@@ -108,7 +110,9 @@ def test_a_worker_that_lives_without_its_connection_is_a_failure(
     """It is named; with restarts allowed the run goes on, and no step and no point is lost."""
     recipe = tmp_path / "cuts.py"
     recipe.write_text(RECIPE + CUTS_LINE)
-    run_id = client.start(spec(str(recipe), strategy, devices, epochs=10_000, max_restarts=1))
+    run_id = client.start(
+        spec(str(recipe), strategy, devices, epochs=10_000, max_restarts=1, orphan_seconds=3600)
+    )
     wait_for(run_id, lambda info: info.status.attempt == 2 and is_training(info))
     client.send(run_id, Stop())
     info = wait_for_end(run_id)
@@ -154,9 +158,18 @@ def at_step_20():
 @pytest.mark.skipif(not ON_LINUX, reason="the descendants of a process are found on Linux only")
 @pytest.mark.parametrize("cold", [False, True], ids=["warm", "cold"])
 def test_what_a_recipe_has_started_lives_during_the_run_and_ends_with_it(
-    tmp_path: Path, cold: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cold: bool
 ) -> None:
-    """Also a daemon in a session of its own, and a program that ignores SIGTERM."""
+    """Also a daemon in a session of its own, and a program that ignores SIGTERM.
+
+    There is no control group, which would end them anyway.
+    """
+
+    def start(module: str, *arguments: str, **named: Any) -> subprocess.Popen[bytes]:
+        assert module == "engine.supervisor"
+        return start_module("tests.support.groupless_supervisor", *arguments, **named)
+
+    monkeypatch.setattr(client, "start_module", start)
     recipe = tmp_path / "starts.py"
     recipe.write_text(RECIPE + STARTS)
     run_id = client.start(spec(str(recipe), "torch/single", epochs=10_000, cold_start=cold))

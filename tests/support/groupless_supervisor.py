@@ -1,0 +1,12 @@
+"""A supervisor of a user who may not make control groups."""
+
+from __future__ import annotations
+
+import sys
+
+from engine.supervisor.__main__ import main
+from engine.system import control_group
+
+if __name__ == "__main__":
+    control_group.create = lambda name: None
+    sys.exit(main(sys.argv[1:]))
