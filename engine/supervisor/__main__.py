@@ -108,7 +108,7 @@ def main(arguments: list[str]) -> int:
     try:
         ended = admission.wait_for_turn(store, inbox)
         if ended is None:
-            group = control_group.create(f"traindeck-{folder.name}-{pid}")
+            group = control_group.create(folder.name)
             try:
                 supervisor = Supervisor(folder, spec, store, inbox, admission, group)
                 ended = supervisor.run(parsed.resume)

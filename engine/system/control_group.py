@@ -15,6 +15,8 @@ from engine.system.process_tree import ON_LINUX
 
 _MOUNTS = (Path("/sys/fs/cgroup/unified"), Path("/sys/fs/cgroup"))
 _CHECK_SECONDS = 0.02
+_REMOVE_SECONDS = 1.0
+_PREFIX = "traindeck-"
 
 
 class ControlGroup:
@@ -43,9 +45,13 @@ class ControlGroup:
             time.sleep(_CHECK_SECONDS)
 
     def remove(self) -> None:
-        """Remove the group if it is empty."""
-        with contextlib.suppress(OSError):
-            self.folder.rmdir()
+        """Remove the group, once the processes that were killed have ended."""
+        deadline = time.monotonic() + _REMOVE_SECONDS
+        while self.folder.exists() and time.monotonic() < deadline:
+            try:
+                self.folder.rmdir()
+            except OSError:
+                time.sleep(_CHECK_SECONDS)
 
     def _pids(self) -> set[int]:
         try:
@@ -54,8 +60,8 @@ class ControlGroup:
             return set()
 
 
-def create(name: str) -> ControlGroup | None:
-    """Make a group below that of this process; None where this user may not."""
+def create(run: str) -> ControlGroup | None:
+    """Make a group for `run` below that of this process; None where this user may not."""
     if not ON_LINUX:
         return None
     try:
@@ -64,7 +70,8 @@ def create(name: str) -> ControlGroup | None:
         own = next(mount for mount in _MOUNTS if (mount / "cgroup.procs").exists()) / path
         if not os.access(own / "cgroup.procs", os.W_OK):
             return None
-        folder = own / name
+        _remove_forgotten(own)
+        folder = own / f"{_PREFIX}{run}-{os.getpid()}"
         folder.mkdir()
         if (folder / "cgroup.kill").exists():  # since Linux 5.14
             return ControlGroup(folder)
@@ -72,3 +79,12 @@ def create(name: str) -> ControlGroup | None:
     except (OSError, StopIteration):
         return None
     return None
+
+
+def _remove_forgotten(parent: Path) -> None:
+    """Remove empty groups of supervisors that were killed together with their guardian."""
+    for folder in parent.glob(f"{_PREFIX}*-*"):
+        pid = folder.name.rpartition("-")[2]
+        if pid.isdecimal() and not process_tree.stat(int(pid)).state:
+            with contextlib.suppress(OSError):  # its workers have not ended yet
+                folder.rmdir()

@@ -213,7 +213,7 @@ def test_nothing_is_left_of_a_run_in_a_control_group_if_all_its_parents_are_kill
     tmp_path: Path, own_templates: Path
 ) -> None:
     """Only the group tells whose process it is, once worker, template and supervisor are gone."""
-    probe = control_group.create("traindeck-test")
+    probe = control_group.create("test")
     if probe is None:
         pytest.skip("this user may not make a control group")
     probe.remove()

@@ -8,5 +8,5 @@ from engine.supervisor.__main__ import main
 from engine.system import control_group
 
 if __name__ == "__main__":
-    control_group.create = lambda name: None
+    control_group.create = lambda run: None
     sys.exit(main(sys.argv[1:]))

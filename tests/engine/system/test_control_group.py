@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -26,7 +25,7 @@ print(subprocess.Popen(["/bin/sleep", "1000"], **options).pid)
 
 @pytest.mark.usefixtures("processes")
 def test_everything_that_was_started_in_a_group_ends_with_it() -> None:
-    group = control_group.create(f"traindeck-test-{os.getpid()}")
+    group = control_group.create("test")
     if group is None:
         pytest.skip("this user may not make a control group")
     command = [sys.executable, "-c", ENTERS, str(group.folder)]
@@ -36,6 +35,21 @@ def test_everything_that_was_started_in_a_group_ends_with_it() -> None:
     assert not left.is_running() or left.status() == psutil.STATUS_ZOMBIE
     group.remove()
     assert not group.folder.exists()
+
+
+@pytest.mark.usefixtures("processes")
+def test_the_empty_group_of_a_killed_supervisor_is_removed_by_the_next_one() -> None:
+    code = (
+        "from engine.system import control_group as c; g = c.create('test'); print(g and g.folder)"
+    )
+    command = [sys.executable, "-c", code]
+    made = subprocess.run(command, cwd=PROJECT, stdout=subprocess.PIPE, text=True, check=True)
+    group = control_group.create("test")
+    if group is None:
+        pytest.skip("this user may not make a control group")
+    assert group.folder.exists()
+    group.remove()
+    assert not Path(made.stdout.strip()).exists()
 
 
 def test_without_a_group_nothing_fails(tmp_path: Path) -> None:
