@@ -171,7 +171,8 @@ class Channel:
         loader, holds the connection open.
         """
         if os.name == "posix":
-            with _as_socket(self._connection) as end, contextlib.suppress(OSError):
+            # A recipe may have closed the descriptor.
+            with contextlib.suppress(OSError), _as_socket(self._connection) as end:
                 end.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
@@ -326,7 +327,7 @@ def _limit(end: socket.socket, option: int, seconds: float) -> None:
 
 def _shut_down(connection: Connection) -> None:
     """Shut both directions down, without `close`: another thread may be reading."""
-    with _as_socket(connection) as end, contextlib.suppress(OSError):
+    with contextlib.suppress(OSError), _as_socket(connection) as end:
         end.shutdown(socket.SHUT_RDWR)
 
 

@@ -19,7 +19,7 @@ from engine.runs.run_notes import FILE_NAME as NOTES
 from engine.runs.run_notes import UnreadableNotes, read_notes
 from engine.spec import spec_file
 from engine.spec.recipe_copy import MODULES, RECIPE
-from engine.spec.recipe_file import read_recipe
+from engine.spec.recipe_file import LARGEST_RECIPE, read_recipe
 from engine.spec.spec_file import FILE_NAME as SPEC
 from engine.spec.spec_file import UnreadableSpec, read_spec
 from engine.system import ownership
@@ -29,6 +29,7 @@ from engine.system.atomic_file import (
     sync_to_disk,
     write_atomically,
 )
+from engine.system.regular_file import read_regular
 
 
 def kept_copies(folder: Path) -> dict[str, bytes]:
@@ -187,7 +188,7 @@ def _remove(path: Path) -> None:
 
 def _content(path: Path) -> bytes | None:
     try:
-        return path.read_bytes()
+        return read_regular(path, LARGEST_RECIPE)
     except OSError:
         return None
 
@@ -199,13 +200,13 @@ def _recipe_problem(path: Path) -> str:
 
 
 def _module_problem(path: Path, kept: bytes) -> str:
-    content = _content(path)
-    if content == kept:
-        return ""
-    if content is None:
-        return "The copy of a module of the recipe is missing."
     try:
+        content = read_regular(path, LARGEST_RECIPE)
+        if content == kept:
+            return ""
         ast.parse(content)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+    except FileNotFoundError:
+        return "The copy of a module of the recipe is missing."
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return f"The copy of a module of the recipe cannot be read: {error}."
     return "" if content else "The copy of a module of the recipe is empty."

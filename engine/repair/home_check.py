@@ -41,7 +41,11 @@ def _check_queue(report: RunReport) -> None:
         tickets = msgspec.json.decode(file.read_bytes(), type=list[device_queue.Ticket])
     except FileNotFoundError:
         return
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        advice = "It is perhaps not damaged: check the disk, then try again."
+        report.unmendable(device_queue.FILE_NAME, f"The queue cannot be read: {error}.", advice)
+        return
+    except ValueError as error:
         problem = f"The queue cannot be read: {error}."
     else:
         lost = [each.run for each in tickets if not paths.is_run(each.run) and not each.is_alive]

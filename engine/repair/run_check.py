@@ -13,8 +13,12 @@ from engine.repair import file_check, store_check, store_salvage
 from engine.repair.report import Report, RunReport, free_name
 from engine.runs import checkpoint_files, run_info
 from engine.runs.store import FILE_NAME as STORE
+from engine.spec.recipe_copy import RECIPE
+from engine.spec.spec_file import FILE_NAME as SPEC
 from engine.spec.spec_file import SpecTooNew, UnreadableSpec, read_spec
 from engine.system import paths, presence
+from engine.system.disk_errors import disk_problem
+from engine.system.regular_file import read_regular
 
 _LOCK = "supervisor.lock"
 
@@ -38,6 +42,7 @@ def check_run(run_id: str, report: Report) -> None:
 
 
 def _check(folder: Path, report: RunReport) -> None:
+    _ask_disk(folder)
     file_check.check_owner(folder, "", report)
     copies = file_check.kept_copies(folder)
     file_check.check_settings(folder, copies, report)  # first: a store is built anew with them
@@ -46,6 +51,16 @@ def _check(folder: Path, report: RunReport) -> None:
     file_check.check_notes(folder, report)
     file_check.check_checkpoints(folder, report)
     file_check.check_leftovers(folder, report)
+
+
+def _ask_disk(folder: Path) -> None:
+    """Raise OSError if the disk does not give the files of the run: that is no damage of them."""
+    for name in (SPEC, RECIPE, STORE):
+        try:
+            read_regular(folder / name, 0)
+        except OSError as error:
+            if disk_problem(error):
+                raise
 
 
 def _check_store(folder: Path, report: RunReport) -> None:

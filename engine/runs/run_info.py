@@ -183,7 +183,7 @@ def try_get_run(run_id: str, patience: float = 0.0) -> RunInfo | UnreadableRun |
     try:
         return get_run(run_id, patience=patience)
     except DamagedRun as error:
-        if not (folder / SPEC).exists() and _is_new(folder):
+        if _lacks(folder / SPEC) and _is_new(folder):
             return None
         return UnreadableRun(run_id, folder, str(error))
     except NoSuchRun:
@@ -261,6 +261,14 @@ def _where(folder: Path, status: RunStatus) -> str:
         f"It is {status.state} on {host}: command it there. Its last sign of life is of {sign}. If "
         f"that machine is gone, `{call(f'resume {folder.name} --take-over')}` continues it here."
     )
+
+
+def _lacks(path: Path) -> bool:
+    """Whether there is no file `path`; a disk that does not tell is no reason to say so."""
+    try:
+        return not path.exists()
+    except OSError:
+        return False
 
 
 def _is_new(folder: Path) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import platformdirs
@@ -133,10 +135,7 @@ def is_run(run_id: str) -> bool:
     """Whether there is a run `run_id` of this user; faster than `run_ids`."""
     if not _NUMBER.fullmatch(run_id):
         return False
-    try:
-        return is_owner(run_folder(run_id).lstat())
-    except OSError:
-        return False
+    return _is_own(run_folder(run_id).lstat)
 
 
 def trashed_ids() -> list[str]:
@@ -148,13 +147,20 @@ def _numbered(folder: Path) -> list[str]:
     """Return the names of the runs in `folder` without those of other users, who planted them."""
     try:
         with os.scandir(folder) as entries:
-            return [each.name for each in entries if _NUMBER.fullmatch(each.name) and _is_own(each)]
+            return [
+                each.name
+                for each in entries
+                if _NUMBER.fullmatch(each.name)
+                and _is_own(partial(each.stat, follow_symlinks=False))
+            ]
     except (FileNotFoundError, NotADirectoryError):
         return []
 
 
-def _is_own(entry: os.DirEntry[str]) -> bool:
+def _is_own(status: Callable[[], os.stat_result]) -> bool:
     try:
-        return is_owner(entry.stat(follow_symlinks=False))
-    except FileNotFoundError:  # the run was deleted at this moment
+        return is_owner(status())
+    except (FileNotFoundError, NotADirectoryError):  # the run was deleted at this moment
         return False
+    except OSError:  # the disk does not tell: who reads the run says so, and the others are listed
+        return True

@@ -6,6 +6,7 @@ import errno
 import os
 import sqlite3
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -23,6 +24,7 @@ from engine.runs.store import FILE_NAME as STORE
 from engine.spec.spec_file import FILE_NAME as SPEC
 from engine.system import paths
 from tests.support.full_disk import fill, small_disk
+from tests.support.lost_files import LostFiles
 from tests.support.old_runs import NEWEST, restore_run
 from tests.support.runs import curve, wait_for_end
 
@@ -133,6 +135,28 @@ def test_a_read_only_disk_is_checked_and_said_when_it_should_be_mended(
     assert "recipe.py: The copy of the recipe is empty. With --repair" in capsys.readouterr().out
     assert main.main(["fsck", "--repair"]) == 1
     assert "Read-only file system" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("processes")
+def test_a_disk_that_gives_no_files_is_no_damage_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = restore_run(NEWEST)
+    before = sorted(path.name for path in run.iterdir())
+    files = LostFiles(run, tmp_path, monkeypatch)
+    files.lose(errno.EIO)
+    program = [sys.executable, str(Path(main.__file__))]
+    listed = subprocess.run([*program, "runs"], capture_output=True, text=True, check=False)
+    assert (listed.returncode, "Input/output error" in listed.stderr) == (0, True)
+    command = [*program, "fsck", "--repair"]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert found.returncode == 1
+    assert "Input/output error" in found.stdout
+    assert "It is perhaps not damaged: check the disk, then try again." in found.stdout
+    assert "1 problem" in found.stdout.splitlines()[-1]
+    files.find()
+    assert sorted(path.name for path in run.iterdir()) == before
+    assert main.main(["fsck"]) == 0
 
 
 def test_a_repair_that_is_killed_leaves_the_damaged_store_and_is_repeated(damaged: Path) -> None:
