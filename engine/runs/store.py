@@ -186,6 +186,10 @@ class RunStore:
         """Do in advance what the first points would have to wait for. Raises sqlite3.Error."""
         self._point_tables()
 
+    def series(self) -> list[str]:
+        """Return the names of the series that it has. Raises sqlite3.Error."""
+        return [str(name) for (name,) in self._connection.execute("SELECT name FROM series")]
+
     def last_seq(self) -> int:
         """Return the number of the newest event; 0 before the first."""
         row = self._connection.execute("SELECT coalesce(max(seq), 0) FROM event").fetchone()

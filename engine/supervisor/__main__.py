@@ -15,7 +15,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from engine.messages.channel import Server
-from engine.messages.events import AttemptStarted, RecipeChosen, RecipeVersion
+from engine.messages.events import AttemptStarted, Event, RecipeChosen, RecipeVersion
 from engine.messages.heartbeat import Heartbeat
 from engine.repair.kept_files import keep_files
 from engine.runs.store import RunStore
@@ -23,6 +23,7 @@ from engine.spec.spec_file import read_spec
 from engine.supervisor.buffered_store import BufferedStore
 from engine.supervisor.inbox import Inbox, SignalReceived
 from engine.supervisor.last_record import wait_until_recorded
+from engine.supervisor.message_validation import SeriesLimit
 from engine.supervisor.queue_admission import QueueAdmission
 from engine.supervisor.supervisor import Supervisor
 from engine.supervisor.unrecorded import record_unrecorded
@@ -81,7 +82,13 @@ def main(arguments: list[str]) -> int:
     pid = os.getpid()
     try:
         run_store = RunStore(folder)
-        record_unrecorded(folder, run_store.status, run_store.append)
+        limit = SeriesLimit(run_store.series())
+
+        def append(event: Event, when: float) -> None:
+            for admitted in limit.admit(event):
+                run_store.append(admitted, when)
+
+        record_unrecorded(folder, run_store.status, append)
         attempt, created = run_store.status.attempt + 1, process.start_time(pid)
         started = AttemptStarted(attempt, pid, created, this_machine())
         run_store.append(started, time.time())

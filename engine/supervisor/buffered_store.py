@@ -20,6 +20,7 @@ from engine.messages.merged_metrics import MergedMetrics, count_points
 from engine.runs.run_state import RunStatus, fold
 from engine.runs.store import FILE_NAME, RunStore
 from engine.supervisor.disk_reserve import DiskReserve
+from engine.supervisor.message_validation import SeriesLimit
 from engine.system.disk_errors import short_reason
 from engine.system.file_sync import FileSync
 from engine.system.open_folder import OpenFolder
@@ -96,6 +97,7 @@ class BufferedStore:
         self._unreachable = ""
         self._identity = self._find_identity()
         self._last_seq = store.last_seq()
+        self._series_limit = SeriesLimit(store.series())
         self._sync = FileSync(store.wal)
         self._sync.written()
         self._when_durable: list[Callable[[], None]] = []
@@ -158,8 +160,16 @@ class BufferedStore:
         return {} if self._blocked else self._store.status.recorded
 
     def append(self, event: Event, when: float | None = None) -> None:
-        """Record `event`, which happened now or at `when`, and fold it into the status."""
-        now, before = time.time() if when is None else when, self.status.state
+        """Record `event`, which happened now or at `when`, and fold it into the status.
+
+        Points of too many series are left out: see `SeriesLimit`.
+        """
+        now = time.time() if when is None else when
+        for admitted in self._series_limit.admit(event):
+            self._append(admitted, now)
+
+    def _append(self, event: Event, now: float) -> None:
+        before = self.status.state
         self.status = fold(self.status, event, now)
         if not isinstance(event, Metrics | Progress):
             _log.debug("event: %s", event)
