@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from enum import Enum
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -42,6 +43,8 @@ def values_of(kind: Any) -> st.SearchStrategy[Any]:
         return st.lists(values_of(arguments[0]), max_size=4)
     if origin is dict:
         return st.dictionaries(values_of(arguments[0]), values_of(arguments[1]), max_size=3)
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return st.sampled_from(kind)
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         hints = get_type_hints(kind, include_extras=True)
         fields = {name: values_of(hints[name]) for name in kind.__struct_fields__}
