@@ -23,6 +23,9 @@ from engine.system.program import IN_CHECKOUT, call, find_tools, program_words, 
 from engine.system.streams import lossy_stream, open_closed_streams
 
 DEVICES = "such as cpu:0,cpu:1 or gpu:0 or all-gpus or UUIDs"
+WITHOUT_DATA = ("record-gpus", "screenshots")
+"""Commands that use no data of the user, and so leave the data folder alone."""
+
 _log = logging.getLogger("engine.cli")
 
 
@@ -66,7 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     notice = ""
     try:
-        notice = paths.prepare_home()
+        if options.command not in WITHOUT_DATA:
+            notice = paths.prepare_home()
     except (NotPrivate, paths.UnusableHome) as error:
         return _refuse(str(error), in_window=not options.command)
     except OSError:
