@@ -9,6 +9,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from engine.messages.status_question import ANSWER_SECONDS
 from engine.repair import file_check, store_check, store_salvage
 from engine.repair.report import Report, RunReport, free_name
 from engine.runs import checkpoint_files, run_info
@@ -91,11 +92,15 @@ def _active(folder: Path) -> str:
     """Return in a sentence that processes of the run are alive; empty if none is."""
     if presence.is_held(paths.workers_lock(folder)):
         return "The run is active: its workers have not ended."
-    info = run_info.try_get_run(folder.name)
+    info = run_info.try_get_run(folder.name, patience=ANSWER_SECONDS)
     if info is None and not (folder / STORE).exists():
         return "The run has just been created."
-    if isinstance(info, run_info.RunInfo) and not info.state.is_over:
-        return f"The run is {info.state}: check it when it has ended."
+    if isinstance(info, run_info.RunInfo):
+        if not info.state.is_over:
+            return f"The run is {info.state}: check it when it has ended."
+        if not info.is_recorded:
+            trouble = info.status.troubles[run_info.SUPERVISOR]
+            return f"The run is {info.state}, but its supervisor has not ended. {trouble}"
     return ""  # the lock tells whether an unreadable run is active
 
 

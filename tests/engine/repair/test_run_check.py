@@ -13,16 +13,19 @@ import pytest
 from filelock import FileLock
 
 from engine import client
+from engine.messages import heartbeat
+from engine.messages.channel import Server, StatusAnswer
 from engine.messages.events import AttemptStarted, CheckpointSaved, Notice, RunEnded
 from engine.repair.kept_files import LARGEST_FILE, keep_files
 from engine.repair.report import Finding, Outcome
-from engine.runs import checkpoint_files, run_index
+from engine.runs import checkpoint_files, run_index, run_info
 from engine.runs.checkpoint_files import MANIFEST, Position
 from engine.runs.run_state import RunState, RunStatus
 from engine.runs.store import FILE_NAME as STORE
 from engine.runs.store import RunStore
 from engine.runs.store_reader import RunReader
 from engine.spec.spec_file import FILE_NAME as SPEC
+from engine.supervisor.inbox import Inbox
 from engine.system import process
 from engine.system.sqlite_file import open_readonly
 from tests.support.old_runs import ALL, FORMATS, NEWEST, restore_run
@@ -419,6 +422,26 @@ def test_an_active_run_is_left_alone(run: Path, check: Check) -> None:
     assert (run / SPEC).read_text() == ""
     assert contents(recorded.folder) == before
     assert process.is_alive(*_supervisor(recorded.folder))
+
+
+def test_a_run_whose_end_waits_for_the_disk_is_left_alone_with_what_show_says(
+    check: Check, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_info, "SILENT_SECONDS", 0.0)
+    recorded = RecordedRun()
+    recorded.begin()
+    (recorded.folder / heartbeat.FILE_NAME).touch()
+    stopped = msgspec.structs.replace(recorded.store.status, state=RunState.STOPPED)
+    inbox = Inbox()
+    inbox.answer_status = lambda standstill: StatusAnswer(
+        msgspec.msgpack.encode(stopped), "read-only file system", standstill, ()
+    )
+    with closing(Server(recorded.folder, inbox.connected)):
+        [found] = check()
+        [trouble] = client.get_run(recorded.id).status.troubles.values()
+    assert found.outcome is Outcome.LEFT_ALONE
+    assert found.problem == f"The run is stopped, but its supervisor has not ended. {trouble}"
+    assert trouble == "This end could not be recorded yet: read-only file system."
 
 
 def _supervisor(folder: Path) -> tuple[int, float]:
