@@ -18,6 +18,7 @@ from engine.cli.output import (
     out,
     print_json,
 )
+from engine.system.disk_errors import short_reason
 from engine.system.program import call
 from engine.templates import client
 from engine.templates.client import IMPORT_SECONDS, NoTemplate
@@ -55,20 +56,37 @@ def load(names: Sequence[str], *, json: bool) -> Exit:
 
 
 def switch_off(*, json: bool) -> Exit:
-    """End the templates, and start no more for this user; print the states of those that end."""
+    """End the templates, and start no more for this user; print the states of those that end.
+
+    Raises NoAnswer, also after that, if the switch cannot be stored.
+    """
     states = client.states()
-    client.switch(on=False)
+    problem = ""
+    try:
+        client.switch(on=False)
+    except OSError as error:
+        problem = (
+            f"That loading in advance is off could not be stored ({short_reason(error)}): the next "
+            f"window or run may load the frameworks again. `{call('warm --off')}` tries it again."
+        )
     if json:
         _print_json(states)
-        return Exit.DONE
-    out().print("Loading in advance is switched off: each worker loads its framework itself.")
+    else:
+        _print_ends(states, is_off=not problem)
+    if problem:
+        raise NoAnswer(problem)
+    return Exit.DONE
+
+
+def _print_ends(states: Iterable[TemplateState], *, is_off: bool) -> None:
+    if is_off:
+        out().print("Loading in advance is switched off: each worker loads its framework itself.")
     for state in states:
         if not state.answers:
             out().print(f"{KINDS[state.kind].title}: {state.problem}.", soft_wrap=True)
             continue
         after = f" after its {_count(state.workers, 'worker')}" if state.workers else ""
         out().print(f"{KINDS[state.kind].title} (pid {state.pid}) ends{after}.", soft_wrap=True)
-    return Exit.DONE
 
 
 def switch_on(*, json: bool) -> Exit:

@@ -64,14 +64,19 @@ def is_switched_on() -> bool:
 
 
 def switch(*, on: bool) -> None:
-    """Switch templates on or off for this user; `off` ends those that run. Raises OSError."""
+    """Switch templates on or off for this user; `off` ends those that run.
+
+    Raises OSError if that cannot be stored; `off` has ended those that run all the same.
+    """
     file = _switch_file()
     if on:
         file.unlink(missing_ok=True)
         return
-    make_private_folder(file.parent)
-    open_to_append(file).close()
-    end_all()
+    try:
+        make_private_folder(file.parent)
+        open_to_append(file).close()  # first: a window would start what was just ended
+    finally:
+        end_all()
 
 
 def states() -> list[protocol.TemplateState]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engine.telemetry.snapshot import Snapshot
+from engine.templates import client
 from engine.templates.kinds import KINDS
 from engine.templates.protocol import FOLDER_VARIABLE
 from main import main
@@ -156,6 +159,27 @@ def test_off_ends_them_until_they_are_switched_on(
     assert "is switched on" in capsys.readouterr().out
     assert main(["warm"]) == 0
     assert len(templates.starts) == len(KINDS)
+
+
+def test_off_ends_them_and_says_so_if_the_switch_cannot_be_stored(
+    templates: TemplateDouble, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def switch(*, on: bool) -> None:
+        templates.end_all()
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), "off")
+
+    monkeypatch.setattr(client, "switch", switch)
+    templates.running = {"torch": template()}
+    assert main(["warm", "--off"]) == 1
+    said = capsys.readouterr()
+    assert said.out.splitlines() == ["PyTorch (pid 4711) ends."]
+    assert said.err.startswith(
+        "That loading in advance is off could not be stored (read-only file system): "
+    )
+    assert templates.is_on
+    templates.running = {"torch": template()}
+    assert main(["warm", "--off", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)[0]["pid"] == 4711
 
 
 @pytest.mark.parametrize("flag", ["--off", "--on"])

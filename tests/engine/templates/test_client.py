@@ -91,6 +91,17 @@ def test_a_switched_off_template_ends_and_none_is_started(templates: LightTempla
     assert templates.run("") == 0
 
 
+def test_a_switch_that_cannot_be_stored_ends_the_templates_all_the_same(
+    templates: LightTemplates,
+) -> None:
+    pid = templates.start().pid
+    (templates.folder / "off").symlink_to("elsewhere")  # the disk takes no file of this name
+    with pytest.raises(OSError, match="is a link"):
+        client.switch(on=False)
+    until(lambda: is_gone(pid))
+    (templates.folder / "off").unlink()
+
+
 def test_nothing_is_left_in_the_folder_by_a_start_that_is_switched_off(
     templates: LightTemplates,
 ) -> None:
