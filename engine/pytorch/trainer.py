@@ -71,6 +71,7 @@ class TorchTrainer:
             first_inputs, _ = next(iter(train.batches([np.zeros(1, np.int64)], 0)))
             defaults.build(model, first_inputs)
             self._parallel = strategy.wrap_model(model, self._rank, recipe_function("stages", None))
+            training_state.check(self._parallel.module)
             precision = Precision(spec.precision, self._rank.device.type)
             self._objective = Objective(
                 recipe_function("loss", defaults.loss),

@@ -15,23 +15,29 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import safetensors.torch
 import torch
 from safetensors import SafetensorError
 from torch import distributed, nn
 from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.default_planner import DefaultSavePlanner
 from torch.distributed.checkpoint.hf_storage import (
     HuggingFaceStorageReader,
     HuggingFaceStorageWriter,
 )
+from torch.distributed.checkpoint.planner import WriteItem
 from torch.distributed.checkpoint.state_dict import (
     StateDictOptions,
+    get_model_state_dict,
     get_state_dict,
     set_state_dict,
 )
 from torch.distributed.checkpoint.state_dict_loader import load as load_tensors
 from torch.distributed.checkpoint.state_dict_saver import save as save_tensors
+from torch.nn.parameter import is_lazy
+from torch.utils._pytree import tree_leaves
 
-from engine.training.errors import CheckpointMisfit
+from engine.training.errors import CannotBeSaved, CheckpointMisfit
 
 TENSORS = "tensors"
 """Folder of the safetensors files."""
@@ -40,6 +46,20 @@ _FLAT = StateDictOptions(flatten_optimizer_state_dict=True, strict=False)
 _MODEL, _OPTIMIZER = "model.", "optimizer."
 
 State = dict[str, Any]
+
+
+def check(module: nn.Module) -> None:
+    """Raise CannotBeSaved, with names, if no checkpoint can bring `module` back; copy no data."""
+    problems = [
+        f"{name} {problem}"
+        for name, entry in get_model_state_dict(module).items()
+        if (problem := next(filter(None, map(_problem, tree_leaves(entry) or [entry])), ""))
+    ]
+    if problems:
+        raise CannotBeSaved(
+            f"No checkpoint of this model can be saved: {'; '.join(problems)}. Change the recipe's "
+            "model, or keep them out of its state_dict (persistent=False for a buffer)."
+        )
 
 
 def save(
@@ -55,7 +75,13 @@ def save(
     tensors, _ = _tensors(module, optimizer)
     writer = HuggingFaceStorageWriter(str(folder / TENSORS), save_distributed=True)
     with _without_single_process_warning():
-        save_tensors(tensors, storage_writer=writer, process_group=group, no_dist=group is None)
+        save_tensors(
+            tensors,
+            storage_writer=writer,
+            planner=_Planner(),
+            process_group=group,
+            no_dist=group is None,
+        )
 
 
 def restore(
@@ -112,6 +138,46 @@ def restore_rank_state(path: Path, devices: Sequence[torch.device]) -> State:
             "damaged, or it holds code, which is never run. Resume from another checkpoint."
         ) from error
     return state
+
+
+class _Planner(DefaultSavePlanner):
+    """Copies the tensors that safetensors refuses, such as tied weights; each name is saved.
+
+    A restore loads in place, so weights that share memory still share it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._storages: set[int] = set()
+
+    def resolve_data(self, write_item: WriteItem) -> torch.Tensor | io.BytesIO:
+        data = super().resolve_data(write_item)
+        if not isinstance(data, torch.Tensor):
+            return data
+        own = data.contiguous().resolve_conj().resolve_neg()
+        # The writer copies what is on a GPU: a copy there would only need its memory.
+        storage = own.untyped_storage().data_ptr()
+        if own.is_cpu and storage in self._storages:
+            return own.clone()
+        self._storages.add(storage)
+        return own
+
+
+def _problem(value: Any) -> str:
+    """Return why a checkpoint cannot hold `value`, a part of a model; empty if it can."""
+    if not isinstance(value, torch.Tensor):
+        return f"holds a value of type {type(value).__name__}, which is no tensor"
+    if value.is_meta or is_lazy(value):
+        return "has no values yet"
+    if value.layout != torch.strided:
+        return f"has the layout {value.layout}: convert it with to_dense()"
+    if any(size > 1 and not step for size, step in zip(value.shape, value.stride(), strict=True)):
+        return "has several elements at one place in memory (expand): convert it with clone()"
+    try:
+        safetensors.torch.load(safetensors.torch.save({"": torch.empty(0, dtype=value.dtype)}))
+    except (KeyError, SafetensorError):
+        return f"has the type {value.dtype}, which safetensors files do not have"
+    return ""
 
 
 @contextmanager

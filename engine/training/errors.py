@@ -11,6 +11,10 @@ class CheckpointMisfit(TrainingFailed):
     """A checkpoint that does not fit the model and optimizer, or whose files are damaged."""
 
 
+class CannotBeSaved(TrainingFailed):
+    """A model of which no checkpoint can be saved; raised before the training begins."""
+
+
 class LossNotFinite(TrainingFailed):
     """The loss became NaN or infinite, and the spec says that the run ends then."""
 

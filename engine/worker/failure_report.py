@@ -74,13 +74,25 @@ def _message(error: BaseException, text: str) -> str:
     if not lines:
         return type(error).__name__
     if _TRACEBACK in text:
-        # The error of another process, such as a data loader: its last line is the message.
-        return f"{lines[-1]} ({lines[0].rstrip('.')})"
+        # The error of another process or rank, such as a data loader: the message is below its
+        # frames, and may have more lines.
+        return f"{_below_frames(lines)} ({lines[0].rstrip('.')})"
     if lines[0].startswith(_WHILE_TRACING):
         # An error while a graph is traced: the code comes first, and the message is indented too.
         messages = [line for line in map(str.strip, lines) if _ERROR_LINE.match(line)]
         return messages[-1] if messages else lines[-1].strip()
     return f"{type(error).__name__}: {_main_line(lines)}"
+
+
+def _below_frames(lines: list[str]) -> str:
+    """Return the first line with words after the frames of the last traceback."""
+    begin = max(number for number, line in enumerate(lines) if _TRACEBACK in line) + 1
+    below = [line for line in lines[begin:] if line.strip()]
+    first = next((n for n, line in enumerate(below) if not line.startswith(" ")), len(below) - 1)
+    message = below[first] if below else lines[-1]
+    if message.endswith(": ") and below[first + 1 :]:
+        message += below[first + 1]  # the message begins with a line break
+    return " ".join(message.split())
 
 
 def _main_line(lines: list[str]) -> str:

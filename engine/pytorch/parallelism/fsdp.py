@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
@@ -83,16 +84,24 @@ class _TimedCollective:
 def _units(module: nn.Module) -> list[nn.Module]:
     """Return the modules whose parameters FSDP gathers together: large blocks, then `module`.
 
-    Inner blocks come first. A block is a child of a Sequential or of a ModuleList.
+    Inner blocks come first. A block is a child of a Sequential or of a ModuleList, and shares no
+    parameter with the rest of the model: FSDP cannot gather a tied weight in two units.
     """
+    uses = _uses(module)
     blocks = [
         child
         for container in module.modules()
         if isinstance(container, nn.Sequential | nn.ModuleList)
         for child in container.children()
         if not isinstance(child, nn.ModuleList) and _size(child) >= MIN_UNIT_PARAMETERS
+        if all(count == uses[parameter] for parameter, count in _uses(child).items())
     ]
     return [*reversed(blocks), module]
+
+
+def _uses(module: nn.Module) -> Counter[nn.Parameter]:
+    """Return how many modules in `module` have each parameter as their own."""
+    return Counter(p for child in module.modules() for p in child.parameters(recurse=False))
 
 
 def _size(module: nn.Module) -> int:

@@ -15,6 +15,7 @@ from torch import nn
 
 from engine.pytorch import training_state
 from engine.pytorch.training_state import CheckpointMisfit
+from engine.training.errors import CannotBeSaved
 
 CPU = torch.device("cpu")
 
@@ -122,6 +123,138 @@ def test_statistics_of_a_batch_norm_come_back(tmp_path: Path) -> None:
     restored.restore(tmp_path)
     for ours, theirs in zip(original.model.buffers(), restored.model.buffers(), strict=True):
         assert torch.equal(ours, theirs)
+
+
+def tie(model: nn.Module) -> None:
+    model[2].weight = model[0].weight
+
+
+def share_a_module(model: nn.Module) -> None:
+    model.again = model[1]
+
+
+def view(model: nn.Module) -> None:
+    model[2].weight = nn.Parameter(model[0].weight.data.t())
+
+
+def transpose(model: nn.Module) -> None:
+    model[0].weight = nn.Parameter(torch.randn(4, 4).t())
+
+
+def use_channels_last(model: nn.Module) -> None:
+    model.convolution = nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)
+
+
+def conjugate(model: nn.Module) -> None:
+    model.register_buffer("conjugate", torch.randn(3, dtype=torch.complex64).conj())
+
+
+def share_buffers(model: nn.Module) -> None:
+    model.register_buffer("first", torch.randn(8))
+    model.register_buffer("second", model.first)
+    model.register_buffer("part", model.first[2:5])
+
+
+def add_empty_and_single_values(model: nn.Module) -> None:
+    for name, value in {"empty": torch.zeros(0), "single": torch.randn(())}.items():
+        model.register_buffer(name, value)
+        model.register_buffer(f"same_{name}", value)
+
+
+class ScaledBy(nn.Linear):
+    """A layer with a state of its own beside its tensors."""
+
+    def __init__(self, own: Any) -> None:
+        super().__init__(4, 4)
+        self.own = own
+
+    def get_extra_state(self) -> Any:
+        return self.own
+
+    def set_extra_state(self, state: Any) -> None:
+        self.own = state
+
+
+def changed(seed: int, change: Callable[[nn.Module], None]) -> Training:
+    training = Training(seed)
+    training.model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 4, bias=False))
+    change(training.model)
+    training.optimizer = torch.optim.AdamW(training.model.parameters(), 0.1)
+    return training
+
+
+def train_step(training: Training) -> None:
+    training.optimizer.zero_grad()
+    for parameter in training.model.parameters():
+        parameter.grad = torch.ones_like(parameter) * parameter.detach().sum()
+    training.optimizer.step()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        tie,
+        share_a_module,
+        view,
+        transpose,
+        use_channels_last,
+        conjugate,
+        share_buffers,
+        add_empty_and_single_values,
+    ],
+)
+def test_memory_of_any_layout_comes_back_and_what_is_tied_stays_so(
+    change: Callable[[nn.Module], None], tmp_path: Path
+) -> None:
+    original, restored = changed(1, change), changed(2, change)
+    training_state.check(original.model)
+    train_step(original)
+    original.save(tmp_path)
+    restored.restore(tmp_path)
+    for training in (original, restored):
+        train_step(training)
+    ours, theirs = original.model.state_dict(), restored.model.state_dict()
+    assert ours.keys() == theirs.keys()
+    for name, value in ours.items():
+        assert torch.equal(value, theirs[name]), name
+        assert value.stride() == theirs[name].stride(), name
+    if change is tie:
+        assert restored.model[2].weight is restored.model[0].weight
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (torch.eye(3).to_sparse(), "layout torch.sparse_coo"),
+        (torch.zeros(1).expand(5), r"at one place in memory \(expand\)"),
+        (torch.zeros(3, device="meta"), "has no values yet"),
+        (torch.zeros(3, dtype=torch.complex128), "type torch.complex128"),
+    ],
+)
+def test_what_no_checkpoint_can_bring_back_is_refused_by_name(
+    value: torch.Tensor, reason: str
+) -> None:
+    model = nn.Sequential(nn.Linear(2, 2))
+    model[0].register_buffer("odd", value)
+    with pytest.raises(CannotBeSaved, match=rf"0\.odd .*{reason}"):
+        training_state.check(model)
+    model[0].register_buffer("odd", value, persistent=False)
+    training_state.check(model)
+
+
+def test_a_state_of_a_modules_own_is_saved_if_it_consists_of_tensors(tmp_path: Path) -> None:
+    def add(value: Any) -> Callable[[nn.Module], None]:
+        return lambda model: model.add_module("own", ScaledBy(value))
+
+    original, restored = (
+        changed(seed, add({"scale": torch.tensor([float(seed)])})) for seed in (1, 2)
+    )
+    training_state.check(original.model)
+    original.save(tmp_path)
+    restored.restore(tmp_path)
+    assert restored.model.own.own["scale"].item() == 1.0
+    with pytest.raises(CannotBeSaved, match=r"own\._extra_state holds a value of type int"):
+        training_state.check(changed(1, add({"scale": 1})).model)
 
 
 def test_the_tensors_can_be_read_without_torchs_help(tmp_path: Path) -> None:

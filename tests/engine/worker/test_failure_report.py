@@ -73,6 +73,23 @@ ValueError: this sample is damaged
     )
 
 
+def test_of_a_message_of_several_lines_the_one_that_says_what_is_wrong_is_told(
+    recipe: RecipeInfo,
+) -> None:
+    text = """CheckpointException ranks:dict_keys([0])
+Traceback (most recent call last): (RANK 0)
+  File "/somewhere/saver.py", line 9, in save
+    raise RuntimeError(text)
+RuntimeError: 
+            Some   tensors share memory: a, b.
+            More information at the bottom of the sea.
+"""  # noqa: W291
+    report = failure_report(0, recipe, raised(RuntimeError(text)))
+    assert report.message == (
+        "RuntimeError: Some tensors share memory: a, b. (CheckpointException ranks:dict_keys([0]))"
+    )
+
+
 def test_a_syntax_error_lies_where_it_is(recipe: RecipeInfo) -> None:
     with pytest.raises(SyntaxError) as caught:
         compile("x = (", "helper.py", "exec")

@@ -39,3 +39,14 @@ def test_inner_blocks_come_before_outer_ones(monkeypatch: pytest.MonkeyPatch) ->
     assert found.index("blocks.0.2") < found.index("blocks.0")
     assert found[-1] == ""
     assert "head" not in found
+
+
+def test_a_block_with_a_tied_weight_is_gathered_with_the_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fsdp, "MIN_UNIT_PARAMETERS", 200)
+    model = Network()
+    model.blocks[0][2].weight = model.blocks[0][0].weight
+    assert names(model) == ["blocks.1.2", "blocks.1.0", "blocks.1", "blocks.0", ""]
+    model.blocks[0][2].weight = model.blocks[1][2].weight
+    assert names(model) == ["blocks.1.0", "blocks.0.0", ""]
