@@ -169,7 +169,9 @@ def _parser() -> Parser:
         "--free-gpus", action="store_true", help="move its model to the host's memory meanwhile"
     )
     resume = add("resume", "continue a paused or ended run", run, json, detach)
-    resume.add_argument("--checkpoint", metavar="NAME", help="checkpoint (default: the newest)")
+    resume.add_argument(
+        "--checkpoint", metavar="NAME", help="checkpoint, or 'beginning' (default: newest)"
+    )
     resume.add_argument("--strategy", metavar="NAME", help="continue with another strategy")
     resume.add_argument("--devices", metavar="LIST", help=f"continue on other devices, {DEVICES}")
     resume.add_argument("--name", help="new name of the run")

@@ -27,11 +27,12 @@ from engine.messages.commands import Command, Stop
 from engine.messages.events import CommandRefused, RecipeVersion
 from engine.messages.status_question import ANSWER_SECONDS
 from engine.runs import checkpoint_files, run_info
-from engine.runs.checkpoint_files import CheckpointDamaged, Watch
+from engine.runs.checkpoint_files import BEGINNING, CheckpointDamaged, Watch
 from engine.runs.resume_rules import change_problems
 from engine.runs.run_copy import copy_run
 from engine.runs.run_info import (
     LONGEST_START,
+    DamagedRun,
     NoSuchRun,
     RunInfo,
     UnreadableRun,
@@ -48,7 +49,7 @@ from engine.spec.spec_file import newer_settings, replaced_spec, write_spec
 from engine.spec.validation import Problem, problems
 from engine.system import paths, process_tree
 from engine.system.atomic_file import sync_tree
-from engine.system.process import ask_to_end, is_halted, start_module
+from engine.system.process import ask_to_end, find_module, is_halted, start_module
 from engine.system.program import call
 from engine.system.regular_file import LARGEST_JSON, UnfitFile, read_regular
 from engine.telemetry.helper_client import gpu_uuids
@@ -59,6 +60,7 @@ __all__ = [
     "CannotStart",
     "CheckpointUnusable",
     "CommandFailed",
+    "DamagedRun",
     "NoSuchRun",
     "RecipeChanged",
     "RunInfo",
@@ -75,7 +77,11 @@ __all__ = [
     "runs",
     "send",
     "start",
+    "stop_unreadable",
+    "unreadable_reason",
 ]
+
+_SUPERVISOR = "engine.supervisor"
 
 ORPHAN_MARGIN = 5.0
 """Seconds after the time for orphaned workers in which they are ended without being asked here."""
@@ -109,7 +115,10 @@ class CheckpointUnusable(CannotStart):
                 f"{call(f'resume {run_id} --checkpoint {self.previous.name}')}` goes on from there."
             )
         else:
-            text += " No older checkpoint is intact: start a new run."
+            text += (
+                " No older checkpoint is intact: start a new run, or let this one start again with "
+                f"`{call(f'resume {run_id} --checkpoint {BEGINNING}')}`."
+            )
         super().__init__([Problem("", text)])
 
 
@@ -163,7 +172,37 @@ def get_run(run_id: str) -> RunInfo:
 
     If its supervisor is silent, wait for its answer: a window calls `run_info.get_run` instead.
     """
-    return run_info.get_run(run_id, patience=ANSWER_SECONDS)
+    try:
+        return run_info.get_run(run_id, patience=ANSWER_SECONDS)
+    except DamagedRun as error:
+        raise DamagedRun(unreadable_reason(run_id, str(error))) from error
+
+
+def unreadable_reason(run_id: str, reason: str) -> str:
+    """Add to the `reason` why a run cannot be read which supervisor of it still lives."""
+    if not (found := _supervisor_process(run_id)):
+        return reason
+    return (
+        f"{reason.rstrip('.')}. Its supervisor, process {found[0]}, still lives: "
+        f"`{call(f'stop {run_id}')}` ends it."
+    )
+
+
+def stop_unreadable(run_id: str) -> process_tree.Identity | None:
+    """Ask the supervisor of a run that cannot be read by a signal to end the run.
+
+    Return its process; None if there is none.
+    """
+    found = _supervisor_process(run_id)
+    if found and ask_to_end(*found):
+        _log.info("run %s: SIGTERM for its supervisor, process %d", run_id, found[0])
+        return found
+    return None
+
+
+def _supervisor_process(run_id: str) -> process_tree.Identity | None:
+    """Return the run's supervisor, which is found without its folder; None if it has none."""
+    return find_module(_SUPERVISOR, str(paths.run_folder(run_id)))
 
 
 def start(spec: RunSpec) -> str:
@@ -199,8 +238,11 @@ def resume(
     spec: RunSpec | None = None,
     watch: Watch | None = None,
     recipe: RecipeVersion | None = None,
-) -> None:
-    """Resume an ended run from `checkpoint`, or from its newest checkpoint.
+) -> str:
+    """Resume an ended run from `checkpoint`, or from its newest checkpoint; return its name.
+
+    A run that has none starts again from the beginning, and so does one whose `checkpoint` has the
+    name BEGINNING, which is returned then.
 
     Verifies the checksums of the checkpoint, which takes minutes for a large one; `watch` follows
     this and may end it by an exception: nothing has changed then. `spec` replaces the settings of
@@ -211,6 +253,7 @@ def resume(
     info, resumption = _check_resume(run_id, checkpoint, spec, watch, recipe)
     with _resume_lock(info):
         _start_attempt(info, resumption)
+    return resumption.name
 
 
 def resume_as_new(
@@ -226,11 +269,14 @@ def resume_as_new(
     unless `spec` has a new name. Arguments and exceptions are those of `resume`.
     """
     info, resumption = _check_resume(run_id, checkpoint, spec, watch, recipe)
+    if (saved := resumption.checkpoint) is None:
+        text = f"Run {run_id} has no checkpoint that a new run could continue from: resume this "
+        raise CannotStart([Problem("", f"{text}one, or start a new run with its settings.")])
     if resumption.spec.name == info.spec.name:
         named = msgspec.structs.replace(resumption.spec, name=f"{info.name} from #{run_id}")
         resumption = resumption._replace(spec=named)
     try:
-        folder = copy_run(info.folder, resumption.checkpoint)
+        folder = copy_run(info.folder, saved)
     except (OSError, sqlite3.Error) as error:
         text = f"Run {run_id} cannot be copied to a new run: {error}."
         raise CannotStart([Problem("", text)]) from error
@@ -255,7 +301,9 @@ _LOST = "the run's own copy was lost"
 
 
 class _Resumption(NamedTuple):
-    checkpoint: Path
+    checkpoint: Path | None
+    """None: from the beginning."""
+
     spec: RunSpec
     recipe: RecipeInfo
     """The one to go on with."""
@@ -263,6 +311,11 @@ class _Resumption(NamedTuple):
     version: RecipeVersion
     changes: str
     """In what the recipe has changed; empty: there was nothing to choose."""
+
+    @property
+    def name(self) -> str:
+        """The name of the checkpoint, or BEGINNING."""
+        return self.checkpoint.name if self.checkpoint else BEGINNING
 
 
 def _check_resume(
@@ -284,12 +337,7 @@ def _check_resume(
     if checkpoint is None and info.state is RunState.FINISHED and spec.epochs <= done:
         text = f"Run {run_id} has finished all its epochs: to go on, choose more than {done}."
         raise CannotStart([Problem("epochs", text)])
-    available = list(checkpoint_files.folders(info.folder).values())
-    if checkpoint is None and not available:
-        raise CannotStart([Problem("", f"Run {run_id} has no checkpoint to resume from.")])
-    chosen = checkpoint or available[-1]
-    if chosen not in available:
-        raise CannotStart([Problem("", f"Run {run_id} has no checkpoint {chosen.name}.")])
+    chosen = _chosen_checkpoint(info, checkpoint)
     changes = recipe_changes(info)
     recipe: RecipeInfo | None = recipe_copy.recipe_of_run(info.folder, info.spec)
     if not recipe_copy.has_copy(info.folder):
@@ -301,17 +349,42 @@ def _check_resume(
         text = f"Run {run_id} is of a newer version of Traindeck, with settings that this one does "
         found.append(Problem("", f"{text}not know ({', '.join(newer)}): upgrade Traindeck."))
     try:
-        found += change_problems(info, spec, checkpoint_files.read_manifest(chosen))
+        manifest = checkpoint_files.read_manifest(chosen) if chosen else None
+        found += change_problems(info, spec, manifest)
         if changes and version is None and not found:  # neither recipe would go on otherwise
             raise RecipeChanged(run_id, changes)
         found = check(spec, recipe) + found
         if found:
             raise CannotStart(found)
-        checkpoint_files.verify(chosen, watch)
+        if chosen:
+            checkpoint_files.verify(chosen, watch)
     except CheckpointDamaged as error:
+        assert chosen is not None
         raise CheckpointUnusable(run_id, chosen, str(error), watch) from error
     recipe = recipe or catalog.recipe(spec.recipe)
     return info, _Resumption(chosen, spec, recipe, version or RecipeVersion.AS_IT_WAS, changes)
+
+
+def _chosen_checkpoint(info: RunInfo, wanted: Path | None) -> Path | None:
+    """Return the checkpoint to resume from, `wanted` or the newest; None: from the beginning.
+
+    Raises CannotStart if there is no such checkpoint, and OSError if the disk does not tell.
+    """
+    if wanted is not None and wanted.name == BEGINNING:
+        return None
+    available = list(checkpoint_files.folders(info.folder).values())
+    if wanted is not None and wanted not in available:
+        raise CannotStart([Problem("", f"Run {info.id} has no checkpoint {wanted.name}.")])
+    if wanted is not None or available:
+        return wanted or available[-1]
+    if info.state.can_resume and not info.status.checkpoint:
+        return None
+    text = f"Run {info.id} has no checkpoint to resume from"
+    if info.status.checkpoint:  # its steps are lost only if the user wants that
+        text += f": {Path(info.status.checkpoint).name} is not there any more"
+    again = call(f"resume {info.id} --checkpoint {BEGINNING}")
+    text += f". `{again}` trains it again from the beginning, and removes its curves."
+    raise CannotStart([Problem("", text)])
 
 
 def end_orphans(run_id: str, *, now: bool = False, watch: Watch | None = None) -> RunInfo:
@@ -373,7 +446,7 @@ def _resume_lock(info: RunInfo) -> Iterator[None]:
 def _start_attempt(info: RunInfo, how: _Resumption) -> None:
     """Start the next attempt of the run of `info`."""
     folder, attempt = info.folder, info.status.attempt + 1
-    arguments = ["--resume", how.checkpoint.name]
+    arguments = ["--resume", how.name]
     if how.changes:
         arguments += ["--recipe", how.version, "--changes", how.changes]
     is_replaced = bool(how.changes) and how.version is RecipeVersion.AS_IT_IS_NOW
@@ -518,7 +591,7 @@ def _control(folder: Path) -> bytes:
 def _start_supervisor(folder: Path, *arguments: str) -> None:
     """Start a supervisor for the run in `folder` and wait until it accepts commands."""
     log, before = folder / "logs" / "supervisor.log", _control(folder)
-    process = start_module("engine.supervisor", str(folder), *arguments, log=log, own_session=True)
+    process = start_module(_SUPERVISOR, str(folder), *arguments, log=log, own_session=True)
     _log.info("run %s: started its supervisor, pid %d %s", folder.name, process.pid, arguments)
     # This thread reaps a supervisor that ends before this process.
     threading.Thread(target=process.wait, daemon=True, name="reap").start()

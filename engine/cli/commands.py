@@ -9,12 +9,13 @@ from engine.cli.follow import CtrlC, follow_active_run
 from engine.cli.output import Exit, NoAnswer, Refused, err, format_bytes, out
 from engine.cli.show import print_failure
 from engine.cli.watch import ANSWER_SECONDS, check_halted, new_events, updates, wait_for_event
-from engine.client import RunInfo, StoppedBySignal
+from engine.client import DamagedRun, RunInfo, StoppedBySignal
 from engine.messages import commands
 from engine.messages.commands import Command
 from engine.messages.events import CacheEmptied, CheckpointFailed, CheckpointSaved, Paused
 from engine.runs.run_state import RunState
 from engine.spec import catalog
+from engine.system.process import is_alive
 from engine.system.program import call
 
 
@@ -30,7 +31,12 @@ def stop(run_id: str, *, now: bool) -> Exit:
 
     Raises NoAnswer if that takes too long.
     """
-    info = client.get_run(run_id)
+    try:
+        info = client.get_run(run_id)
+    except DamagedRun:
+        if found := client.stop_unreadable(run_id):
+            return _wait_for_supervisor(run_id, *found)
+        raise
     if info.has_orphans:
         info = client.end_orphans(run_id, now=now)
         out().print(f"The workers of run {run_id} have ended. {info.reason}", soft_wrap=True)
@@ -54,6 +60,19 @@ def stop(run_id: str, *, now: bool) -> Exit:
     out().print(f"Run {run_id} is {info.state}. {info.reason}".rstrip(), soft_wrap=True)
     print_failure(err(), info)
     return Exit.FAILED if info.state in (RunState.FAILED, RunState.INTERRUPTED) else Exit.DONE
+
+
+def _wait_for_supervisor(run_id: str, pid: int, created: float) -> Exit:
+    """Wait until the supervisor of an unreadable run, which was asked to end, has ended."""
+    start = f"Run {run_id} cannot be read."
+    asked = f"Its supervisor, process {pid}, was asked by a signal to end"
+    deadline = time.monotonic() + ANSWER_SECONDS
+    while is_alive(pid, created):
+        if time.monotonic() > deadline:
+            raise NoAnswer(f"{start} {asked}, but still lives after {ANSWER_SECONDS:.0f} s.")
+        time.sleep(0.05)
+    out().print(f"{start} {asked}, and has ended.", soft_wrap=True)
+    return Exit.DONE
 
 
 def checkpoint(run_id: str) -> Exit:

@@ -34,10 +34,11 @@ def resume_command(
 ) -> str:
     """Return the `resume` command for the run `run_id`, quoted for a shell. Raises UnknownName.
 
-    The run continues from `checkpoint`, with the changes from the spec `before` to `after`; with
-    `as_new` it continues as a new run. `recipe`: that of the run; None: the one of the spec.
+    The run continues from `checkpoint` (empty: it has none, and starts from the beginning), with
+    the changes from the spec `before` to `after`; with `as_new` it continues as a new run.
+    `recipe`: that of the run; None: the one of the spec.
     """
-    arguments = [run_id, *_flag("checkpoint", checkpoint)]
+    arguments = [run_id, *(_flag("checkpoint", checkpoint) if checkpoint else ())]
     if as_new:
         arguments.append("--as-new-run")
     if after.strategy != before.strategy:

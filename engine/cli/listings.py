@@ -8,6 +8,7 @@ import msgspec
 from rich.table import Table
 from rich.text import Text
 
+from engine import client
 from engine.cli import warm
 from engine.cli.devices import why_not_here
 from engine.cli.output import (
@@ -48,7 +49,7 @@ def runs(*, json: bool) -> Exit:
     for info in found:
         if isinstance(info, UnreadableRun):
             table.add_row(info.id, Text("unreadable", "bold red"))
-            err().print(info.reason, soft_wrap=True)
+            err().print(client.unreadable_reason(info.id, info.reason), soft_wrap=True)
             continue
         loss = info.status.metrics.get("train/loss")
         table.add_row(

@@ -21,6 +21,7 @@ from engine.messages import commands
 from engine.messages.events import RecipeVersion, Resumed
 from engine.repair.take_over import take_over
 from engine.runs import checkpoint_files
+from engine.runs.checkpoint_files import BEGINNING
 from engine.runs.run_state import RunState
 from engine.spec import catalog
 from engine.spec.field_info import Setting
@@ -72,10 +73,10 @@ def resume(
 ) -> Exit:
     """Resume a paused run; or continue a run that is over from a checkpoint, and follow it.
 
-    With `as_new`, continue it as a new run. `checkpoint` None: the newest. `recipe`: the
-    RecipeVersion to go on with if the recipe has changed; None: ask, where there is a terminal.
-    `takes_over`: also if it was on another machine, which is gone. Raises NoSuchRun, CannotStart,
-    CannotTakeOver, CommandFailed, UnknownName, Refused, NoAnswer.
+    With `as_new`, continue it as a new run. `checkpoint` None: the newest; without any, from the
+    beginning. `recipe`: the RecipeVersion to go on with if the recipe has changed; None: ask, where
+    there is a terminal. `takes_over`: also if it was on another machine, which is gone. Raises
+    NoSuchRun, CannotStart, CannotTakeOver, CommandFailed, UnknownName, Refused, NoAnswer.
     """
     if takes_over:
         take_over(run_id)
@@ -92,8 +93,8 @@ def resume(
         with VerificationView(run_id, ctrl_c) as view:
             if as_new:
                 run_id = client.resume_as_new(run_id, folder, spec, view.show, version)
-            else:
-                client.resume(run_id, folder, spec, view.show, version)
+            elif client.resume(run_id, folder, spec, view.show, version) == BEGINNING:
+                err().print(f"Run {run_id} starts again from the beginning.", soft_wrap=True)
         if as_new:
             attempt, after = newest_attempt(client.get_run(run_id).folder)
         if detach:

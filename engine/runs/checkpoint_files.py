@@ -26,6 +26,9 @@ FORMAT = FormatVersion(1, 1)
 
 FOLDER = "checkpoints"
 MANIFEST = "manifest.json"
+BEGINNING = "beginning"
+"""In place of the name of a checkpoint: train again from step 0."""
+
 KINDS = ("request", "steps", "minutes", "epochs", "best", "last")
 """Why a checkpoint was saved: by command; every N steps, minutes or epochs; the best so far; at the
 end of the training or at a Stop."""

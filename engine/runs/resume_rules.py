@@ -22,8 +22,9 @@ def fixed(field: str) -> str:
     return _FIXED.get(field, "")
 
 
-def change_problems(info: RunInfo, spec: RunSpec, manifest: Manifest) -> list[Problem]:
-    """Return every reason why `spec` cannot resume the run of `info` from this checkpoint.
+def change_problems(info: RunInfo, spec: RunSpec, manifest: Manifest | None) -> list[Problem]:
+    """Return every reason why `spec` cannot resume the run of `info` from this checkpoint; None:
+    from the beginning.
 
     `engine.client.check` returns the problems of `spec` alone.
     """
@@ -33,6 +34,8 @@ def change_problems(info: RunInfo, spec: RunSpec, manifest: Manifest) -> list[Pr
         for field, reason in _FIXED.items()
         if getattr(spec, field) != getattr(before, field)
     ]
+    if manifest is None:
+        return found
     theirs, ours = (name.partition("/")[0] for name in (manifest.strategy, spec.strategy))
     if theirs != ours:
         text = f"{spec.strategy} cannot read a checkpoint of {manifest.strategy}: "

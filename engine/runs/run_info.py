@@ -76,6 +76,11 @@ class RunInfo(NamedTuple):
         return self.notes.name or self.spec.name or Path(self.spec.recipe).stem
 
     @property
+    def can_continue(self) -> bool:
+        """Whether it may go on: from a checkpoint, or from the beginning if it has none."""
+        return self.state.can_resume or (self.state.is_over and bool(self.status.checkpoint))
+
+    @property
     def title(self) -> str:
         """`digits · ddp × 2 · #7`."""
         strategy = self.spec.strategy.rpartition("/")[2]

@@ -75,7 +75,7 @@ class RunState(StrEnum):
 
     @property
     def can_resume(self) -> bool:
-        """Whether a run in this state may resume from a checkpoint."""
+        """Whether a run in this state may resume with the settings that it has."""
         return self in _OVER and self is not RunState.FINISHED
 
 

@@ -31,6 +31,7 @@ from engine.messages.events import (
     Trouble,
 )
 from engine.messages.heartbeat import Heartbeat
+from engine.runs.checkpoint_files import BEGINNING
 from engine.runs.run_state import RunState
 from engine.spec import catalog, recipe_copy, spec_file
 from engine.spec.run_spec import RunSpec
@@ -116,11 +117,16 @@ class Supervisor:
     def run(self, resume_from: str = "") -> RunEnded:
         """Train until the run ends; return the terminal event, which is recorded already.
 
-        Continue from the checkpoint with the name `resume_from`, unless that is empty.
+        Continue from the checkpoint with the name `resume_from`, unless that is empty; BEGINNING:
+        start again, without the points of earlier attempts.
         """
         telemetry: TelemetryStream | None = None
         try:
-            self._attempt.start(resume_from)  # first: the workers start during the rest
+            # First: the workers start during the rest.
+            if resume_from == BEGINNING:
+                self._attempt.start("", is_restart=True)
+            else:
+                self._attempt.start(resume_from)
             telemetry = TelemetryStream(
                 lambda snapshot: self._inbox.put(SnapshotReceived(snapshot))
             )

@@ -191,6 +191,22 @@ def end_group(leader: Process, *, kill: bool) -> None:
         os.kill(leader.pid, signal.SIGTERM)  # Windows: it ends at once
 
 
+def find_module(module: str, argument: str) -> process_tree.Identity | None:
+    """Return this user's process `python -m module argument ...`; None if there is none."""
+    for process in psutil.process_iter():
+        created = start_time(process.pid)  # first: the pid may get another process meanwhile
+        try:
+            if ON_POSIX and process.uids().real != os.getuid():
+                continue
+            words = process.cmdline()
+        except (psutil.Error, OSError):
+            continue
+        at = words.index("-m") if "-m" in words else len(words)
+        if words[at + 1 : at + 3] == [module, argument] and not _is_zombie(process.pid):
+            return process.pid, created
+    return None
+
+
 def ask_to_end(pid: int, created_at: float) -> bool:
     """Send SIGTERM to the process with `pid` that started at `created_at`.
 

@@ -38,7 +38,7 @@ class ResumeRequest(NamedTuple):
 
     run_id: str
     checkpoint: Path | None = None
-    """None: the newest one."""
+    """None: the newest one; without any, from the beginning."""
 
     spec: RunSpec | None = None
     """The settings of the next attempt; None: unchanged."""

@@ -77,7 +77,9 @@ class Continuation(NamedTuple):
     """A run that has ended continues from one of its checkpoints; its settings can be changed."""
 
     info: RunInfo
-    checkpoint: CheckpointInfo
+    checkpoint: CheckpointInfo | None
+    """None: it has no checkpoint, and starts from the beginning."""
+
     as_new: bool = False
     """Whether a new run continues from the checkpoint, and this run is not changed."""
 
@@ -96,6 +98,11 @@ class Continuation(NamedTuple):
     @property
     def origin(self) -> str:
         """The step from which the run continues, in a sentence."""
+        if self.checkpoint is None:
+            text = translate("RunForm", "From the beginning: there is no checkpoint.")
+            if not self.info.status.step:
+                return text
+            return f"{text} {translate('RunForm', 'Its points are removed from the plots.')}"
         position = self.checkpoint.manifest.position
         text = translate("RunForm", "From step {step} ({epochs} of {all} epochs done).")
         text = text.format(
@@ -110,17 +117,19 @@ class Continuation(NamedTuple):
         return FixedValue(getattr(self.info.spec, field), reason) if reason else None
 
     def problems(self, spec: RunSpec) -> list[Problem]:
-        return resume_rules.change_problems(self.info, spec, self.checkpoint.manifest)
+        manifest = self.checkpoint.manifest if self.checkpoint else None
+        return resume_rules.change_problems(self.info, spec, manifest)
 
     def command(self, spec: RunSpec) -> str:
-        name = self.checkpoint.folder.name
+        name = self.checkpoint.folder.name if self.checkpoint else ""
         before = self.info.spec
         recipe = read_run_recipe(self.info)
         return resume_command(self.info.id, name, before, spec, as_new=self.as_new, recipe=recipe)
 
     def request(self, spec: RunSpec) -> ResumeRequest:
         """Return the request to continue the run with the settings of `spec`."""
-        return ResumeRequest(self.info.id, self.checkpoint.folder, spec, self.as_new)
+        folder = self.checkpoint.folder if self.checkpoint else None
+        return ResumeRequest(self.info.id, folder, spec, self.as_new)
 
     def was_started_as(self, run_id: str, *, requested: bool) -> bool:
         """Whether the start of run `run_id` was the start of this continuation. `requested`: the

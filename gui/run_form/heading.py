@@ -68,6 +68,8 @@ class FormHeading(QWidget):
             self.as_new.setChecked(mode.as_new)
         for widget in (self.origin, self.as_new, self.new_run_button):
             widget.setVisible(continues)
+        if isinstance(mode, Continuation) and mode.checkpoint is None:
+            self.as_new.setVisible(False)  # there is nothing to copy
         self.presets.setVisible(not continues)
 
     def set_spec(self, spec: RunSpec | None) -> None:

@@ -129,8 +129,9 @@ class RunForm(QFrame):
         self._set_mode(NewRun())
         self._fill(spec)
 
-    def continue_run(self, info: RunInfo, checkpoint: CheckpointInfo) -> None:
-        """Fill the form with the settings of a run, to continue it from `checkpoint`."""
+    def continue_run(self, info: RunInfo, checkpoint: CheckpointInfo | None) -> None:
+        """Fill the form with the settings of a run, to continue it from `checkpoint`; None: from
+        the beginning."""
         self._set_mode(NewRun())  # remove the fixed values of another run
         self._fill(info.spec, read_run_recipe(info))
         self._set_mode(Continuation(info, checkpoint))

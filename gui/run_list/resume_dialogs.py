@@ -37,7 +37,7 @@ class ResumeDialogs(QObject):
         client.resume_ended.connect(self._end_progress)
 
     def resume(self, run_id: str) -> None:
-        """Resume the run from its newest checkpoint."""
+        """Resume the run from its newest checkpoint; without any, from the beginning."""
         self._client.resume(ResumeRequest(run_id))
 
     def resume_from_older(self, run_id: str) -> None:
@@ -51,11 +51,14 @@ class ResumeDialogs(QObject):
         self._client.list_checkpoints(run_id)
 
     def _offer_checkpoints(self, info: RunInfo, checkpoints: list[CheckpointInfo]) -> None:
+        with_changes = info.id in self._to_change
+        if not checkpoints and with_changes and info.state.can_resume:
+            self._form.continue_run(info, None)
+            return
         if not checkpoints:
             text = self.tr("Run {run} has no checkpoint to resume from.").format(run=info.id)
             self._show_refusal(info.id, text)
             return
-        with_changes = info.id in self._to_change
 
         def go_on(chosen: CheckpointInfo) -> None:
             if with_changes:

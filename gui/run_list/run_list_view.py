@@ -274,10 +274,10 @@ class RunListView(QListView):
     def _update_actions(self) -> None:
         """Enable the actions that the current run allows."""
         info = self._current()
-        can_continue = bool(info and info.state.is_over and info.status.checkpoint)
-        self.continue_changed.setEnabled(can_continue)
-        for action in (self.resume, self.resume_from_older):
-            action.setEnabled(bool(can_continue and info and info.state.can_resume))
+        self.continue_changed.setEnabled(bool(info and info.can_continue))
+        can_resume = bool(info and info.state.can_resume)
+        self.resume.setEnabled(can_resume)
+        self.resume_from_older.setEnabled(bool(can_resume and info and info.status.checkpoint))
         self.resume.setText(resume_text(info))
         for action in self.moves.values():
             action.setVisible(info is not None and info.state is RunState.QUEUED)
@@ -296,5 +296,5 @@ def resume_text(info: RunInfo | None) -> str:
         return text
     if not info.state.can_resume:
         return translate("RunListView", "Resume: all epochs are done")
-    no_checkpoint = translate("RunListView", "Resume: there is no checkpoint")
-    return text if info.status.checkpoint else no_checkpoint
+    again = translate("RunListView", "Resume from the beginning: there is no checkpoint")
+    return text if info.status.checkpoint else again

@@ -24,7 +24,7 @@ from engine.spec.run_spec import RunSpec
 from gui.run_view.headline import RunHeadline
 from gui.style.theme import Theme, icon
 from gui.style.translation import translate
-from gui.widgets.plain_text import wrapped
+from gui.widgets.plain_text import plain_tip, wrapped
 from gui.widgets.steady_button import MoreButton, SteadyButton
 
 
@@ -61,7 +61,7 @@ class RunControls(QFrame):
     resume_paused_clicked = Signal()
     stop_clicked = Signal()
     resume_clicked = Signal(str)
-    """Id of a run that is over and should be resumed from its newest checkpoint."""
+    """Id of a run that is over and should be resumed: see `ResumeDialogs.resume`."""
 
     checkpoint_clicked = Signal()
     empty_cache_clicked = Signal()
@@ -84,7 +84,11 @@ class RunControls(QFrame):
         )
         self.pause_more = MoreButton(self.tr("More ways to pause"))
         self.pause_more.menu().addAction(self.pause_and_free)
-        self.resume = SteadyButton((resume, pause), self.tr("Continue from the newest checkpoint"))
+        self._resume_tips = (
+            self.tr("Continue from the newest checkpoint"),
+            self.tr("Start again from the beginning: there is no checkpoint"),
+        )
+        self.resume = SteadyButton((resume, pause), self._resume_tips[0])
         self.resume_more = MoreButton(self.tr("More ways to resume"))
         self._pause_resume_stack = QStackedWidget()
         self.stop = SteadyButton(
@@ -128,8 +132,9 @@ class RunControls(QFrame):
         self.stop.setEnabled(available.stop)
         self.checkpoint.setEnabled(available.while_training)
         self.empty_cache.setEnabled(available.while_training)
-        can_continue = bool(info and info.state.is_over and info.status.checkpoint)
-        self._pause_resume_stack.setCurrentIndex(int(can_continue))
+        self._pause_resume_stack.setCurrentIndex(int(bool(info and info.can_continue)))
+        begins_again = bool(info and not info.status.checkpoint)
+        self.resume.setToolTip(plain_tip(self._resume_tips[begins_again]))
         self.resume.setEnabled(bool(info and info.state.can_resume))
         self._keep_focus(focused)
 

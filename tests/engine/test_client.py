@@ -21,6 +21,7 @@ from engine.messages.channel import Channel, CommandAccepted, Hello, Message, Se
 from engine.messages.commands import Pause, Stop
 from engine.messages.events import (
     AttemptStarted,
+    CheckpointSaved,
     CommandRefused,
     Event,
     RunEnded,
@@ -212,7 +213,11 @@ def test_the_state_of_a_status_needs_a_living_supervisor() -> None:
     ("events", "sentence"),
     [
         ((NOBODY, RunEnded("finished", "x")), "Run 1 has finished all its epochs"),
-        ((NOBODY, RunEnded("stopped", "x")), "Run 1 has no checkpoint to resume from"),
+        (
+            (NOBODY, CheckpointSaved("checkpoints/step-5", 5, 0, 9, 0.1), RunEnded("stopped", "x")),
+            "Run 1 has no checkpoint to resume from: step-5 is not there any more. `python main.py "
+            "resume 1 --checkpoint beginning` trains it again",
+        ),
     ],
 )
 def test_a_run_that_cannot_resume_is_reported(events: tuple[Event, ...], sentence: str) -> None:

@@ -126,6 +126,29 @@ def test_without_an_intact_one_there_is_none_to_offer(
     assert started == []
 
 
+def test_a_run_without_any_starts_from_the_beginning(started: list[tuple[Any, ...]]) -> None:
+    stopped_run()
+    changed = replace(SPEC, seed=8, strategy="torch/ddp", optimizer="sgd")
+    with pytest.raises(CannotStart, match="has no checkpoint that a new run could continue from"):
+        client.resume_as_new("1")
+    assert client.resume("1") == "beginning"
+    with pytest.raises(CannotStart, match="start a new run for another seed"):
+        client.resume("1", None, changed)
+    assert started == [("--resume", "beginning", SPEC)]
+
+
+def test_a_run_with_damaged_ones_starts_from_the_beginning_if_asked(
+    started: list[tuple[Any, ...]],
+) -> None:
+    folder = stopped_run(3)
+    truncate(folder / "checkpoints" / "step-00000003")
+    again = "`python main.py resume 1 --checkpoint beginning`"
+    with pytest.raises(CheckpointUnusable, match=again):
+        client.resume("1")
+    client.resume("1", folder / "checkpoints" / "beginning")
+    assert started == [("--resume", "beginning", SPEC)]
+
+
 def test_a_missing_checkpoint_is_reported() -> None:
     folder = stopped_run(3)
     with pytest.raises(CannotStart, match="Run 1 has no checkpoint step-00000004"):

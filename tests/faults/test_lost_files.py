@@ -6,6 +6,7 @@ import errno
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,13 @@ import psutil
 import pytest
 
 from engine import client
+from engine.cli.output import Exit
 from engine.messages.commands import SaveCheckpoint, Stop
 from engine.messages.events import CheckpointFailed, CheckpointSaved
 from engine.runs.run_info import RunInfo
 from engine.runs.run_state import RunState
 from engine.system import paths
-from engine.system.process import start_module
+from engine.system.process import PROJECT, start_module
 from tests.support.broken_disk import ext4_disk
 from tests.support.lost_files import LostFiles
 from tests.support.runs import (
@@ -81,6 +83,32 @@ def test_a_disk_that_fails_leaves_a_supervisor_that_can_be_ended(
             supervisor.wait(3.0)
         supervisor.send_signal(signal.SIGTERM)
         wait_until_gone(info, TIMEOUT_SECONDS)
+
+
+def test_a_run_that_cannot_be_read_names_its_supervisor_and_can_be_stopped(
+    files: LostFiles,
+) -> None:
+    run_id = client.start(spec("probe_torch", "torch/single", epochs=100_000, cold_start=True))
+    info = wait_for(run_id, is_training)
+    files.lose(errno.EIO)
+
+    def call(*words: str) -> tuple[int, str]:
+        command = [sys.executable, "main.py", *words]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=PROJECT, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+    supervisor = f"Its supervisor, process {info.status.supervisor_pid}, "
+    for words in (("show", run_id), ("attach", run_id)):
+        code, said = call(*words)
+        assert code == Exit.REFUSED
+        assert f"Run {run_id} cannot be read" in said
+        assert f"{supervisor}still lives: `python main.py stop {run_id}` ends it." in said
+    code, said = call("stop", run_id)
+    assert (code, f"{supervisor}was asked by a signal to end, and has ended." in said) == (0, True)
+    wait_until_gone(info)
+    assert "still lives" not in call("show", run_id)[1]
+    files.find()
+    assert client.get_run(run_id).state.is_over
 
 
 def test_an_error_of_the_supervisor_is_recorded_once_the_work_is_saved(

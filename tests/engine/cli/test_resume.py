@@ -103,6 +103,15 @@ def test_a_run_is_resumed_with_or_without_changes(monkeypatch: pytest.MonkeyPatc
     ]
 
 
+def test_a_resume_from_the_beginning_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = record_run(*RUNNING, STOPPED)
+    monkeypatch.setattr(client, "resume", lambda *_: "beginning")
+    assert main(["resume", run.id, "--detach"]) == 0
+    assert f"Run {run.id} starts again from the beginning.\n" in capsys.readouterr().err
+
+
 MINE = "import torch\ndef model(width: int = 8): ...\ndef datasets(): ...\n"
 WAS, NOW = RecipeVersion
 

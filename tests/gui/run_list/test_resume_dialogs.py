@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QMessageBox, QWidget
 from pytestqt.qtbot import QtBot
@@ -204,3 +206,23 @@ def test_cancelling_the_list_asks_for_nothing(
 def test_a_run_without_checkpoints_says_so(around: Surroundings) -> None:
     around.controller.checkpoints_listed.emit(RUN, [])
     assert "no checkpoint" in around.dialog().text()
+
+
+def test_a_run_without_checkpoints_starts_from_the_beginning_with_changes(
+    around: Surroundings, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        EngineClient, "list_checkpoints", lambda self, _: self.checkpoints_listed.emit(RUN, [])
+    )
+    around.resume_dialogs.continue_with_changes("7")
+    form = around.form
+    assert form.heading.origin.text() == (
+        "From the beginning: there is no checkpoint. Its points are removed from the plots."
+    )
+    assert not form.heading.as_new.isVisibleTo(form)
+    form.field("epochs").set_value(9)
+    form.copy_command()
+    assert QGuiApplication.clipboard().text() == "python main.py resume 7 --epochs 9"
+    with qtbot.waitSignal(form.continue_requested) as wanted:
+        form.start_button.click()
+    assert wanted.args == [ResumeRequest("7", None, msgspec.structs.replace(SPEC, epochs=9))]

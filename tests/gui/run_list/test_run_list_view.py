@@ -123,16 +123,17 @@ def test_only_a_run_that_is_over_and_has_a_checkpoint_can_go_on(
             run.add(RunEnded(state, ""))
     history.show_runs(RunIndex().runs())
     asks = {
-        history.resume: (history.resume_requested, False),
-        history.resume_from_older: (history.resume_from_older_requested, False),
-        history.continue_changed: (history.continue_requested, True),  # with more epochs
+        history.resume: (history.resume_requested, False, True),
+        history.resume_from_older: (history.resume_from_older_requested, False, False),
+        # With more epochs, or from the beginning.
+        history.continue_changed: (history.continue_requested, True, True),
     }
-    for action, (signal, also_finished) in asks.items():
+    for action, (signal, also_finished, also_bare) in asks.items():
         enabled = []
         for run in (active, over, finished, bare):
             history.watch(run.id)
             enabled.append(action.isEnabled())
-        assert enabled == [False, True, also_finished, False]
+        assert enabled == [False, True, also_finished, also_bare]
         history.watch(over.id)
         with qtbot.waitSignal(signal) as asked:
             action.trigger()

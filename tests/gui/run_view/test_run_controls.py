@@ -66,9 +66,18 @@ def test_a_finished_run_can_go_on_with_changes_only(controls: RunControls) -> No
     assert not controls.resume.isEnabled()
 
 
-def test_without_a_checkpoint_there_is_nothing_to_resume(controls: RunControls) -> None:
-    controls.show_info(info(RunState.FAILED))
+def test_without_a_checkpoint_a_finished_run_cannot_be_resumed(controls: RunControls) -> None:
+    controls.show_info(info(RunState.FINISHED))
     assert not controls.resume.isVisible()
+
+
+def test_without_a_checkpoint_a_run_starts_from_the_beginning(controls: RunControls) -> None:
+    controls.show_info(info(RunState.INTERRUPTED))
+    assert controls.resume.isVisible()
+    assert controls.resume.isEnabled()
+    assert "from the beginning" in controls.resume.toolTip()
+    controls.show_info(info(RunState.INTERRUPTED, checkpoint="step-5"))
+    assert "from the newest checkpoint" in controls.resume.toolTip()
 
 
 def test_clicks_say_what_is_wanted(controls: RunControls, qtbot: QtBot) -> None:
