@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +13,7 @@ import msgspec
 from engine.messages.events import Event, Metrics, Notice, Progress
 from engine.runs.run_state import RunStatus, fold
 from engine.system.format_version import FormatVersion
-from engine.system.sqlite_file import check_schema
+from engine.system.sqlite_file import Patience, check_schema, set_limits
 
 if TYPE_CHECKING:
     from engine.runs.point_tables import PointTables
@@ -19,6 +21,12 @@ if TYPE_CHECKING:
 FILE_NAME = "run.sqlite"
 LOCK_MS = 200
 """The longest wait of a write while another program has locked the store."""
+
+LONGEST_CHECK = 10.0
+"""Seconds of computing time to open and check a store; it takes less than 0.01 s."""
+
+LONGEST_UPGRADE = 300.0
+"""Such seconds for what an old store lacks, such as an index of all points."""
 
 FORMAT = FormatVersion(1, 1)
 """SQLite's `user_version`. `docs/compatibility.md` lists the versions, and when to increase it."""
@@ -86,11 +94,23 @@ class RunStore:
         locks are on other files."""
 
         self._connection = sqlite3.connect(folder / FILE_NAME, isolation_level=None)
+        set_limits(self._connection)
+        try:
+            with _in_time(self._connection) as patience:
+                self._open(patience)
+        except BaseException:
+            self._connection.close()
+            raise
+        # Later it waits for another program that locks the store by keeping the data in memory.
+        self._connection.execute(f"PRAGMA busy_timeout = {LOCK_MS}")
+
+    def _open(self, patience: Patience) -> None:
         self._connection.execute("PRAGMA trusted_schema=OFF")
         check_schema(self._connection)  # a trigger or a view would act when the run is resumed
         self._format = read_format(self._connection)
         self._connection.execute("PRAGMA journal_mode=WAL")
         self._connection.execute("PRAGMA synchronous=NORMAL")
+        patience.allow(LONGEST_UPGRADE)
         self._connection.executescript(SCHEMA)
         if not has_means(self._connection):
             self._connection.execute("ALTER TABLE block ADD COLUMN mean REAL")
@@ -101,8 +121,6 @@ class RunStore:
         self._dirty: bool
         self._read_back()
         self.commit()
-        # Later it waits for another program that locks the store by keeping the data in memory.
-        self._connection.execute(f"PRAGMA busy_timeout = {LOCK_MS}")
 
     def append(self, event: Event, time: float) -> None:
         """Record `event`, which arrived at `time` (seconds since the epoch), and fold it."""
@@ -186,9 +204,11 @@ class RunStore:
         """Do in advance what the first points would have to wait for. Raises sqlite3.Error."""
         self._point_tables()
 
-    def series(self) -> list[str]:
+    def series(self) -> set[str]:
         """Return the names of the series that it has. Raises sqlite3.Error."""
-        return [str(name) for (name,) in self._connection.execute("SELECT name FROM series")]
+        query = "SELECT name FROM series NOT INDEXED"  # checks the table that `PointTables` reads
+        with _in_time(self._connection):
+            return {str(name) for (name,) in self._connection.execute(query)}
 
     def last_seq(self) -> int:
         """Return the number of the newest event; 0 before the first."""
@@ -219,6 +239,22 @@ class RunStore:
         if not self._connection.in_transaction:
             self._connection.execute("BEGIN IMMEDIATE")
         self._dirty = True
+
+
+@contextlib.contextmanager
+def _in_time(connection: sqlite3.Connection) -> Iterator[Patience]:
+    """Interrupt what takes longer than LONGEST_CHECK: the file may have been made to be read for
+    ever."""
+    patience = Patience(connection)
+    patience.allow(LONGEST_CHECK)
+    try:
+        yield patience
+    except sqlite3.OperationalError as error:
+        if str(error) == "interrupted":
+            raise sqlite3.DatabaseError("it takes too long to read") from error
+        raise
+    finally:
+        patience.end()
 
 
 def read_format(connection: sqlite3.Connection) -> FormatVersion:

@@ -100,7 +100,7 @@ def main(arguments: list[str]) -> int:
         run_store.commit()
         sync_to_disk(run_store.wal)  # before the client hears that the run has started
     except (sqlite3.Error, OSError) as error:
-        print(f"The store of run {folder.name} cannot be written: {error}.", file=sys.stderr)
+        print(f"The store of run {folder.name} cannot be used: {error}.", file=sys.stderr)
         admission.leave()
         return 1
     try:

@@ -48,11 +48,16 @@ class Patience:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._until = float("inf")
+        self._connection = connection
         connection.set_progress_handler(self._is_over, _STEPS)
 
     def allow(self, seconds: float) -> None:
         """Give the next queries `seconds` of this thread's computing time."""
         self._until = time.thread_time() + seconds
+
+    def end(self) -> None:
+        """Let the next queries take any time, without a look at the clock."""
+        self._connection.set_progress_handler(None, 0)
 
     def _is_over(self) -> bool:
         # Not the time of a clock: a slow disk and a busy machine are no fault of the file.
@@ -95,11 +100,16 @@ def can_read(connection: sqlite3.Connection) -> bool:
 def _connect(path: Path, options: str) -> sqlite3.Connection:
     uri = f"{path.absolute().as_uri()}?{options}"
     connection = sqlite3.connect(uri, uri=True, isolation_level=None)
-    for limit, value in _LIMITS.items():
-        connection.setlimit(limit, value)
+    set_limits(connection)
     connection.execute("PRAGMA trusted_schema=OFF")
     connection.execute("PRAGMA cell_size_check=ON")
     return connection
+
+
+def set_limits(connection: sqlite3.Connection) -> None:
+    """Set how large and how complicated things in the file may be, before any query."""
+    for limit, value in _LIMITS.items():
+        connection.setlimit(limit, value)
 
 
 def check_schema(connection: sqlite3.Connection) -> None:
