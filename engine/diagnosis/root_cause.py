@@ -74,7 +74,8 @@ CUT_OFF = (
 """What happened to a worker that was alive when its connection ended; follows its name."""
 
 _SIGNAL_HINTS = {
-    "SIGKILL": " (killed from outside; when memory runs out, the system does that)",
+    "SIGKILL": " (killed from outside; when memory runs out or a limit of CPU time is reached, "
+    "the system does that)",
     "SIGSEGV": " (a crash in native code)",
     "SIGABRT": " (native code called abort)",
 }

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.distributed.fsdp import FSDPModule
 
-from engine.system.process import resident_bytes, trim_heap
+from engine.system.process import resident_bytes, resident_metric, trim_heap
 from engine.system.units import gib
 from engine.training.errors import TrainingFailed
 
@@ -88,7 +88,7 @@ def metrics(devices: Sequence[torch.device]) -> dict[str, float]:
     """
     gpus = [device for device in devices if device.type == "cuda"]
     if not gpus:
-        return {"memory_resident": float(resident_bytes())}
+        return resident_metric()
     return {
         "memory_allocated": float(sum(map(torch.cuda.memory_allocated, gpus))),
         "memory_reserved": float(sum(map(torch.cuda.memory_reserved, gpus))),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import time
 from collections.abc import Mapping, Sequence
@@ -278,10 +279,12 @@ def _lacks(path: Path) -> bool:
 
 def _is_new(folder: Path) -> bool:
     """Whether the run in `folder` was created so recently that it may be starting."""
-    try:
-        return time.time() - folder.stat().st_mtime < LONGEST_START
-    except OSError:
-        return True  # the folder was removed
+    # Reading a store changes the time of its folder, but not that of the settings.
+    times = []
+    for path in (folder, folder / SPEC):
+        with contextlib.suppress(OSError):  # not there yet, or removed
+            times.append(path.stat().st_mtime)
+    return not times or time.time() - min(times) < LONGEST_START
 
 
 def _read_status(folder: Path) -> RunStatus:

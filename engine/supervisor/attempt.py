@@ -266,6 +266,10 @@ class Attempt:
         if self.training_ended and not self._bad_exit_codes:
             return self._end_without_failure(self.training_ended)
         if self.is_stopping and not self._failure_reports and not self._bad_exit_codes:
+            if not self._training_started and (step := self._store.status.step):
+                return RunEnded(
+                    "stopped", f"Stopped before the training went on after step {step}."
+                )
             if not self._training_started:
                 return RunEnded("stopped", "Stopped before the training began.")
             return RunEnded("stopped", f"{self.stop_reason}Stopped at once, without saving.")

@@ -311,6 +311,17 @@ def resident_bytes() -> int:
     return int(psutil.Process().memory_info().rss)
 
 
+def resident_metric() -> dict[str, float]:
+    """Return the resident memory of this process as a metric.
+
+    Without one if the system does not tell it, such as to a process without free descriptors.
+    """
+    try:
+        return {"memory_resident": float(resident_bytes())}
+    except (OSError, psutil.Error):
+        return {}
+
+
 def trim_heap() -> None:
     """Return freed memory of the C heap to the system; do nothing without glibc."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if ON_POSIX else None

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from engine.spec.device_names import all_on_cpu, is_logical_cpu
 from engine.spec.run_spec import RunSpec
-from engine.system.process import resident_bytes, trim_heap
+from engine.system.process import resident_bytes, resident_metric, trim_heap
 
 _POLICIES = {"bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
 
@@ -60,7 +60,7 @@ def memory_metrics() -> dict[str, float]:
     """
     # The logical devices of a coordinator would include those of its workers.
     if not tf.config.get_visible_devices("GPU"):
-        return {"memory_resident": float(resident_bytes())}
+        return resident_metric()
     gpus = tf.config.list_logical_devices("GPU")
     infos = [tf.config.experimental.get_memory_info(f"GPU:{k}") for k in range(len(gpus))]
     return {"memory_allocated": float(sum(info["current"] for info in infos))}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -159,6 +160,17 @@ def test_a_run_that_is_being_started_is_not_interrupted() -> None:
 def test_a_run_that_never_got_a_supervisor_is_interrupted() -> None:
     long_ago = time.time() - 2 * client.LONGEST_START
     os.utime(write_run(), (long_ago, long_ago))
+    assert client.get_run("1").state is RunState.INTERRUPTED
+
+
+def test_a_read_of_an_old_run_without_a_status_does_not_make_it_new() -> None:
+    """SQLite creates and removes files beside a store that it reads."""
+    folder = write_run(NOBODY, RunEnded("stopped", "x"))
+    with closing(sqlite3.connect(folder / STORE_FILE)) as store, store:
+        store.execute("DELETE FROM status")
+    long_ago = time.time() - 2 * client.LONGEST_START
+    os.utime(folder / SPEC_FILE, (long_ago, long_ago))
+    os.utime(folder)
     assert client.get_run("1").state is RunState.INTERRUPTED
 
 

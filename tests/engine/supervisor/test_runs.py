@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from msgspec.structs import replace
 
 from engine import client
 from engine.messages.commands import SaveCheckpoint, Stop
@@ -156,6 +157,21 @@ def test_stop_while_the_workers_start_ends_them_at_once() -> None:
     client.send(run_id, Stop())
     info = wait_for_end(run_id)
     assert (info.state, info.reason) == (RunState.STOPPED, "Stopped before the training began.")
+    wait_until_gone(info)
+
+
+def test_a_resumed_run_that_is_stopped_while_its_workers_start_says_where_it_stands() -> None:
+    run_id = client.start(spec("probe_torch", "torch/single", epochs=10_000))
+    wait_for(run_id, lambda info: info.status.step > 3)
+    client.send(run_id, Stop())
+    stopped = wait_for_end(run_id)
+    client.resume(run_id, spec=replace(stopped.spec, cold_start=True))
+    wait_for(run_id, lambda info: info.status.attempt == 2)
+    client.send(run_id, Stop())
+    info = wait_for_end(run_id)
+    step = stopped.status.step
+    assert (info.state, info.status.step) == (RunState.STOPPED, step)
+    assert info.reason == f"Stopped before the training went on after step {step}."
     wait_until_gone(info)
 
 

@@ -223,3 +223,30 @@ def test_folders_in_the_environment_of_a_module_hold_in_any_working_directory(
         assert folder == str(paths.home()), "the same folder by the same name"
         assert process.module_environment({name: "/absolute"})[name] == "/absolute"
         assert process.module_environment({name: ""})[name] == ""
+
+
+@only_posix
+def test_a_process_without_free_descriptors_has_no_figure_of_its_memory(processes: None) -> None:
+    code = """
+import resource
+from engine.system.process import resident_metric
+assert resident_metric()["memory_resident"] > 0
+resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
+print(resident_metric())
+"""
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=process.PROJECT, check=True)
+    assert done.stdout == "{}\n"
+
+
+def test_a_module_that_runs_is_found_by_its_command_line(module: Path, processes: None) -> None:
+    assert process.find_module(module.stem, "/runs/7") is None
+    started, _ = start(module, SLEEPER, "/runs/7", "--resume")
+    assert process.find_module(module.stem, "/runs/7") == (
+        started.pid,
+        process.start_time(started.pid),
+    )
+    assert process.find_module(module.stem, "/runs/70") is None
+    started.kill()
+    started.wait()
+    assert process.find_module(module.stem, "/runs/7") is None
