@@ -43,7 +43,7 @@ TENSORS = "tensors"
 """Folder of the safetensors files."""
 
 _FLAT = StateDictOptions(flatten_optimizer_state_dict=True, strict=False)
-_MODEL, _OPTIMIZER = "model.", "optimizer."
+_MODEL, _OPTIMIZER, _STATE = "model.", "optimizer.", "optimizer.state."
 
 State = dict[str, Any]
 
@@ -98,8 +98,14 @@ def restore(
     tensors, other_entries = _tensors(module, optimizer)
     try:
         reader = HuggingFaceStorageReader(str(folder / TENSORS))
+        unused = _unused(module, tensors, reader)
         with _without_single_process_warning():
-            load_tensors(tensors, storage_reader=reader, process_group=group, no_dist=group is None)
+            load_tensors(
+                {name: value for name, value in tensors.items() if name not in unused},
+                storage_reader=reader,
+                process_group=group,
+                no_dist=group is None,
+            )
     except (CheckpointException, SafetensorError, RuntimeError, ValueError) as error:
         raise CheckpointMisfit(
             f"The checkpoint {folder.name} does not fit this model and optimizer: "
@@ -112,6 +118,8 @@ def restore(
         optim_state_dict=other_entries | _with_prefix(_OPTIMIZER, tensors),
         options=_FLAT,
     )
+    for parameter in unused.values():
+        optimizer.state.pop(parameter, None)  # get_state_dict made one, with a step done
 
 
 def save_rank_state(path: Path, state: State, devices: Sequence[torch.device]) -> None:
@@ -208,6 +216,33 @@ def _tensors(module: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[State
         else:
             other_entries[name] = value
     return tensors, other_entries
+
+
+def _unused(module: nn.Module, tensors: State, reader: HuggingFaceStorageReader) -> State:
+    """Return parameters by the names in `tensors` of an optimizer state that the files lack.
+
+    A parameter has no state until it has a gradient. That the files are of an optimizer that keeps
+    other tensors is another matter: those names are not returned.
+    """
+    try:
+        saved = reader.read_metadata().state_dict_metadata.keys()
+    except Exception:  # the files are damaged: who loads them meets this again and reports it
+        return {}
+    states = {_owner_and_kind(name) for name in saved if name.startswith(_STATE)}
+    owners, kinds = {owner for owner, _ in states}, {kind for _, kind in states}
+    parameters = dict(module.named_parameters())
+    found: State = {}
+    for name in tensors.keys() - saved:
+        owner, kind = _owner_and_kind(name)
+        if owner not in owners and kind in kinds and owner in parameters:
+            found[name] = parameters[owner]
+    return found
+
+
+def _owner_and_kind(name: str) -> tuple[str, str]:
+    """Split the name of an optimizer's tensor: `weight`, `exp_avg`."""
+    owner, _, kind = name.removeprefix(_STATE).rpartition(".")
+    return owner, kind
 
 
 def _with_prefix(prefix: str, tensors: State) -> State:

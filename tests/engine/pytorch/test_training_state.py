@@ -222,6 +222,30 @@ def test_memory_of_any_layout_comes_back_and_what_is_tied_stays_so(
         assert restored.model[2].weight is restored.model[0].weight
 
 
+def test_a_parameter_that_had_no_gradient_yet_has_no_state_afterwards_either(
+    tmp_path: Path,
+) -> None:
+    def nothing(_: nn.Module) -> None: ...
+
+    original, restored = changed(1, nothing), changed(2, nothing)
+    for parameter in original.model[0].parameters():
+        parameter.grad = torch.ones_like(parameter)
+    original.optimizer.step()
+    original.save(tmp_path)
+    restored.restore(tmp_path)
+    for training in (original, restored):
+        train_step(training)
+    assert torch.equal(original.weights(), restored.weights())
+
+
+def test_a_checkpoint_of_another_optimizer_is_refused(tmp_path: Path) -> None:
+    original = Training(seed=1, make=lambda p: torch.optim.SGD(p, 0.1, momentum=0.9))
+    original.step()
+    original.save(tmp_path)
+    with pytest.raises(CheckpointMisfit, match=r"optimizer\.state\.(weight|bias)\."):
+        Training(seed=1).restore(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
