@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import secrets
 import shutil
 import sqlite3
 import stat
@@ -13,6 +12,7 @@ from pathlib import Path
 from engine.repair import store_salvage
 from engine.repair.report import RunReport, free_name, move_aside
 from engine.repair.store_check import open_store
+from engine.repair.store_pages import StorePages
 from engine.runs import checkpoint_files, run_index
 from engine.runs.checkpoint_files import CheckpointDamaged, CheckpointTooNew
 from engine.runs.run_notes import FILE_NAME as NOTES
@@ -33,16 +33,28 @@ from engine.system.regular_file import read_regular
 
 
 def kept_copies(folder: Path) -> dict[str, bytes]:
-    """Return the newest copies of the run's files in its store; none if it has none."""
-    found: dict[str, bytes] = {}
+    """Return the newest copies of the run's files in its store; none if it has none.
+
+    Raises OSError.
+    """
     try:
         with open_store(folder) as store:
-            for name, body in store.execute("SELECT name, body FROM file ORDER BY attempt"):
-                if isinstance(name, str) and isinstance(body, bytes):
-                    found[name] = body
-    except (sqlite3.Error, OSError):
-        pass  # an old store, or what could be read before the damage, which has its own finding
-    return found
+            rows = store.execute("SELECT attempt, name, body FROM file").fetchall()
+    except sqlite3.Error:  # an old store, or a damaged one, which has its own finding
+        with StorePages(folder) as pages:
+            rows = [row.values for row in pages.rows() if row.table == "file"]
+    files = [row for row in rows if [type(value) for value in row] == [int, str, bytes]]
+    return {name: body for _, name, body in sorted(files) if _is_file_of_run(name)}
+
+
+def _is_file_of_run(name: str) -> bool:
+    """Whether a store, which others may have crafted, may name this file to be restored."""
+    if name in (SPEC, RECIPE):
+        return True
+    first, *others = name.split("/")
+    is_plain = all(part and part not in (".", "..") for part in others)
+    has_others = any(character in name for character in "\\:\0")
+    return first == MODULES and name.endswith(".py") and is_plain and not has_others
 
 
 def check_settings(folder: Path, copies: Mapping[str, bytes], report: RunReport) -> None:
@@ -60,7 +72,7 @@ def check_settings(folder: Path, copies: Mapping[str, bytes], report: RunReport)
             SPEC,
             problem,
             "the settings are restored from the list of runs, without those of the environment",
-            lambda: _replace(folder / SPEC, spec_file.encode_spec(spec, {}).encode()),
+            lambda: _replace(folder, SPEC, spec_file.encode_spec(spec, {}).encode()),
         )
     else:
         advice = "Its store holds no copy of them. Copy the file from a run with equal settings."
@@ -99,6 +111,13 @@ def check_notes(folder: Path, report: RunReport) -> None:
 
 def check_checkpoints(folder: Path, report: RunReport) -> None:
     """Compare all checkpoints with their checksums; damaged and unfinished ones are taken away."""
+    for path in checkpoint_files.misplaced(folder):
+        report.mendable(
+            str(path.relative_to(folder)),
+            "In the place of a folder of yours is something else: a file, a pipe, or a link.",
+            f"it is kept as {free_name(path).name}",
+            lambda path=path: move_aside(path),  # type: ignore[misc]
+        )
     for path in checkpoint_files.folders(folder).values():
         report.progress(path.name)
         file = f"{checkpoint_files.FOLDER}/{path.name}"
@@ -139,11 +158,19 @@ def check_leftovers(folder: Path, report: RunReport) -> None:
         )
 
 
+def is_folder(path: Path) -> bool:
+    """Whether a run can lie in `path`: a folder of this user, and no link. Raises OSError."""
+    status = path.lstat()
+    return stat.S_ISDIR(status.st_mode) and ownership.is_owner(status)
+
+
 def check_owner(folder: Path, file: str, report: RunReport, *, may_be_link: bool = False) -> None:
     """Check that no other user can change what is in `folder`. Raises OSError."""
     status = folder.stat() if may_be_link else folder.lstat()
-    if stat.S_ISLNK(status.st_mode) or not ownership.is_own_folder(folder):
-        what = "link" if stat.S_ISLNK(status.st_mode) else "folder of another user"
+    if not stat.S_ISDIR(status.st_mode) or not ownership.is_own_folder(folder):
+        what = "folder of another user"
+        if not stat.S_ISDIR(status.st_mode):
+            what = "link" if stat.S_ISLNK(status.st_mode) else "file or pipe, and no folder"
         advice = "Move it away if you do not know it: another user may have put code into it."
         report.unmendable(file, f"{folder} is a {what}.", advice)
     elif not ownership.is_private(status):
@@ -162,20 +189,25 @@ def _restore(folder: Path, name: str, body: bytes, problem: str, report: RunRepo
         name,
         problem,
         f"it is restored from the store, as the last attempt began with it{kept}",
-        lambda: _replace(path, body),
+        lambda: _replace(folder, name, body),
     )
 
 
-def _replace(path: Path, body: bytes) -> None:
+def _replace(folder: Path, name: str, body: bytes) -> None:
+    path = folder / name
+    for parent in path.relative_to(folder).parents:
+        if (folder / parent).is_symlink():
+            raise OSError(f"{folder / parent} is a link")
     create_folders(path.parent)
-    new = path.with_name(f".{path.name}.{secrets.token_hex(3)}.tmp")
-    write_atomically(new, body, sync=True)  # first: the disk may be full
+    temporary = store_salvage.temporary_folder(folder)
     try:
+        new = temporary / path.name
+        write_atomically(new, body, sync=True)  # first: the disk may be full
         if path.exists() or path.is_symlink():
             move_aside(path)
         new.replace(path)
     finally:
-        new.unlink(missing_ok=True)
+        shutil.rmtree(temporary, ignore_errors=True)
     sync_to_disk(path.parent)
 
 

@@ -7,12 +7,13 @@ from pathlib import Path
 import msgspec
 
 from engine.repair import file_check
-from engine.repair.report import Report, RunReport
+from engine.repair.report import Report, RunReport, free_name, move_aside
 from engine.runs import device_queue, run_index, trash
 from engine.spec import presets
 from engine.spec.presets import UnreadablePreset
 from engine.system import paths
 from engine.system.atomic_file import leftovers
+from engine.system.regular_file import LARGEST_JSON, UnfitFile, read_regular
 
 
 def check_home(report: Report) -> None:
@@ -28,6 +29,7 @@ def check_home(report: Report) -> None:
         elif folder.is_dir():
             name = "" if folder == home else folder.name
             file_check.check_owner(folder, name, of_home, may_be_link=True)
+    _check_planted(of_home)
     _check_queue(of_home)
     _check_index(of_home)
     _check_presets(of_home)
@@ -38,22 +40,47 @@ def check_home(report: Report) -> None:
 def _check_queue(report: RunReport) -> None:
     file = paths.home() / device_queue.FILE_NAME
     try:
-        tickets = msgspec.json.decode(file.read_bytes(), type=list[device_queue.Ticket])
+        content = read_regular(file, LARGEST_JSON)
+        tickets = msgspec.json.decode(content, type=list[device_queue.Ticket])
     except FileNotFoundError:
         return
     except OSError as error:
+        if isinstance(error, UnfitFile):
+            _mend_queue(file, f"The queue cannot be read: {error}.", report)
+            return
         advice = "It is perhaps not damaged: check the disk, then try again."
         report.unmendable(device_queue.FILE_NAME, f"The queue cannot be read: {error}.", advice)
         return
-    except ValueError as error:
-        problem = f"The queue cannot be read: {error}."
+    except (ValueError, RecursionError) as error:
+        _mend_queue(file, f"The queue cannot be read: {error}.", report)
     else:
         lost = [each.run for each in tickets if not paths.is_run(each.run) and not each.is_alive]
-        if not lost:
-            return
-        problem = f"The queue holds tickets of runs that do not exist: {', '.join(lost)}."
-    remedy = "it is built anew from the active runs"
-    report.mendable(device_queue.FILE_NAME, problem, remedy, device_queue.rebuild)
+        if lost:
+            report.mendable(
+                device_queue.FILE_NAME,
+                f"The queue holds tickets of runs that do not exist: {', '.join(lost)}.",
+                "it is built anew from the active runs",
+                device_queue.rebuild,
+            )
+
+
+def _mend_queue(file: Path, problem: str, report: RunReport) -> None:
+    def mend() -> None:
+        move_aside(file)
+        device_queue.rebuild()
+
+    remedy = "it is built anew from the active runs; the damaged one is kept as"
+    report.mendable(file.name, problem, f"{remedy} {free_name(file).name}", mend)
+
+
+def _check_planted(report: RunReport) -> None:
+    for folder in (paths.runs_folder(), paths.trash_folder()):
+        for path in paths.planted(folder):
+            report.unmendable(
+                f"{folder.name}/{path.name}",
+                f"{path} belongs to another user, and is not listed.",
+                "Move it away if you do not know it; a run of yours needs you as its owner.",
+            )
 
 
 def _check_index(report: RunReport) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
 
@@ -82,17 +83,19 @@ class RunReport:
     def mendable(self, file: str, problem: str, remedy: str, mend: Callable[[], object]) -> bool:
         """Add what `mend` can mend; call it if this is a repair. Return whether it was mended.
 
-        `remedy` is a clause in the present tense without a full stop: what `mend` does.
+        `remedy` is a clause in the present tense without a full stop: what `mend` does. A text
+        that `mend` returns is such a clause too: what became of it.
         """
         if not self.repair:
             self._add(file, problem, Outcome.MENDABLE, f"With --repair, {remedy}.")
             return False
         try:
-            mend()
+            result = mend()
         except (OSError, sqlite3.Error) as error:
             self._add(file, problem, Outcome.UNMENDABLE, f"It was not mended: {_why(error)}")
             return False
-        self._add(file, problem, Outcome.MENDED, f"Mended: {remedy}.")
+        done = f"{remedy}; {result}" if isinstance(result, str) else remedy
+        self._add(file, problem, Outcome.MENDED, f"Mended: {done}.")
         return True
 
     def unmendable(self, file: str, problem: str, advice: str) -> None:
@@ -114,12 +117,14 @@ def move_aside(path: Path) -> Path:
     return aside
 
 
-def free_name(path: Path) -> Path:
-    """Return the next free name `<name>.damaged-<n>` beside `path`."""
+def free_name(path: Path, ends: Sequence[str] = ("",)) -> Path:
+    """Return the next name `<name>.damaged-<n>` that is free beside `path`, with all `ends`."""
     number = 1
-    while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
+    while True:
+        aside = path.with_name(f"{path.name}.damaged-{number}")
+        if not any(os.path.lexists(f"{aside}{end}") for end in ends):
+            return aside
         number += 1
-    return aside
 
 
 def _why(error: Exception) -> str:

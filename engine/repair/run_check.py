@@ -11,7 +11,7 @@ from filelock import FileLock, Timeout
 
 from engine.messages.status_question import ANSWER_SECONDS
 from engine.repair import file_check, store_check, store_salvage
-from engine.repair.report import Report, RunReport, free_name
+from engine.repair.report import Report, RunReport
 from engine.runs import checkpoint_files, run_info
 from engine.runs.store import FILE_NAME as STORE
 from engine.spec.recipe_copy import RECIPE
@@ -30,6 +30,9 @@ def check_run(run_id: str, report: Report) -> None:
     of_run.progress("its files")
     with contextlib.ExitStack() as stack:
         try:
+            if not file_check.is_folder(folder):
+                file_check.check_owner(folder, "", of_run)
+                return
             reason = _active(folder) or _too_new(folder)
             if not reason and (report.repair or (folder / _LOCK).exists()):
                 reason = stack.enter_context(_locked(folder, must=report.repair))
@@ -66,23 +69,29 @@ def _ask_disk(folder: Path) -> None:
 
 def _check_store(folder: Path, report: RunReport) -> None:
     report.progress("its store")
+    if (folder / STORE).is_symlink() or (
+        (folder / STORE).exists() and not (folder / STORE).is_file()
+    ):
+        advice = "Put the store itself there; what cannot be read there is not replaced."
+        report.unmendable(STORE, "The store of the run is a link, or no file at all.", advice)
+        return
     damage = store_check.damage_of(folder) if (folder / STORE).exists() else "it was lost"
     if not damage:
         store_check.check_contents(folder, report)
         return
     if not (folder / STORE).exists():
         problem = "The store of the run is missing."
-        if not checkpoint_files.checkpoints(folder):
+        if not checkpoint_files.checkpoints(folder) and not store_salvage.has_log(folder):
             advice = "It never began, or all of it is lost: delete it, or start it anew."
             report.unmendable(STORE, problem, advice)
             return
-        remedy = "it is built anew from the checkpoints; the curves are lost"
+        remedy = "it is built anew from its write-ahead log and from the checkpoints"
     else:
         problem = f"The store of the run is damaged: {damage}."
-        aside = free_name(folder / STORE).name
+        aside = store_salvage.kept_name(folder).name
         remedy = f"it is built anew from all that can be read; the damaged one is kept as {aside}"
     mended = report.mendable(
-        STORE, problem, remedy, lambda: store_salvage.rebuild_store(folder, damage)
+        STORE, problem, remedy, lambda: store_salvage.rebuild_store(folder, damage).text
     )
     if mended:
         store_check.check_contents(folder, report)

@@ -9,9 +9,10 @@ import shutil
 import sqlite3
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import NamedTuple, cast
 
 import msgspec
 
@@ -25,6 +26,7 @@ from engine.messages.events import (
 )
 from engine.repair.report import free_name
 from engine.repair.store_check import WAL, folded, is_damage, open_store
+from engine.repair.store_pages import StorePages
 from engine.repair.stored_blocks import rebuild_blocks
 from engine.runs import checkpoint_files
 from engine.runs.run_state import RunStatus
@@ -41,35 +43,102 @@ _LARGEST_KEY = 2**40
 """Above every number of an event or a point, where the largest one cannot be read."""
 
 _TEMPORARY = ".fsck-"
+_WHOLE_LOG = "whole-log"
 _MOST_SERIES = 100_000
+
+_FOUND_POINTS = """
+CREATE TABLE found.point (
+    series INTEGER, i INTEGER, step INTEGER, time REAL, value REAL, PRIMARY KEY (series, i)
+) WITHOUT ROWID
+"""
+_ADD_POINT = (
+    "INSERT INTO found.point (series, i, step, time, value) VALUES (?, ?, ?, ?, ?) ON CONFLICT "
+    "(series, i) DO UPDATE SET step = excluded.step, time = excluded.time, value = excluded.value "
+    "WHERE excluded.time > time"
+)
+_ADD_FILE = "INSERT OR IGNORE INTO file (attempt, name, body) VALUES (?, ?, ?)"
 
 Row = tuple[object, ...]
 
 
-def rebuild_store(folder: Path, why: str) -> None:
+class Salvaged(NamedTuple):
+    """How much of a damaged store could be read, and how much it is known to have held."""
+
+    points: int = 0
+    known_points: int = 0
+    events: int = 0
+    known_events: int = 0
+    is_all_known: bool = False
+    """Whether the store tells the number of points of every series that was found."""
+
+    @property
+    def text(self) -> str:
+        """A clause."""
+        least = "" if self.is_all_known else "at least "
+        text = (
+            f"{self.points} of {least}{self.known_points} points and {self.events} of "
+            f"{least}{self.known_events} events could be read"
+        )
+        points, events = self.known_points - self.points, self.known_events - self.events
+        if points or events:
+            return f"{text}: {least}{points} points and {events} events are lost"
+        return text if self.is_all_known else f"{text}: whether more are lost cannot be known"
+
+
+def rebuild_store(folder: Path, why: str) -> Salvaged:
     """Replace the store of the run in `folder` by a new one with all that can be read.
 
     The old one is kept as `run.sqlite.damaged-<n>`. `why` is a clause for an event of the run. If
     this raises, nothing has changed. Raises sqlite3.Error, OSError.
     """
-    new = Path(tempfile.mkdtemp(prefix=_TEMPORARY, suffix=".tmp", dir=folder))
+    new = temporary_folder(folder)
     try:
         with closing(RunStore(new)):
             pass  # creates the tables
         with closing(sqlite3.connect(new / FILE_NAME, isolation_level=None)) as connection:
+            connection.execute("ATTACH ? AS found", (str(new / "found.sqlite"),))
+            connection.execute("PRAGMA found.journal_mode = OFF")
+            connection.execute(_FOUND_POINTS)
             connection.execute("BEGIN IMMEDIATE")
-            events, points = _copy_readable(folder, connection)
-            if not events:
+            salvaged = _copy_readable(folder, connection)
+            if not salvaged.events:
                 attempt = _known_status(connection).attempt
                 _write_events(connection, _events_of_checkpoints(folder, attempt))
-            if not points:
-                points = _write_metrics_of_checkpoints(folder, connection)
-            _finish(folder, connection, f"{why}. It was rebuilt by `fsck`", events, points)
+            if not salvaged.points:
+                _write_metrics_of_checkpoints(folder, connection)
+            _finish(folder, connection, f"{why}. It was rebuilt by `fsck`", salvaged)
             connection.execute("COMMIT")
+            connection.execute("DETACH found")
+            if has_log(folder):
+                # The log of the new store then holds all of it, see `_replace_store`.
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                connection.execute("PRAGMA wal_autocheckpoint = 0")
+                connection.execute("VACUUM")
+                shutil.copyfile(new / WAL, new / _WHOLE_LOG)
+                sync_to_disk(new / _WHOLE_LOG)
+        if has_log(new):  # SQLite does not say at the close that it could not empty the log
+            raise OSError("the disk does not take the new store")
         sync_to_disk(new / FILE_NAME)
-        _replace_store(folder, new / FILE_NAME)
+        _replace_store(folder, new)
     finally:
         shutil.rmtree(new, ignore_errors=True)
+    return salvaged
+
+
+def temporary_folder(folder: Path) -> Path:
+    """Create a folder for what a repair of the run in `folder` writes; see `leftovers`."""
+    return Path(tempfile.mkdtemp(prefix=_TEMPORARY, suffix=".tmp", dir=folder))
+
+
+def has_log(folder: Path) -> bool:
+    """Whether the store in `folder` has a write-ahead log with something in it."""
+    wal = folder / WAL
+    return wal.is_file() and wal.stat().st_size > 0
+
+
+def kept_name(folder: Path) -> Path:
+    """Return the name that the damaged store gets; its log gets the same, with `-wal`."""
+    return free_name(folder / FILE_NAME, ("", "-wal"))
 
 
 def leftovers(folder: Path) -> list[Path]:
@@ -107,83 +176,146 @@ class DamagedTable:
                     ranges += [(middle, end), (begin, middle)]
 
 
-def _copy_readable(folder: Path, new: sqlite3.Connection) -> tuple[int, int]:
-    """Copy what can be read of the old store; return the numbers of events and points."""
-    if not (folder / FILE_NAME).is_file():
-        return 0, 0
-    with contextlib.ExitStack() as stack:
-        try:
-            old = stack.enter_context(open_store(folder))
-            (number,) = old.execute("PRAGMA user_version").fetchone()
-        except sqlite3.Error as error:
-            if not is_damage(error):
-                raise
-            return 0, 0
-        version = max(FORMAT, FormatVersion.from_number(number))
-        new.execute(f"PRAGMA user_version = {version.number}")
-        events = _copy_events(old, new, version)
-        _copy_files(old, new)
-        points = _copy_points(old, new)
-        _copy_status(old, new)
-    return events, points
+def _copy_readable(folder: Path, new: sqlite3.Connection) -> Salvaged:
+    """Copy what can be read of the old store: what SQLite finds, then what its pages hold."""
+    rest = _Rest(new)
+    if (folder / FILE_NAME).exists():
+        with contextlib.ExitStack() as stack:
+            try:
+                old = stack.enter_context(open_store(folder))
+                (number,) = old.execute("PRAGMA user_version").fetchone()
+            except sqlite3.Error as error:
+                if not is_damage(error):
+                    raise
+            else:
+                rest.version = max(FORMAT, FormatVersion.from_number(number))
+                _copy_events(old, rest)
+                _copy_files(old, new)
+                _copy_points(old, rest)
+                _copy_status(old, new)
+    with StorePages(folder) as pages:
+        rest.add_rows(pages)
+    new.execute(f"PRAGMA user_version = {rest.version.number}")
+    return rest.finish()
 
 
-def _copy_events(old: sqlite3.Connection, new: sqlite3.Connection, version: FormatVersion) -> int:
-    copied = 0
-    query = "SELECT seq, time, body FROM event WHERE seq >= ? AND seq < ? ORDER BY seq"
-    for seq, time_, body in DamagedTable(old).rows(query, (), _end(old, "event", "seq")):
+class _Rest:
+    """Adds what is found to the new store; each row once."""
+
+    def __init__(self, new: sqlite3.Connection) -> None:
+        self.version = FORMAT
+        self._new = new
+        self._names: dict[int, str] = {}
+        self._counts: dict[int, int] = {}
+
+    def add_event(self, seq: object, at: object, body: object) -> bool:
+        """Add an event; return whether it is one."""
         try:
-            decode_event(body, version)  # type: ignore[arg-type]
+            decode_event(body, self.version)  # type: ignore[arg-type]
         except (TypeError, ValueError):
-            continue
-        if _is_number(time_):
-            new.execute("INSERT INTO event (seq, time, body) VALUES (?, ?, ?)", (seq, time_, body))
-            copied += 1
-    return copied
+            return False
+        if _is_number(at) and _is_key(seq):
+            self._new.execute(
+                "INSERT OR IGNORE INTO event (seq, time, body) VALUES (?, ?, ?)", (seq, at, body)
+            )
+        return True
+
+    def add_series(self, id: object, name: object, count: object) -> None:
+        """Add the name of a series, and the number of its points."""
+        if isinstance(id, int) and isinstance(name, str):
+            self._names.setdefault(id, name)
+        if isinstance(id, int) and _is_key(count):
+            self._counts.setdefault(id, cast(int, count))
+
+    def add_points(self, rows: Iterable[Row]) -> None:
+        """Add rows of the table `point`. Of two in one place, the later one counts."""
+        self._new.executemany(_ADD_POINT, (row for row in rows if _is_point(row)))
+
+    def add_rows(self, pages: StorePages) -> None:
+        """Add what the pages hold; a page that is not in use may hold deleted rows."""
+        for table, values in pages.rows():  # first: deleted points lie behind the count
+            if table == "series":
+                self.add_series(*values)
+        self.add_points(
+            row
+            for table, row in pages.rows()
+            if table == "point" and (pages.knows_free or self._is_counted(row))
+        )
+        for table, values in pages.rows():
+            if table == "file":
+                self._new.execute(_ADD_FILE, values)
+            elif table == "event" and not self.add_event(*values) and values[0] == 1:
+                _keep_status(self._new, values[2])
+
+    def _is_counted(self, row: Row) -> bool:
+        series, i, *_ = row
+        return not isinstance(series, int) or cast(int, i) < self._counts.get(series, _LARGEST_KEY)
+
+    def finish(self) -> Salvaged:
+        """Write the points, those after a gap moved up, and the series; return the numbers."""
+        new = self._new
+        found = {
+            id: (count, end)
+            for id, count, end in new.execute(
+                "SELECT series, count(*), max(i) + 1 FROM found.point GROUP BY series"
+            )
+        }
+        new.execute(
+            "INSERT INTO point (series, i, step, time, value) SELECT series, "
+            "row_number() OVER (PARTITION BY series ORDER BY i) - 1, step, time, value "
+            "FROM found.point ORDER BY series, i"
+        )
+        used: set[str] = set()
+        known = 0
+        for id in sorted(found.keys() | self._names.keys()):
+            count, end = found.get(id, (0, 0))
+            name = self._names.get(id, "")
+            if not name or name in used:
+                name = f"recovered/{id}"
+            used.add(name)
+            new.execute("INSERT INTO series (id, name, count) VALUES (?, ?, ?)", (id, name, count))
+            rebuild_blocks(new, id)
+            known += max(end, self._counts.get(id, 0))
+        events, last = new.execute("SELECT count(*), coalesce(max(seq), 0) FROM event").fetchone()
+        return Salvaged(
+            sum(count for count, _ in found.values()),
+            known,
+            events,
+            max(events, last),
+            is_all_known=bool(events and self._counts) and found.keys() <= self._counts.keys(),
+        )
+
+
+def _copy_events(old: sqlite3.Connection, rest: _Rest) -> None:
+    query = "SELECT seq, time, body FROM event WHERE seq >= ? AND seq < ? ORDER BY seq"
+    for row in DamagedTable(old).rows(query, (), _end(old, "event", "seq")):
+        rest.add_event(*row)
 
 
 def _copy_files(old: sqlite3.Connection, new: sqlite3.Connection) -> None:
     with contextlib.suppress(sqlite3.Error):  # a store of an old format has no such table
         for row in old.execute("SELECT attempt, name, body FROM file"):
             if [type(value) for value in row] == [int, str, bytes]:
-                new.execute(
-                    "INSERT OR IGNORE INTO file (attempt, name, body) VALUES (?, ?, ?)", row
-                )
+                new.execute(_ADD_FILE, row)
 
 
-def _copy_points(old: sqlite3.Connection, new: sqlite3.Connection) -> int:
-    """Copy the points of all series; those after a gap move up."""
-    names: dict[int, str] = {}
-    query = "SELECT id, name FROM series WHERE id >= ? AND id < ? ORDER BY id"
-    for id, name in DamagedTable(old).rows(query, (), _end(old, "series", "id")):
-        if isinstance(id, int) and isinstance(name, str):
-            names[id] = name
-    used: set[str] = set()
+def _copy_points(old: sqlite3.Connection, rest: _Rest) -> None:
+    ids = set()
+    query = "SELECT id, name, count FROM series WHERE id >= ? AND id < ? ORDER BY id"
+    for row in DamagedTable(old).rows(query, (), _end(old, "series", "id")):
+        rest.add_series(*row)
+        if isinstance(row[0], int):
+            ids.add(row[0])
     table = DamagedTable(old)
-    total = 0
-    for id in _series_with_points(old, names):
+    for id in _series_with_points(old, ids):
         query = "SELECT i, step, time, value FROM point WHERE series = ? AND i >= ? AND i < ?"
         rows = table.rows(f"{query} ORDER BY i", (id,), _end(old, "point", "i", id))
-        good = (row for row in rows if _is_point(row))
-        count = 0
-        for count, (_, step, at, value) in enumerate(good, 1):
-            new.execute(
-                "INSERT INTO point (series, i, step, time, value) VALUES (?, ?, ?, ?, ?)",
-                (id, count - 1, step, at, value),
-            )
-        name = names.get(id, "")
-        if not name or name in used:
-            name = f"recovered/{id}"
-        used.add(name)
-        new.execute("INSERT INTO series (id, name, count) VALUES (?, ?, ?)", (id, name, count))
-        rebuild_blocks(new, id)
-        total += count
-    return total
+        rest.add_points((id, *row) for row in rows)
 
 
-def _series_with_points(old: sqlite3.Connection, names: dict[int, str]) -> list[int]:
+def _series_with_points(old: sqlite3.Connection, named: set[int]) -> list[int]:
     """Return the ids of all series, also of those whose names are lost."""
-    found = set(names)
+    found = set(named)
     id = -1
     with contextlib.suppress(sqlite3.Error):
         while len(found) < _MOST_SERIES:
@@ -196,13 +328,22 @@ def _series_with_points(old: sqlite3.Connection, names: dict[int, str]) -> list[
 
 
 def _copy_status(old: sqlite3.Connection, new: sqlite3.Connection) -> None:
-    with contextlib.suppress(sqlite3.Error, TypeError, ValueError):
+    with contextlib.suppress(sqlite3.Error, TypeError):
         (body,) = old.execute("SELECT body FROM status").fetchone()
-        msgspec.msgpack.decode(body, type=RunStatus)
-        _set_status(new, body)
+        _keep_status(new, body)
 
 
-def _finish(folder: Path, new: sqlite3.Connection, why: str, events: int, points: int) -> None:
+def _keep_status(new: sqlite3.Connection, body: object) -> None:
+    """Set the status, if `body` is one and none was found before."""
+    if _known_status(new).attempt:
+        return
+    with contextlib.suppress(ValueError):
+        if isinstance(body, bytes):
+            msgspec.msgpack.decode(body, type=RunStatus)
+            _set_status(new, body)
+
+
+def _finish(folder: Path, new: sqlite3.Connection, why: str, salvaged: Salvaged) -> None:
     """Write the status that the events say, and an event about the repair."""
     known = _known_status(new)
     if known.attempt > folded(new, None).attempt:  # the event was lost, here and below
@@ -210,7 +351,7 @@ def _finish(folder: Path, new: sqlite3.Connection, why: str, events: int, points
         _write_events(new, [(started, known.attempt_started)])
     if known.state.is_over and folded(new, None).state is not known.state:
         _write_events(new, [(RunEnded(known.state, known.reason), known.updated)])
-    text = f"The store was damaged: {why}. {events} events and {points} points could be read."
+    text = f"The store was damaged: {why}. {salvaged.text}."
     _write_events(new, [(Notice(text), time.time())])
     _set_status(new, encode_status(folded(new, known if known.attempt else None)))
 
@@ -301,12 +442,24 @@ def _end(old: sqlite3.Connection, table: str, key: str, series: int | None = Non
         (last,) = old.execute(f"SELECT max({key}) FROM {table}{condition}", parameters).fetchone()
     except sqlite3.Error:
         return _LARGEST_KEY
-    return last + 1 if isinstance(last, int) else _LARGEST_KEY if last is not None else 0
+    if isinstance(last, int):
+        return min(last + 1, _LARGEST_KEY)
+    return 0 if last is None else _LARGEST_KEY
 
 
 def _is_point(row: Row) -> bool:
-    _, step, at, value = row
-    return isinstance(step, int) and _is_number(at) and (value is None or _is_number(value))
+    series, i, step, at, value = row
+    return (
+        isinstance(series, int)
+        and _is_key(i)
+        and isinstance(step, int)
+        and _is_number(at)
+        and (value is None or _is_number(value))
+    )
+
+
+def _is_key(value: object) -> bool:
+    return isinstance(value, int) and 0 <= value < _LARGEST_KEY
 
 
 def _is_number(value: object) -> bool:
@@ -314,19 +467,33 @@ def _is_number(value: object) -> bool:
 
 
 def _replace_store(folder: Path, new: Path) -> None:
-    """Put the store `new` in the place of the damaged one, which keeps another name."""
+    """Put the store in the folder `new` in the place of the damaged one, which gets another name.
+
+    At every moment there is a store: the damaged one with its write-ahead log, or the new one. A
+    log is applied to whatever database has its name. Therefore one that holds the whole new store
+    first takes the place of the old one: the new store is the same with it and without it.
+    """
     store, wal = folder / FILE_NAME, folder / WAL
-    aside = free_name(store)
-    for old, kept in ((wal, aside.with_name(f"{aside.name}-wal")), (store, aside)):
-        if not old.is_file():
-            continue
+    aside = kept_name(folder)
+    logged = (new / _WHOLE_LOG).exists()
+    kept = [(store, aside)] if store.is_file() else []
+    if logged:
+        kept.insert(0, (wal, aside.with_name(f"{aside.name}-wal")))
+    for old, name in kept:
         try:
-            os.link(old, kept)  # so that there is a store at every moment
-        except OSError:  # this file system has no hard links
-            shutil.copyfile(old, kept)
-        sync_to_disk(kept)
-    # A write-ahead log would be applied to whatever database has its name.
-    for old in (wal, folder / f"{FILE_NAME}-shm"):
-        old.unlink(missing_ok=True)
-    new.replace(store)
+            if logged and old == store:
+                raise OSError  # SQLite may write the log into the file
+            os.link(old, name)
+        except OSError:  # also: this file system has no hard links
+            shutil.copyfile(old, new / name.name)
+            sync_to_disk(new / name.name)
+            (new / name.name).replace(name)
+    sync_to_disk(folder)
+    (folder / f"{FILE_NAME}-shm").unlink(missing_ok=True)
+    if logged:
+        (new / _WHOLE_LOG).replace(wal)
+        sync_to_disk(folder)
+    (new / FILE_NAME).replace(store)
+    sync_to_disk(folder)
+    wal.unlink(missing_ok=True)
     sync_to_disk(folder)

@@ -285,6 +285,18 @@ def folders(run_folder: Path) -> dict[int, Path]:
     return dict(sorted(found.items()))
 
 
+def misplaced(run_folder: Path) -> list[Path]:
+    """Return what is in the place of a folder of checkpoints, and is none of this user."""
+    folder = run_folder / FOLDER
+    if not is_own_folder(folder):
+        return [folder] if folder.exists() or folder.is_symlink() else []
+    return sorted(
+        entry
+        for entry in folder.iterdir()
+        if _NAME.fullmatch(entry.name) and not is_own_folder(entry)
+    )
+
+
 def read_manifest(folder: Path) -> Manifest:
     """Return the manifest of the checkpoint in `folder`. Raises CheckpointDamaged."""
     try:

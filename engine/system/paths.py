@@ -143,6 +143,15 @@ def trashed_ids() -> list[str]:
     return sorted(_numbered(trash_folder()), key=int, reverse=True)
 
 
+def planted(folder: Path) -> list[Path]:
+    """Return what has the name of a run in `folder`, but belongs to another user."""
+    try:
+        found = [path for path in folder.iterdir() if _NUMBER.fullmatch(path.name)]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return sorted(path for path in found if not _is_own(path.lstat))
+
+
 def _numbered(folder: Path) -> list[str]:
     """Return the names of the runs in `folder` without those of other users, who planted them."""
     try:

@@ -7,6 +7,7 @@ import json
 import os
 import stat
 import tomllib
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +31,8 @@ class UnfitFile(OSError):
     """The file is not one that Traindeck reads; the text says which it is, in a few words."""
 
 
-def read_regular(path: Path, most: int, *, follow_links: bool = False) -> bytes:
-    """Return the content of a regular file of at most `most` bytes.
-
-    Never waits, as the opening of a pipe would. `follow_links` is for files that the user chooses;
-    other files must be no links, and of this user. Raises OSError.
-    """
+def open_regular(path: Path, *, follow_links: bool = False) -> BufferedReader:
+    """Open a regular file for reading; see `read_regular`. Raises OSError."""
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     if not follow_links:
         flags |= getattr(os, "O_NOFOLLOW", 0)
@@ -47,14 +44,28 @@ def read_regular(path: Path, most: int, *, follow_links: bool = False) -> bytes:
         if error.errno == errno.ENXIO:
             raise UnfitFile(f"{path.name} is not a regular file") from error
         raise
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise UnfitFile(f"{path.name} is not a regular file")
         if not (follow_links or is_trusted(status)):
             raise UnfitFile(f"{path.name} belongs to another user")
-        content = b"" if status.st_size > most else file.read(most + 1)
-        if max(status.st_size, len(content)) > most:
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return os.fdopen(descriptor, "rb")
+
+
+def read_regular(path: Path, most: int, *, follow_links: bool = False) -> bytes:
+    """Return the content of a regular file of at most `most` bytes.
+
+    Never waits, as the opening of a pipe would. `follow_links` is for files that the user chooses;
+    other files must be no links, and of this user. Raises OSError.
+    """
+    with open_regular(path, follow_links=follow_links) as file:
+        size = os.fstat(file.fileno()).st_size
+        content = b"" if size > most else file.read(most + 1)
+        if max(size, len(content)) > most:
             raise UnfitFile(f"{path.name} is larger than {byte_size(most)}")
         return content
 

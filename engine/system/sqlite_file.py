@@ -74,8 +74,11 @@ def open_readonly(path: Path) -> sqlite3.Connection:
         problem = _file_problem(path.with_name(path.name + end))
         if problem:
             raise sqlite3.DatabaseError(problem)
-    connection = _connect(path, "mode=ro")
     log = path.with_name(f"{path.name}-wal")
+    if path.exists() and not path.stat().st_size and log.exists() and log.stat().st_size:
+        # SQLite would delete the log.
+        raise sqlite3.DatabaseError(f"{path.name} is empty, but its write-ahead log is not")
+    connection = _connect(path, "mode=ro")
     if not can_read(connection) and not (log.exists() and log.stat().st_size):
         # No log, so no process writes the file: that would need the index of the log too.
         connection.close()

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from engine.messages.channel import Server
 from engine.repair.report import Finding, Outcome
@@ -46,6 +47,7 @@ def test_a_damaged_queue_is_built_anew_from_the_runs(check: Check) -> None:
     queue = [each for each in check() if not each.run]
     assert [(each.file, each.outcome) for each in queue] == [("queue.json", Outcome.MENDABLE)]
     check(repair=True)
+    assert file.with_name("queue.json.damaged-1").read_text() == "noise"
     server.close()
     [ticket] = msgspec.json.decode(file.read_bytes(), type=list[Ticket])
     assert (ticket.run, ticket.pid) == ("1", os.getpid())
@@ -75,6 +77,14 @@ def test_what_only_the_user_can_mend_is_named(run: Path, check: Check) -> None:
         ("trash/1", Outcome.UNMENDABLE),
     ]
     assert "imagination" in found[0].problem
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives away")
+def test_the_run_of_another_user_is_named(run: Path, check: Check) -> None:
+    os.chown(run, 12345, -1)
+    [found] = check(repair=True)
+    assert (found.file, found.outcome) == ("runs/1", Outcome.UNMENDABLE)
+    assert "belongs to another user" in found.problem
 
 
 def test_a_file_in_the_place_of_a_folder_is_named(traindeck_home: Path, check: Check) -> None:

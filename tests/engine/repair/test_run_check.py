@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -26,7 +28,7 @@ from engine.runs.store import RunStore
 from engine.runs.store_reader import RunReader
 from engine.spec.spec_file import FILE_NAME as SPEC
 from engine.supervisor.inbox import Inbox
-from engine.system import process
+from engine.system import paths, process
 from engine.system.sqlite_file import open_readonly
 from tests.support.old_runs import ALL, FORMATS, NEWEST, restore_run
 from tests.support.recorded_runs import RecordedRun
@@ -282,6 +284,227 @@ def test_in_a_damaged_store_all_that_can_be_read_is_saved(check: Check) -> None:
     assert isinstance(events[0], AttemptStarted)
     assert isinstance(events[-1], Notice)
     assert events[-1].text.startswith("The store was damaged: ")
+
+
+@pytest.fixture
+def large() -> Path:
+    """An ended run whose tables have pages that only lead to other pages."""
+    recorded = RecordedRun()
+    recorded.begin()
+    for first in range(0, 20_000, 1000):
+        recorded.add_points("train/loss", range(first, first + 1000), value=float(first))
+    for text in range(300):
+        recorded.store.append(Notice(f"Notice {text}: {'x' * 100}"), 1.5)
+    recorded.add(RunEnded("stopped", "x"))
+    recorded.store.close()
+    return recorded.folder
+
+
+@pytest.mark.parametrize(
+    ("table", "points", "events"), [("point", 19_800, 0), ("event", 20_000, 0), ("", 20_000, 0)]
+)
+def test_rows_to_which_no_page_leads_any_more_are_saved(
+    table: str, points: int, events: int, large: Path, check: Check
+) -> None:
+    with closing(sqlite3.connect(large / STORE)) as connection:
+        (events,) = connection.execute("SELECT count(*) FROM event").fetchone()
+    page = root_page(large, table) if table else 0
+    overwrite(large / STORE, page, os.urandom(PAGE))
+    [finding] = check(repair=True)
+    assert finding.outcome is Outcome.MENDED
+    assert check() == []
+    with RunReader(large) as reader:
+        saved = reader.counts()["train/loss"]
+        stored = [each.event for each in reader.events_after(0)]
+    assert points <= saved <= 20_000
+    assert len(stored) == events + 1
+    said = f"{saved} of 20000 points and {events} of {events} events could be read"
+    assert said in finding.action
+    assert (f": {20_000 - saved} points and 0 events are lost" in finding.action) == (
+        saved < 20_000
+    )
+    assert isinstance(stored[-1], Notice)
+    assert said in stored[-1].text
+
+
+def test_points_that_were_deleted_stay_deleted(large: Path, check: Check) -> None:
+    with closing(RunStore(large)) as store:
+        store.rewind(10_000)
+    overwrite(large / STORE, 0, os.urandom(PAGE))  # also what tells which pages are free
+    [finding] = check(repair=True)
+    assert "10001 of 10001 points" in finding.action
+
+
+class Killed(BaseException):
+    """Ends a repair at once."""
+
+
+@pytest.mark.parametrize("how", ["noise", "a page", "empty", "no file"])
+def test_a_repair_that_is_killed_loses_nothing_of_the_log(
+    how: str, large: Path, check: Check
+) -> None:
+    with closing(RunStore(large)) as store:
+        for text in range(50):
+            store.append(Notice(f"in the log {text}"), 2e9)
+        store.commit()
+        store.rewind(12_000)
+        store.commit()
+        log = (large / f"{STORE}-wal").read_bytes()
+    page = root_page(large, "file")
+    intact = (large / STORE).read_bytes()
+    damaged = {
+        "noise": b"\xff\x00garbage",
+        "a page": intact[:page] + os.urandom(PAGE) + intact[page + PAGE :],
+        "empty": b"",
+        "no file": None,
+    }[how]
+    saved = set()
+    for steps in range(7):
+        for path in large.glob(f"{STORE}*"):
+            path.unlink()
+        if damaged is not None:
+            (large / STORE).write_bytes(damaged)
+        (large / f"{STORE}-wal").write_bytes(log)
+        with pytest.MonkeyPatch.context() as patch:
+            kill_after(steps, large, patch)
+            with contextlib.suppress(Killed):
+                check(repair=True)
+        check(repair=True)
+        assert check() == []
+        with RunReader(large) as reader:
+            texts = [str(each.event) for each in reader.events_after(0)]
+            saved.add((reader.counts()["train/loss"], sum("in the log" in text for text in texts)))
+        kept = [path.read_bytes() for path in large.glob(f"{STORE}.damaged-*")]
+        assert log in kept
+        assert damaged is None or damaged in kept
+    assert len(saved) == 1
+    assert saved.pop()[1] == 50
+
+
+def kill_after(steps: int, folder: Path, patch: pytest.MonkeyPatch) -> None:
+    """Let a repair end before one of the steps that change files of the store in `folder`."""
+    done = 0
+    for name in ("replace", "unlink"):
+        real = getattr(Path, name)
+
+        def step(path: Path, *args: Any, real: Any = real, **options: Any) -> Any:
+            nonlocal done
+            if any(Path(each).parent == folder for each in (path, *args)) and STORE in path.name:
+                done += 1
+                if done > steps:
+                    raise Killed
+            return real(path, *args, **options)
+
+        patch.setattr(Path, name, step)
+
+
+def test_pipes_links_and_files_in_the_place_of_others_are_named(
+    run: Path, check: Check, processes: object
+) -> None:
+    for name in (STORE, SPEC, "recipe.py", "notes.toml", "checkpoints/step-00000036/manifest.json"):
+        path, away = run / name, run / "logs" / "away"
+        existed = path.exists()
+        if existed:
+            path.rename(away)
+        os.mkfifo(path)
+        found = check()
+        assert {each.file for each in found} >= {name.removesuffix(f"/{MANIFEST}")}, name
+        path.unlink()
+        if existed:
+            away.rename(path)
+    (paths.home() / "queue.json").unlink(missing_ok=True)
+    os.mkfifo(paths.home() / "queue.json")
+    [found] = check(repair=True)
+    assert (found.file, found.outcome) == ("queue.json", Outcome.MENDED)
+    assert check() == []
+
+
+@pytest.mark.parametrize("name", ["checkpoints", "checkpoints/step-00000036"])
+def test_a_pipe_in_the_place_of_checkpoints_is_set_aside(
+    name: str, run: Path, check: Check
+) -> None:
+    (run / name).rename(run / "logs" / "away")
+    os.mkfifo(run / name)
+    [found] = check(repair=True)
+    assert (found.file, found.outcome) == (name, Outcome.MENDED)
+    assert (run / f"{name}.damaged-1").exists()
+    assert check() == []
+
+
+def test_a_link_to_nowhere_and_a_pipe_are_no_runs(run: Path, check: Check) -> None:
+    run.rename(run.with_name("away"))
+    run.symlink_to("/nowhere")
+    [found] = check(repair=True)
+    assert (found.problem, found.outcome) == (f"{run} is a link.", Outcome.UNMENDABLE)
+    run.unlink()
+    os.mkfifo(run)
+    [found] = check(repair=True)
+    assert found.problem == f"{run} is a file or pipe, and no folder."
+
+
+def test_a_link_in_the_place_of_the_store_is_not_replaced(run: Path, check: Check) -> None:
+    (run / STORE).rename(run / "logs" / STORE)
+    (run / STORE).symlink_to(run / "logs" / STORE)
+    found = {each.file: each.outcome for each in check(repair=True)}
+    assert found[STORE] is Outcome.UNMENDABLE
+    assert (run / STORE).is_symlink()
+
+
+def test_the_largest_numbers_are_no_end_of_the_repair(run: Path, check: Check) -> None:
+    largest = 2**63 - 1
+    in_store(
+        run,
+        f"INSERT INTO point VALUES (1, {largest}, 1, 1, 1)",
+        f"INSERT INTO event VALUES ({largest}, 1.0, x'c1')",
+        f"UPDATE series SET count = {largest} WHERE id = 2",
+    )
+    [found] = check(repair=True)
+    assert found.outcome is Outcome.MENDED
+    assert check() == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["modules/../../../evil.py", "../evil.py", "/tmp/evil.py", "modules//tmp/evil.py", "evil.py"],
+)
+def test_a_store_restores_only_the_files_of_its_run(name: str, run: Path, check: Check) -> None:
+    with closing(sqlite3.connect(run / STORE)) as connection, connection:
+        connection.execute("INSERT INTO file VALUES (1, ?, x'6869')", (name,))
+    assert check(repair=True) == []
+
+
+def test_no_module_is_restored_behind_a_link(run: Path, check: Check, tmp_path: Path) -> None:
+    in_store(run, "INSERT INTO file VALUES (1, 'modules/evil/a.py', x'6869')")
+    (run / "modules").mkdir(exist_ok=True)
+    (run / "modules" / "evil").symlink_to(tmp_path)
+    [found] = check(repair=True)
+    assert found.outcome is Outcome.UNMENDABLE
+    assert not (tmp_path / "a.py").exists()
+
+
+def test_a_new_store_that_the_disk_does_not_take_replaces_none(
+    run: Path, check: Check, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (run / STORE).write_bytes(b"\xff\x00garbage")
+    before = contents(run)
+
+    class Failing(sqlite3.Connection):
+        def close(self) -> None:  # as SQLite does where the disk takes no more
+            files = {path: path.read_bytes() for path in run.glob(".fsck-*/run.sqlite*")}
+            super().close()
+            for path, content in files.items():
+                path.write_bytes(content)
+
+    monkeypatch.setattr(
+        "engine.repair.store_salvage.sqlite3.connect",
+        lambda *args, connect=sqlite3.connect, **options: connect(
+            *args, factory=Failing, **options
+        ),
+    )
+    [found] = check(repair=True)
+    assert found.outcome is Outcome.UNMENDABLE
+    assert "the disk does not take the new store" in found.action
+    assert contents(run) == before
 
 
 def test_what_is_only_in_the_write_ahead_log_is_saved_too(run: Path, check: Check) -> None:
