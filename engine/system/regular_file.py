@@ -45,15 +45,20 @@ def open_regular(path: Path, *, follow_links: bool = False) -> BufferedReader:
             raise UnfitFile(f"{path.name} is not a regular file") from error
         raise
     try:
+        file = os.fdopen(descriptor, "rb")  # raises IsADirectoryError
+    except OSError:
+        os.close(descriptor)
+        raise
+    try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise UnfitFile(f"{path.name} is not a regular file")
         if not (follow_links or is_trusted(status)):
             raise UnfitFile(f"{path.name} belongs to another user")
     except BaseException:
-        os.close(descriptor)
+        file.close()
         raise
-    return os.fdopen(descriptor, "rb")
+    return file
 
 
 def read_regular(path: Path, most: int, *, follow_links: bool = False) -> bytes:
