@@ -256,9 +256,10 @@ def unfinished_bytes(run_folder: Path) -> int:
     """Return the size of the unfinished checkpoints, which grows while one is written."""
     size = 0
     for folder in unfinished(run_folder):
-        for path in folder.rglob("*"):
-            with contextlib.suppress(OSError):  # it was just renamed or deleted
-                size += path.lstat().st_size
+        for place, _, names in os.walk(folder):  # passes over a folder that was just deleted
+            for name in names:
+                with contextlib.suppress(OSError):  # it was just renamed or deleted
+                    size += Path(place, name).lstat().st_size
     return size
 
 

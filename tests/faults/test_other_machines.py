@@ -22,7 +22,7 @@ from engine.runs.run_index import RunIndex
 from engine.runs.run_state import RunState
 from engine.system.process import PROJECT
 from tests.support.recorded_runs import new_run_folder
-from tests.support.runs import events, is_training, spec, wait_for, wait_for_end
+from tests.support.runs import events, is_training, spec, wait_for, wait_for_end, wait_until_gone
 
 pytestmark = [
     pytest.mark.usefixtures("processes"),
@@ -132,7 +132,7 @@ def test_a_run_on_another_machine_is_left_alone_and_has_other_devices(
         assert not [event for event in events(info) if isinstance(event, Queued)]
         assert {ticket.run for ticket in device_queue.read()} == {folder.name, trains}
         client.send(trains, Stop())
-        wait_for_end(trains)
+        wait_until_gone(wait_for_end(trains))
         assert [ticket.run for ticket in device_queue.read()] == [folder.name]
     assert client.get_run(folder.name).state is RunState.ELSEWHERE, "it may still be alive there"
     listed = {info.id: info.state for info in RunIndex().runs()}

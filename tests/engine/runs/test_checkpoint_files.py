@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
+import threading
 from pathlib import Path
 
 import pytest
@@ -250,3 +252,23 @@ def test_an_unfinished_change_of_a_manifest_is_deleted_with_the_unfinished_check
     checkpoint_files.remove_unfinished(tmp_path)
     assert not list(saved.folder.glob(".*"))
     assert checkpoint_files.verify(saved.folder) == saved.manifest
+
+
+def test_the_size_of_a_checkpoint_is_told_while_folders_in_it_come_and_go(tmp_path: Path) -> None:
+    """TensorFlow deletes its temporary folder while it saves."""
+    folder = checkpoint_files.begin(tmp_path, 1)
+    (folder / "shard").write_bytes(bytes(100))
+    ended = threading.Event()
+
+    def come_and_go() -> None:
+        while not ended.is_set():
+            (folder / "state_temp" / "part").mkdir(parents=True)
+            shutil.rmtree(folder / "state_temp")
+
+    thread = threading.Thread(target=come_and_go)
+    thread.start()
+    try:
+        assert {checkpoint_files.unfinished_bytes(tmp_path) for _ in range(2000)} == {100}
+    finally:
+        ended.set()
+        thread.join()
