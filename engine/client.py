@@ -339,6 +339,10 @@ def _check_resume(
         raise CannotStart([Problem("epochs", text)])
     chosen = _chosen_checkpoint(info, checkpoint)
     changes = recipe_changes(info)
+    is_replaced = bool(changes) and version is RecipeVersion.AS_IT_IS_NOW
+    is_left = info.status.attempt + 1 in recipe_copy.older_copies(info.folder)  # restored first
+    if recipe_copy.has_copy(info.folder) and not is_replaced and not is_left:
+        _check_copy(info)
     recipe: RecipeInfo | None = recipe_copy.recipe_of_run(info.folder, info.spec)
     if not recipe_copy.has_copy(info.folder):
         version, changes = RecipeVersion.AS_IT_IS_NOW, _LOST
@@ -363,6 +367,18 @@ def _check_resume(
         raise CheckpointUnusable(run_id, chosen, str(error), watch) from error
     recipe = recipe or catalog.recipe(spec.recipe)
     return info, _Resumption(chosen, spec, recipe, version or RecipeVersion.AS_IT_WAS, changes)
+
+
+def _check_copy(info: RunInfo) -> None:
+    """Raise CannotStart if the run's copy of its recipe is not the one that it trained."""
+    try:
+        with RunReader(info.folder) as reader:
+            problem = recipe_copy.copy_problem(info.folder, reader.kept_files())
+    except (sqlite3.Error, OSError) as error:
+        text = f"Whether run {info.id} still has the recipe that it trained cannot be read: {error}"
+        raise CannotStart([Problem("", f"{text}.")]) from error
+    if problem:
+        raise CannotStart([Problem("", problem)])
 
 
 def _chosen_checkpoint(info: RunInfo, wanted: Path | None) -> Path | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
@@ -23,6 +24,7 @@ from engine.cli.output import (
 )
 from engine.client import RunInfo
 from engine.messages.events import Event, Failure, RecipeChosen, RunEnded
+from engine.runs import checkpoint_files
 from engine.runs.checkpoint_files import CheckpointInfo
 from engine.runs.run_notes import RunNotes
 from engine.runs.store_reader import RunReader
@@ -116,9 +118,19 @@ def print_summary(console: Console, info: RunInfo) -> None:
     for name, value in sorted(status.metrics.items()):
         table.add_row(name, format_number(value))
     if status.checkpoint:
-        table.add_row("checkpoint", str(info.folder / status.checkpoint))
+        table.add_row("checkpoint", _newest_checkpoint(info))
     table.add_row("folder", str(info.folder))
     console.print(table)
+
+
+def _newest_checkpoint(info: RunInfo) -> str:
+    """Return the folder of the newest checkpoint, or which one is lost."""
+    # An old store names a whole path, which is wrong once the data folder was moved.
+    path = info.folder / checkpoint_files.FOLDER / Path(info.status.checkpoint).name
+    if path.exists():
+        return str(path)
+    newest = max(checkpoint_files.folders(info.folder).values(), default=None)
+    return f"{path.name} is not there any more" + (f"; the newest is {newest}" if newest else "")
 
 
 def print_failure(console: Console, info: RunInfo) -> None:

@@ -6,19 +6,20 @@ import ast
 import shutil
 import sqlite3
 import stat
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 
 from engine.repair import store_salvage
 from engine.repair.report import RunReport, free_name, move_aside
-from engine.repair.store_check import open_store
+from engine.repair.store_check import open_store, stored_status
 from engine.repair.store_pages import StorePages
 from engine.runs import checkpoint_files, run_index
 from engine.runs.checkpoint_files import CheckpointDamaged, CheckpointTooNew
 from engine.runs.run_notes import FILE_NAME as NOTES
 from engine.runs.run_notes import UnreadableNotes, read_notes
+from engine.runs.store import read_kept_files
 from engine.spec import spec_file
-from engine.spec.recipe_copy import MODULES, RECIPE
+from engine.spec.recipe_copy import RECIPE, KeptFile, changed_files, is_code
 from engine.spec.recipe_file import LARGEST_RECIPE, read_recipe
 from engine.spec.spec_file import FILE_NAME as SPEC
 from engine.spec.spec_file import UnreadableSpec, read_spec
@@ -32,32 +33,27 @@ from engine.system.atomic_file import (
 from engine.system.regular_file import read_regular
 
 
-def kept_copies(folder: Path) -> dict[str, bytes]:
-    """Return the newest copies of the run's files in its store; none if it has none.
+def kept_files(folder: Path) -> tuple[list[KeptFile], bool]:
+    """Return the copies of the run's files in its store, by attempt, and whether these are all.
 
     Raises OSError.
     """
     try:
         with open_store(folder) as store:
-            rows = store.execute("SELECT attempt, name, body FROM file").fetchall()
-    except sqlite3.Error:  # an old store, or a damaged one, which has its own finding
+            found, are_all = read_kept_files(store), True
+    except sqlite3.Error:  # a damaged store, which has its own finding
         with StorePages(folder) as pages:
             rows = [row.values for row in pages.rows() if row.table == "file"]
-    files = [row for row in rows if [type(value) for value in row] == [int, str, bytes]]
-    return {name: body for _, name, body in sorted(files) if _is_file_of_run(name)}
+        found, are_all = [], False
+        for row in rows:
+            match row:
+                case (int(attempt), str(name), bytes(body)):
+                    found.append(KeptFile(attempt, name, body))
+        found.sort()
+    return [file for file in found if file.name == SPEC or is_code(file.name)], are_all
 
 
-def _is_file_of_run(name: str) -> bool:
-    """Whether a store, which others may have crafted, may name this file to be restored."""
-    if name in (SPEC, RECIPE):
-        return True
-    first, *others = name.split("/")
-    is_plain = all(part and part not in (".", "..") for part in others)
-    has_others = any(character in name for character in "\\:\0")
-    return first == MODULES and name.endswith(".py") and is_plain and not has_others
-
-
-def check_settings(folder: Path, copies: Mapping[str, bytes], report: RunReport) -> None:
+def check_settings(folder: Path, kept: Sequence[KeptFile], report: RunReport) -> None:
     """Check `spec.toml`; restore it from the store, or from the cached list of runs."""
     try:
         read_spec(folder)
@@ -65,6 +61,7 @@ def check_settings(folder: Path, copies: Mapping[str, bytes], report: RunReport)
         problem = str(error)
     else:
         return
+    copies = {file.name: file.body for file in kept}
     if SPEC in copies:
         _restore(folder, SPEC, copies[SPEC], problem, report)
     elif (spec := run_index.cached_spec(folder.name)) is not None:
@@ -79,20 +76,23 @@ def check_settings(folder: Path, copies: Mapping[str, bytes], report: RunReport)
         report.unmendable(SPEC, problem, advice)
 
 
-def check_recipe(folder: Path, copies: Mapping[str, bytes], report: RunReport) -> None:
-    """Check the copies of the recipe and of its modules; restore them from the store."""
-    name = RECIPE
-    if (problem := _recipe_problem(folder / name)) and copies.get(name, b"") != _content(
-        folder / name
-    ):
-        if name in copies:
-            _restore(folder, name, copies[name], problem, report)
-        else:
-            advice = "Its store holds no copy. Copy the recipe that it was trained with here."
-            report.unmendable(name, problem, advice)
-    for name, body in copies.items():
-        if name.startswith(f"{MODULES}/") and (problem := _module_problem(folder / name, body)):
-            _restore(folder, name, body, problem, report)
+def check_recipe(folder: Path, kept: Sequence[KeptFile], are_all: bool, report: RunReport) -> None:
+    """Check the copies of the recipe and of its modules; restore them from the store.
+
+    Raises OSError.
+    """
+    copies = {file.name: file.body for file in kept}
+    if RECIPE not in copies and (problem := _recipe_problem(folder / RECIPE)):
+        advice = "Its store holds no copy. Copy the recipe that it was trained with here."
+        report.unmendable(RECIPE, problem, advice)
+    for name in changed_files(folder, kept):
+        problem = (
+            _recipe_problem(folder / name) if name == RECIPE else _module_problem(folder / name)
+        )
+        if not problem and not are_all:
+            continue  # the newest copy was perhaps lost with a part of the store
+        problem = problem or f"{name} is not the file that the last attempt trained."
+        _restore(folder, name, copies[name], problem, report)
 
 
 def check_notes(folder: Path, report: RunReport) -> None:
@@ -110,8 +110,20 @@ def check_notes(folder: Path, report: RunReport) -> None:
 
 
 def check_checkpoints(folder: Path, report: RunReport) -> None:
-    """Compare all checkpoints with their checksums; damaged and unfinished ones are taken away."""
-    for path in checkpoint_files.misplaced(folder):
+    """Compare all checkpoints with their checksums; damaged and unfinished ones are taken away.
+
+    The newest one that the run has saved must be there: the retention never deletes it.
+    """
+    misplaced = checkpoint_files.misplaced(folder)
+    if not misplaced and (lost := _lost_checkpoint(folder)):
+        newest = max(checkpoint_files.folders(folder).values(), default=None)
+        others = f"The newest one there is is {newest.name}" if newest else "The run has no other"
+        report.unmendable(
+            f"{checkpoint_files.FOLDER}/{lost}",
+            f"The newest checkpoint of the run, {lost}, is not there any more.",
+            f"{others}; copy the lost one here if you have it.",
+        )
+    for path in misplaced:
         report.mendable(
             str(path.relative_to(folder)),
             "In the place of a folder of yours is something else: a file, a pipe, or a link.",
@@ -182,6 +194,23 @@ def check_owner(folder: Path, file: str, report: RunReport, *, may_be_link: bool
         )
 
 
+def _lost_checkpoint(folder: Path) -> str:
+    """Return the name of the newest checkpoint that the run has saved if it is lost."""
+    try:
+        with open_store(folder) as store:
+            status = stored_status(store)
+    except (sqlite3.Error, OSError, ValueError):
+        return ""  # the damage has its own finding
+    if status is None or status.checkpoint_step < 0:
+        return ""
+    path = checkpoint_files.final_folder(folder, status.checkpoint_step)
+    # It was told when it was moved, perhaps with all others.
+    was_damaged = any(path.parent.glob(f"{path.name}.damaged-*")) or any(
+        folder.glob(f"{checkpoint_files.FOLDER}.damaged-*")
+    )
+    return "" if path.exists() or was_damaged else path.name
+
+
 def _restore(folder: Path, name: str, body: bytes, problem: str, report: RunReport) -> None:
     path = folder / name
     kept = f"; the damaged one is kept as {free_name(path).name}" if path.exists() else ""
@@ -231,11 +260,9 @@ def _recipe_problem(path: Path) -> str:
     return read_recipe(path).problem
 
 
-def _module_problem(path: Path, kept: bytes) -> str:
+def _module_problem(path: Path) -> str:
     try:
         content = read_regular(path, LARGEST_RECIPE)
-        if content == kept:
-            return ""
         ast.parse(content)
     except FileNotFoundError:
         return "The copy of a module of the recipe is missing."

@@ -48,9 +48,9 @@ def check_run(run_id: str, report: Report) -> None:
 def _check(folder: Path, report: RunReport) -> None:
     _ask_disk(folder)
     file_check.check_owner(folder, "", report)
-    copies = file_check.kept_copies(folder)
-    file_check.check_settings(folder, copies, report)  # first: a store is built anew with them
-    file_check.check_recipe(folder, copies, report)
+    kept, are_all = file_check.kept_files(folder)
+    file_check.check_settings(folder, kept, report)  # first: a store is built anew with them
+    file_check.check_recipe(folder, kept, are_all, report)
     _check_store(folder, report)
     file_check.check_notes(folder, report)
     file_check.check_checkpoints(folder, report)

@@ -117,7 +117,7 @@ def check_contents(folder: Path, report: RunReport) -> None:
             report.progress(f"the blocks of {name}")
             if not blocks_are_right(connection, id):
                 wrong_blocks.append((id, name))
-        status = _status(connection)
+        status = stored_status(connection)
         expected = folded(connection, status)
     for id, name in wrong_counts:
         report.mendable(
@@ -250,7 +250,8 @@ def _wrong_places(connection: sqlite3.Connection) -> str:
     return ""
 
 
-def _status(connection: sqlite3.Connection) -> RunStatus | None:
+def stored_status(connection: sqlite3.Connection) -> RunStatus | None:
+    """Return the status of the run; None if there is none that can be read."""
     try:
         row = connection.execute("SELECT body FROM status").fetchone()
         return _decode_status(row[0]) if row else None

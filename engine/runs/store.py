@@ -12,6 +12,7 @@ import msgspec
 
 from engine.messages.events import Event, Metrics, Notice, Progress
 from engine.runs.run_state import RunStatus, fold
+from engine.spec.recipe_copy import KeptFile
 from engine.system.format_version import FormatVersion
 from engine.system.sqlite_file import Patience, check_schema, set_limits
 
@@ -27,6 +28,12 @@ LONGEST_CHECK = 10.0
 
 LONGEST_UPGRADE = 300.0
 """Such seconds for what an old store lacks, such as an index of all points."""
+
+LARGEST_FILE = 256 * 2**10
+"""Bytes of the largest file of which it keeps a copy."""
+
+_MOST_KEPT = 1000
+"""Copies of files that it reads, the newest ones."""
 
 FORMAT = FormatVersion(1, 1)
 """SQLite's `user_version`. `docs/compatibility.md` lists the versions, and when to increase it."""
@@ -183,6 +190,15 @@ class RunStore:
                 (self.status.attempt, name, body),
             )
 
+    def forget_file(self, name: str) -> None:
+        """Delete the copies of the run's file `name`, which is none of the run any more."""
+        self._begin()
+        self._connection.execute("DELETE FROM file WHERE name = ?", (name,))
+
+    def kept_files(self) -> list[KeptFile]:
+        """Return the copies of the run's files, by attempt. Raises sqlite3.Error."""
+        return read_kept_files(self._connection)
+
     def delete_events_after(self, seq: int) -> None:
         """Delete every event after number `seq`, and restore the status after that event.
 
@@ -255,6 +271,22 @@ def _in_time(connection: sqlite3.Connection) -> Iterator[Patience]:
         raise
     finally:
         patience.end()
+
+
+def read_kept_files(connection: sqlite3.Connection) -> list[KeptFile]:
+    """Return the copies of the run's files, by attempt; none from an old store.
+
+    Raises sqlite3.Error.
+    """
+    if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'file'").fetchone():
+        return []
+    found = connection.execute(
+        "SELECT attempt, name, body FROM file WHERE typeof(attempt) = 'integer' AND "
+        "typeof(name) = 'text' AND typeof(body) = 'blob' AND length(body) <= ? "
+        "ORDER BY attempt DESC, name LIMIT ?",
+        (LARGEST_FILE, _MOST_KEPT),
+    )
+    return [KeptFile(*row) for row in reversed(found.fetchall())]
 
 
 def read_format(connection: sqlite3.Connection) -> FormatVersion:

@@ -19,7 +19,8 @@ from engine.messages.events import Event
 from engine.runs.downsampling import FACTOR, Array, Blocks, BlockStatistics, concatenate, zigzag
 from engine.runs.point_tables import read_blocks
 from engine.runs.run_state import RunStatus
-from engine.runs.store import FILE_NAME, decode_event, read_format
+from engine.runs.store import FILE_NAME, decode_event, read_format, read_kept_files
+from engine.spec.recipe_copy import KeptFile
 from engine.system.sqlite_file import Patience, check_schema, open_readonly
 
 LONGEST_READ = 10.0
@@ -140,6 +141,12 @@ class RunReader:
         if row and row[0] > LARGEST_STATUS:
             raise ValueError(f"a status of {row[0]:,} bytes")
         return _decode_status(row[1]) if row else RunStatus()
+
+    @_reports_damage
+    def kept_files(self) -> list[KeptFile]:
+        """Return the copies of the run's files, by attempt."""
+        self._patience.allow(self._seconds)
+        return read_kept_files(self._connection)
 
     @_reports_damage
     def generation(self) -> int:

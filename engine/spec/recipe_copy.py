@@ -5,8 +5,9 @@ from __future__ import annotations
 import difflib
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +16,8 @@ from engine.spec.local_modules import MOST_BYTES, local_modules
 from engine.spec.recipe_file import LARGEST_RECIPE, RecipeInfo, read_recipe
 from engine.spec.run_spec import RunSpec
 from engine.system.atomic_file import sync_to_disk, sync_tree, write_atomically
-from engine.system.regular_file import read_regular
+from engine.system.program import call
+from engine.system.regular_file import UnfitFile, read_regular
 
 RECIPE = "recipe.py"
 MODULES = "modules"
@@ -23,6 +25,16 @@ MODULES = "modules"
 
 _MOST_COMPARED_LINES = 20_000
 _MOST_NAMED_FILES = 4
+
+
+class KeptFile(NamedTuple):
+    """A file of a run as the attempt number `attempt` and later ones began with it."""
+
+    attempt: int
+    name: str
+    """Relative to the run folder."""
+
+    body: bytes
 
 
 class _Code(NamedTuple):
@@ -83,6 +95,34 @@ def changes(folder: Path, recipe: RecipeInfo) -> str:
     if (more := len(found) - _MOST_NAMED_FILES) > 1:
         found[_MOST_NAMED_FILES:] = [f"{more} more files"]
     return ", ".join(found)
+
+
+def changed_files(folder: Path, kept: Iterable[KeptFile]) -> list[str]:
+    """Return the files of the copy in `folder` that are not what the newest attempt began with.
+
+    `kept` is sorted by attempt. The files of an earlier attempt are not changed ones if all are of
+    the same attempt: a change of the recipe may have been undone. Raises OSError.
+    """
+    states: list[dict[str, bytes]] = [{}]
+    for _, files in groupby(kept, key=lambda file: file.attempt):
+        code = {file.name: file.body for file in files if is_code(file.name)}
+        states.append(states[-1] | code)
+    now = {name: _content(folder / name) for name in states[-1]}
+    found = [[name for name in now if now[name] != state.get(name, b"")] for state in states[1:]]
+    return sorted(found[-1]) if found and all(found) else []
+
+
+def copy_problem(folder: Path, kept: Iterable[KeptFile]) -> str:
+    """Return in a sentence which files `changed_files` finds; empty: none. Raises OSError."""
+    if not (changed := changed_files(folder, kept)):
+        return ""
+    if (more := len(changed) - _MOST_NAMED_FILES) > 1:
+        changed[_MOST_NAMED_FILES:] = [f"{more} more files"]
+    return (
+        f"The files of run {folder.name} are not the ones that its last attempt trained: "
+        f"{', '.join(changed)} in {folder}. `{call(f'fsck {folder.name} --repair')}` restores "
+        "them, and keeps the changed ones; then the run can go on."
+    )
 
 
 @contextmanager
@@ -153,6 +193,29 @@ def _source(recipe: RecipeInfo) -> _Code:
 
 def _copy(folder: Path) -> _Code:
     return _Code(read_regular(folder / RECIPE, LARGEST_RECIPE), _read_modules(folder / MODULES))
+
+
+def is_code(name: str) -> bool:
+    """Whether `name`, relative to a run folder, is a file of a copy."""
+    if name == RECIPE:
+        return True
+    first, *others = name.split("/")  # others may have crafted the store that has this name
+    is_plain = all(part and part not in (".", "..") for part in others)
+    has_others = any(character in name for character in "\\:\0")
+    return first == MODULES and name.endswith(".py") and is_plain and not has_others
+
+
+def _content(path: Path) -> bytes | None:
+    """Return what a file of a copy holds; nothing if it is not there, None if it is none of ours.
+
+    Raises OSError.
+    """
+    try:
+        return read_regular(path, LARGEST_RECIPE)
+    except (FileNotFoundError, NotADirectoryError):
+        return b""
+    except (UnfitFile, IsADirectoryError):
+        return None
 
 
 def _read_modules(modules: Path) -> dict[str, bytes]:

@@ -19,6 +19,7 @@ from engine.messages.events import AttemptStarted, Event, RecipeChosen, RecipeVe
 from engine.messages.heartbeat import Heartbeat
 from engine.repair.kept_files import keep_files
 from engine.runs.store import RunStore
+from engine.spec.recipe_copy import copy_problem
 from engine.spec.spec_file import read_spec
 from engine.supervisor.buffered_store import BufferedStore
 from engine.supervisor.inbox import Inbox, SignalReceived
@@ -88,6 +89,14 @@ def main(arguments: list[str]) -> int:
             for admitted in limit.admit(event):
                 run_store.append(admitted, when)
 
+        # What the user has chosen just now is in the place of the copy that the store knows.
+        if parsed.recipe != RecipeVersion.AS_IT_IS_NOW and (
+            problem := copy_problem(folder, run_store.kept_files())
+        ):
+            print(problem, file=sys.stderr)
+            run_store.close()
+            admission.leave()
+            return 1
         record_unrecorded(folder, run_store.status, append)
         attempt, created = run_store.status.attempt + 1, process.start_time(pid)
         started = AttemptStarted(attempt, pid, created, this_machine())

@@ -17,8 +17,10 @@ import msgspec
 from engine.messages.channel import StatusAnswer
 from engine.messages.events import Event, Metrics, Progress
 from engine.messages.merged_metrics import MergedMetrics, count_points
+from engine.repair.kept_files import keep_files
 from engine.runs.run_state import RunStatus, fold
 from engine.runs.store import FILE_NAME, RunStore
+from engine.spec.recipe_copy import KeptFile
 from engine.supervisor.disk_reserve import DiskReserve
 from engine.supervisor.message_validation import SeriesLimit
 from engine.system.disk_errors import short_reason
@@ -212,6 +214,19 @@ class BufferedStore:
         """Do in advance what the first points would have to wait for."""
         with contextlib.suppress(sqlite3.Error):  # the first points will meet it again
             self._store.prepare_for_points()
+
+    def keep_files(self) -> None:
+        """Keep the files of the run once more: those of this attempt were changed back."""
+        if not self._blocked:
+            with contextlib.suppress(sqlite3.Error):  # they are also those of an earlier attempt
+                keep_files(self._store, self._folder)
+
+    def kept_files(self) -> list[KeptFile]:
+        """Return the copies of the run's files, by attempt; none if the disk does not give them."""
+        try:
+            return self._store.kept_files()
+        except sqlite3.Error:
+            return []
 
     def last_seq(self) -> int:
         """Return the number of the newest event: the one that it will have if it still waits."""

@@ -186,6 +186,7 @@ class Supervisor:
         with contextlib.suppress(OSError):  # the user can still change them back
             recipe = recipe_copy.restore_copy(self._folder, attempt)
             if spec_file.restore_spec(self._folder, attempt):
+                self._store.keep_files()
                 return f"Its previous {'recipe and ' if recipe else ''}settings were restored."
         return ""
 
@@ -248,7 +249,17 @@ class Supervisor:
                     "restarted: resume it once they can be read."
                 )
                 return
+            if problem := self._copy_problem():
+                self._attempt.fail(problem)
+                return
             self._attempt.start(search.found, is_restart=True)
+
+    def _copy_problem(self) -> str:
+        """Return in a sentence why the copy of the recipe must not train; empty if it may."""
+        try:
+            return recipe_copy.copy_problem(self._folder, self._store.kept_files())
+        except OSError as error:
+            return f"The run's copy of its recipe cannot be read ({error}): it was not restarted."
 
     def _new_attempt(self) -> Attempt:
         return Attempt(self._plan, self._store, self._device_watch, self._inbox)

@@ -5,16 +5,23 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
 from engine import client
-from engine.client import RecipeChanged, RunInfo
+from engine.client import CannotStart, RecipeChanged, RunInfo
 from engine.messages.commands import Stop
 from engine.messages.events import Notice, RecipeChosen, RecipeVersion
+from engine.repair.report import Outcome, Report
+from engine.repair.run_check import check_run
 from engine.runs.run_state import RunState
+from engine.runs.store import FILE_NAME as STORE
 from tests.support.runs import (
     events,
     failure_of,
@@ -125,6 +132,52 @@ def test_a_recipe_that_is_edited_before_an_automatic_restart(recipe: Path) -> No
     assert printed(wait_for_end(run_id)) == FIRST + FIRST
 
 
+@pytest.mark.skipif(os.name != "posix", reason="it kills with SIGKILL")
+def test_a_copy_that_changes_before_an_automatic_restart_does_not_train(recipe: Path) -> None:
+    wanted = spec(str(recipe), "torch/single", epochs=10_000, max_restarts=1, checkpoint_steps=10)
+    run_id = client.start(wanted)
+    info = wait_for(run_id, lambda info: info.status.checkpoint_step >= 20)
+    change_copy(info)
+    os.kill(info.status.worker_pids[0], signal.SIGKILL)
+    info = wait_for_end(run_id)
+    assert info.state is RunState.FAILED
+    assert "modules/nets.py" in info.reason
+    assert printed(info) == FIRST
+
+
+def test_a_copy_that_has_changed_trains_only_once_it_is_restored(recipe: Path) -> None:
+    info = stopped_run(recipe)
+    change_copy(info)
+    for version in (None, WAS):
+        with pytest.raises(CannotStart, match=r"modules/nets\.py.*fsck 1 --repair"):
+            client.resume(info.id, recipe=version)
+    assert not start_supervisor(info), "it checks the copy too"
+    report = Report(repair=True)
+    check_run(info.id, report)
+    [found] = report.findings
+    assert (found.file, found.outcome) == ("modules/nets.py", Outcome.MENDED)
+    assert printed(resume_and_stop(info.id)) == FIRST + FIRST
+
+
+def test_a_copy_that_has_changed_gives_way_to_the_recipe_as_it_is_now(recipe: Path) -> None:
+    info = stopped_run(recipe)
+    change_copy(info)
+    edit(recipe)
+    assert printed(resume_and_stop(info.id, NOW)) == FIRST + SECOND
+
+
+def change_copy(info: RunInfo) -> None:
+    module = info.folder / "modules" / "nets.py"
+    module.write_text(module.read_text().replace(" one", " damaged"))
+
+
+def start_supervisor(info: RunInfo) -> bool:
+    arguments = [sys.executable, "-m", "engine.supervisor", str(info.folder)]
+    ended = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=False)
+    assert "modules/nets.py" in ended.stderr
+    return ended.returncode == 0
+
+
 def test_on_resume_the_user_says_which_recipe_goes_on(recipe: Path) -> None:
     info = stopped_run(recipe)
     edit(recipe)
@@ -185,6 +238,8 @@ def test_an_older_run_without_modules_trains_its_recipe_and_takes_the_modules_as
 ) -> None:
     info = stopped_run(recipe)
     shutil.rmtree(info.folder / "modules")
+    with closing(sqlite3.connect(info.folder / STORE)) as store, store:
+        store.execute("DELETE FROM file")  # an older run has no copies in its store either
     module = recipe.with_name("nets.py")
     module.write_text(module.read_text().replace(" one", " two"))
     info = resume_and_stop(info.id)

@@ -17,7 +17,14 @@ from engine.cli.output import format_bytes, format_duration
 from engine.cli.show import show
 from engine.messages import commands
 from engine.messages.commands import Command
-from engine.messages.events import CacheEmptied, EpochEnded, Failure, Paused, RunEnded
+from engine.messages.events import (
+    CacheEmptied,
+    CheckpointSaved,
+    EpochEnded,
+    Failure,
+    Paused,
+    RunEnded,
+)
 from engine.runs.checkpoint_files import Position, begin, publish
 from engine.runs.run_notes import RunNotes, write_notes
 from engine.spec import catalog
@@ -117,6 +124,35 @@ def test_show_lists_the_settings_and_the_checkpoints(capsys: pytest.CaptureFixtu
     text = capsys.readouterr().out
     for part in ("torch/single", "cpu:0", "step-00000012", " 12 ", "request, best", "2.9 KiB"):
         assert part in text
+
+
+def test_show_prints_no_path_of_a_checkpoint_that_is_not_there(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lost = CheckpointSaved(
+        path="/moved/away/checkpoints/step-00000012", step=12, epoch=1, bytes=5, seconds=0.1
+    )
+    run = record_run(*RUNNING, lost, STOPPED)
+    for step in (6, 12):
+        show(run.id, json=False)
+        text = " ".join(capsys.readouterr().out.split())
+        assert "step-00000012 is not there any more" in text
+        assert "/moved/away" not in text
+        begin(run.folder, step)
+        publish(
+            run.folder,
+            Position(step=step),
+            strategy="s",
+            replicas=1,
+            batch_size=8,
+            parameters=1,
+            kinds=("last",),
+        )
+    assert "the newest is" in text
+    show(run.id, json=False)
+    text = " ".join(capsys.readouterr().out.split())
+    assert "is not there" not in text
+    assert "/moved/away" not in text
 
 
 def test_show_lists_the_options_that_differ_from_their_defaults(

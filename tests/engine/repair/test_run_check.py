@@ -19,7 +19,7 @@ from engine.messages import heartbeat
 from engine.messages.channel import Server, StatusAnswer
 from engine.messages.events import AttemptStarted, CheckpointSaved, Notice, RunEnded
 from engine.repair.kept_files import LARGEST_FILE, keep_files
-from engine.repair.report import Finding, Outcome
+from engine.repair.report import Finding, Outcome, free_name
 from engine.runs import checkpoint_files, run_index, run_info
 from engine.runs.checkpoint_files import MANIFEST, Position
 from engine.runs.run_state import RunState, RunStatus
@@ -625,8 +625,50 @@ def test_a_lost_module_of_the_recipe_is_restored(check: Check) -> None:
         [found] = check(repair=True)
         assert (found.file, found.outcome) == ("modules/mine/nets.py", Outcome.MENDED)
         assert module.read_text() == "WIDTH = 3\n"
-    module.write_text("WIDTH = 4\n")
-    assert check() == [], "an edited module is no damage"
+    # The user edits the original: what changes here is not what the run is recorded to train.
+    for name in ("modules/mine/nets.py", "recipe.py"):
+        file = recorded.folder / name
+        before = file.read_bytes()
+        file.write_bytes(before + b"ANY = 1\n")
+        aside = free_name(file)
+        [found] = check(repair=True)
+        assert (found.file, found.outcome) == (name, Outcome.MENDED)
+        assert "is not the file that the last attempt trained" in found.problem
+        assert (file.read_bytes(), aside.read_bytes()) == (before, before + b"ANY = 1\n")
+    assert check() == []
+
+
+def test_a_module_that_the_recipe_uses_no_more_is_not_missed(check: Check) -> None:
+    recorded = RecordedRun()
+    module = recorded.folder / "modules" / "nets.py"
+    module.parent.mkdir()
+    module.write_text("WIDTH = 3\n")
+    recorded.add(AttemptStarted(1, 1, 1.0))
+    keep_files(recorded.store, recorded.folder)
+    module.unlink()
+    recorded.add(AttemptStarted(2, 1, 1.0))
+    keep_files(recorded.store, recorded.folder)
+    recorded.add(RunEnded("stopped", "x"))
+    recorded.store.close()
+    assert check(repair=True) == []
+    assert not module.exists()
+
+
+def test_a_store_names_no_file_outside_of_the_run(check: Check, run: Path) -> None:
+    in_store(run, "INSERT INTO file VALUES (1, 'modules/../../2.py', x'41')")
+    assert check(repair=True) == []
+    assert not (run.parent / "2.py").exists()
+
+
+def test_a_lost_checkpoint_is_named(check: Check, run: Path) -> None:
+    lost = newest_checkpoint(run)
+    lost.rename(run / "elsewhere")
+    [found] = check(repair=True)
+    assert (found.file, found.outcome) == (f"checkpoints/{lost.name}", Outcome.UNMENDABLE)
+    assert "is not there any more" in found.problem
+    assert "The run has no other" in found.action
+    (run / "elsewhere").rename(lost)
+    assert check() == []
 
 
 def test_an_active_run_is_left_alone(run: Path, check: Check) -> None:
