@@ -64,8 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from engine.cli.errors import report_errors
 
         return report_errors(_print_version)
+    from engine.files.ownership import NotPrivate
     from engine.system import logs, paths
-    from engine.system.ownership import NotPrivate
 
     notice = ""
     try:

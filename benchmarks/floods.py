@@ -26,6 +26,7 @@ import psutil
 
 from engine.messages.channel import Hello, Server, connect
 from engine.messages.events import AttemptStarted, Event, Metrics, Points, Progress, TrainingStarted
+from engine.processes.process import start_time
 from engine.runs.store import RunStore
 from engine.runs.store_reader import RunReader
 from engine.spec import catalog
@@ -33,7 +34,6 @@ from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import write_spec
 from engine.supervisor.inbox import Disconnected, Inbox, MessageReceived
 from engine.system import paths
-from engine.system.process import start_time
 
 SERIES = [f"rank/{number}/step_time" for number in range(19)]
 POINTS_PER_SECOND = 100_000

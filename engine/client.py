@@ -15,6 +15,8 @@ from typing import NamedTuple
 import msgspec
 from filelock import FileLock, Timeout
 
+from engine.files.atomic_file import sync_tree
+from engine.files.regular_file import LARGEST_JSON, UnfitFile, read_regular
 from engine.messages.channel import (
     CLOSED,
     CONTROL_FILE,
@@ -26,6 +28,8 @@ from engine.messages.channel import (
 from engine.messages.commands import Command, Stop
 from engine.messages.events import CommandRefused, RecipeVersion
 from engine.messages.status_question import ANSWER_SECONDS
+from engine.processes import process_tree
+from engine.processes.process import ask_to_end, find_module, is_halted, start_module
 from engine.runs import checkpoint_files, run_info
 from engine.runs.checkpoint_files import BEGINNING, CheckpointDamaged, Watch
 from engine.runs.resume_rules import change_problems
@@ -47,11 +51,8 @@ from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import newer_settings, replaced_spec, write_spec
 from engine.spec.validation import Problem, problems
-from engine.system import paths, process_tree
-from engine.system.atomic_file import sync_tree
-from engine.system.process import ask_to_end, find_module, is_halted, start_module
+from engine.system import paths
 from engine.system.program import call
-from engine.system.regular_file import LARGEST_JSON, UnfitFile, read_regular
 from engine.telemetry.helper_client import gpu_uuids
 
 _log = logging.getLogger(__name__)

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 import main
 from engine import client
 from engine.client import CannotStart, UnreadableRun
+from engine.files.format_version import FormatVersion
 from engine.messages.events import Notice, RecipeVersion, RunEnded
 from engine.runs import checkpoint_files, run_info, store
 from engine.runs.checkpoint_files import MANIFEST, CheckpointDamaged
@@ -25,7 +26,6 @@ from engine.runs.store import RunStore
 from engine.runs.store_reader import RunReader
 from engine.spec import spec_file
 from engine.spec.spec_file import FILE_NAME as SPEC
-from engine.system.format_version import FormatVersion
 from gui.bridge.export_file import RunTable, csv_text
 from tests.support.old_runs import ALL, FORMATS, NEWEST, OLDEST_CHECKPOINT, restore_run
 from tests.support.runs import curve, wait_for_end

@@ -12,8 +12,8 @@ import pytest
 
 import main as program
 from engine.cli.equivalent_command import train_command
+from engine.processes.process import PROJECT as ROOT
 from engine.system import logs
-from engine.system.process import PROJECT as ROOT
 from main import main
 from tests.support.runs import spec
 

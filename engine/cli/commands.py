@@ -13,9 +13,9 @@ from engine.client import DamagedRun, RunInfo, StoppedBySignal
 from engine.messages import commands
 from engine.messages.commands import Command
 from engine.messages.events import CacheEmptied, CheckpointFailed, CheckpointSaved, Paused
+from engine.processes.process import is_alive
 from engine.runs.run_state import RunState
 from engine.spec import catalog
-from engine.system.process import is_alive
 from engine.system.program import call
 
 

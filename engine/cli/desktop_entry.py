@@ -10,8 +10,8 @@ from importlib import resources
 from pathlib import Path
 
 from engine.cli.output import Exit, Refused, out
-from engine.system.atomic_file import write_atomically
-from engine.system.process import PROJECT
+from engine.files.atomic_file import write_atomically
+from engine.processes.process import PROJECT
 from engine.system.program import CONSOLE_SCRIPT, program_words
 
 NAME = "traindeck"

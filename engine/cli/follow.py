@@ -19,8 +19,8 @@ from engine.cli.show import print_failure, print_summary
 from engine.cli.watch import Update, last_seq, updates
 from engine.client import CommandFailed, RunInfo
 from engine.messages import commands
+from engine.processes.process import END_SIGNALS
 from engine.runs.run_state import RunState
-from engine.system.process import END_SIGNALS
 from engine.system.program import call
 
 _SHORT_SECONDS = 1.0

@@ -7,10 +7,10 @@ from rich.table import Table
 from engine import client
 from engine.cli.output import Exit, Refused, out, print_json
 from engine.client import NoSuchRun
+from engine.processes.machine import share_devices, this_machine
 from engine.runs import device_queue
 from engine.runs.device_queue import CannotMoveRun
 from engine.spec.device_names import all_on_cpu
-from engine.system.machine import share_devices, this_machine
 from engine.telemetry.helper_client import snapshot_once
 
 

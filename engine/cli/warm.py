@@ -18,7 +18,7 @@ from engine.cli.output import (
     out,
     print_json,
 )
-from engine.system.disk_errors import short_reason
+from engine.files.disk_errors import short_reason
 from engine.system.program import call
 from engine.templates import client
 from engine.templates.client import IMPORT_SECONDS, NoTemplate

@@ -22,11 +22,11 @@ from engine.messages.events import (
     TrainingStarted,
     Trouble,
 )
+from engine.processes.process import ask_for_stacks, descendants
 from engine.runs.run_state import RunState, RunStatus
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.strategy import WorkerPlan
 from engine.system import paths
-from engine.system.process import ask_for_stacks, descendants
 
 LEAST_STEPS = 10
 """The limit is at least the time of this many steps."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from engine.messages.events import Failure, WorkerFailed
+from engine.processes.process import ORPHANED, UNKNOWN_EXIT, signal_name
 from engine.spec.strategy import WorkerPlan
-from engine.system.process import ORPHANED, UNKNOWN_EXIT, signal_name
 
 TAIL_LINES = 20
 TAIL_BYTES = 65_536

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from engine.processes.process import PROJECT
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.strategy import WorkerPlan
-from engine.system.process import PROJECT
 
 _THREAD = re.compile(r"^(?:Current thread|Thread) 0x", re.MULTILINE)
 _FRAME = re.compile(r'File "(.+)", line (\d+) in (.+)')

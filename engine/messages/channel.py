@@ -26,11 +26,11 @@ from typing import Any
 
 import msgspec
 
+from engine.files.atomic_file import write_atomically
+from engine.files.regular_file import read_json
 from engine.messages.commands import Command
 from engine.messages.events import Event
-from engine.system.atomic_file import write_atomically
 from engine.system.listener import open_listener
-from engine.system.regular_file import read_json
 
 _log = logging.getLogger(__name__)
 

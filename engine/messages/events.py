@@ -6,7 +6,7 @@ from enum import StrEnum
 
 import msgspec
 
-from engine.system.machine import Machine
+from engine.processes.machine import Machine
 
 
 class Points(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -186,7 +186,7 @@ class AttemptStarted(msgspec.Struct, frozen=True, tag="attempt_started"):
     attempt: int
     supervisor_pid: int
     supervisor_created: float
-    """From `engine.system.process.start_time`; together with the pid it identifies the process."""
+    """From `engine.processes.process.start_time`; with the pid it identifies the process."""
 
     machine: Machine = Machine()
     """Where the supervisor runs; the pid is one of that machine."""
@@ -227,7 +227,7 @@ class WorkerStarted(msgspec.Struct, frozen=True, tag="worker_started"):
     pid: int
     devices: tuple[str, ...]
     created: float = 0.0
-    """From `engine.system.process.start_time`; 0 in an older store."""
+    """From `engine.processes.process.start_time`; 0 in an older store."""
 
 
 class CommandReceived(msgspec.Struct, frozen=True, tag="command_received"):

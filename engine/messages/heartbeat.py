@@ -7,7 +7,7 @@ import os
 import time
 from pathlib import Path
 
-from engine.system.atomic_file import open_to_append
+from engine.files.atomic_file import open_to_append
 
 FILE_NAME = "heartbeat"
 BEAT_SECONDS = 1.0

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.distributed.fsdp import FSDPModule
 
-from engine.system.process import resident_bytes, resident_metric, trim_heap
+from engine.processes.process import resident_bytes, resident_metric, trim_heap
 from engine.system.units import gib
 from engine.training.errors import TrainingFailed
 

@@ -9,6 +9,14 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
+from engine.files import ownership
+from engine.files.atomic_file import (
+    create_folders,
+    leftovers,
+    sync_to_disk,
+    write_atomically,
+)
+from engine.files.regular_file import read_regular
 from engine.repair import store_salvage
 from engine.repair.report import RunReport, free_name, move_aside
 from engine.repair.store_check import open_store, stored_status
@@ -23,14 +31,6 @@ from engine.spec.recipe_copy import RECIPE, KeptFile, changed_files, is_code
 from engine.spec.recipe_file import LARGEST_RECIPE, read_recipe
 from engine.spec.spec_file import FILE_NAME as SPEC
 from engine.spec.spec_file import UnreadableSpec, read_spec
-from engine.system import ownership
-from engine.system.atomic_file import (
-    create_folders,
-    leftovers,
-    sync_to_disk,
-    write_atomically,
-)
-from engine.system.regular_file import read_regular
 
 
 def kept_files(folder: Path) -> tuple[list[KeptFile], bool]:

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import msgspec
 
+from engine.files.atomic_file import leftovers
+from engine.files.regular_file import LARGEST_JSON, UnfitFile, read_regular
 from engine.repair import file_check
 from engine.repair.report import Report, RunReport, free_name, move_aside
 from engine.runs import device_queue, run_index, trash
 from engine.spec import presets
 from engine.spec.presets import UnreadablePreset
 from engine.system import paths
-from engine.system.atomic_file import leftovers
-from engine.system.regular_file import LARGEST_JSON, UnfitFile, read_regular
 
 
 def check_home(report: Report) -> None:

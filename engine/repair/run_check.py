@@ -9,7 +9,10 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from engine.files.disk_errors import disk_problem
+from engine.files.regular_file import read_regular
 from engine.messages.status_question import ANSWER_SECONDS
+from engine.processes import presence
 from engine.repair import file_check, store_check, store_salvage
 from engine.repair.report import Report, RunReport
 from engine.runs import checkpoint_files, run_info
@@ -17,9 +20,7 @@ from engine.runs.store import FILE_NAME as STORE
 from engine.spec.recipe_copy import RECIPE
 from engine.spec.spec_file import FILE_NAME as SPEC
 from engine.spec.spec_file import SpecTooNew, UnreadableSpec, read_spec
-from engine.system import paths, presence
-from engine.system.disk_errors import disk_problem
-from engine.system.regular_file import read_regular
+from engine.system import paths
 
 _LOCK = "supervisor.lock"
 

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import msgspec
 
+from engine.files.format_version import FormatVersion
+from engine.files.sqlite_file import can_read, check_schema, open_readonly
 from engine.messages.events import Event
 from engine.repair.report import RunReport
 from engine.repair.stored_blocks import blocks_are_right, rebuild_blocks
 from engine.runs.run_state import RunState, RunStatus, fold
 from engine.runs.store import FILE_NAME, FORMAT, decode_event, encode_status, has_means
-from engine.system.format_version import FormatVersion
-from engine.system.sqlite_file import can_read, check_schema, open_readonly
 
 WAL = f"{FILE_NAME}-wal"
 

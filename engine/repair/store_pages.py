@@ -14,10 +14,10 @@ from io import BufferedReader
 from pathlib import Path
 from typing import NamedTuple
 
+from engine.files.disk_errors import disk_problem
+from engine.files.regular_file import open_regular
+from engine.files.sqlite_file import LARGEST_VALUE
 from engine.runs.store import FILE_NAME
-from engine.system.disk_errors import disk_problem
-from engine.system.regular_file import open_regular
-from engine.system.sqlite_file import LARGEST_VALUE
 
 _MAGIC = b"SQLite format 3\0"
 _PAGE = 4096

@@ -16,6 +16,8 @@ from typing import NamedTuple, cast
 
 import msgspec
 
+from engine.files.atomic_file import sync_to_disk
+from engine.files.format_version import FormatVersion
 from engine.messages.events import (
     AttemptStarted,
     CheckpointSaved,
@@ -33,8 +35,6 @@ from engine.runs.run_state import RunStatus
 from engine.runs.store import FILE_NAME, FORMAT, RunStore, decode_event, encode_status
 from engine.spec import spec_file
 from engine.spec.spec_file import UnreadableSpec, read_spec
-from engine.system.atomic_file import sync_to_disk
-from engine.system.format_version import FormatVersion
 
 MOST_FAILURES = 20_000
 """Failed reads after which the rest of a damaged table is given up: two for each lost row."""

@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from engine.system.atomic_file import remove_leftovers, sync_to_disk, write_atomically
-from engine.system.format_version import UNNUMBERED, FormatVersion
-from engine.system.ownership import is_own_folder
-from engine.system.regular_file import LARGEST_JSON, read_regular
+from engine.files.atomic_file import remove_leftovers, sync_to_disk, write_atomically
+from engine.files.format_version import UNNUMBERED, FormatVersion
+from engine.files.ownership import is_own_folder
+from engine.files.regular_file import LARGEST_JSON, read_regular
 
 FORMAT = FormatVersion(1, 1)
 """The key `format` of a manifest. `docs/compatibility.md` lists the versions."""

@@ -16,17 +16,18 @@ from typing import Literal, get_args
 import msgspec
 from filelock import FileLock
 
+from engine.files.atomic_file import write_atomically
+from engine.files.regular_file import LARGEST_JSON, UnfitFile, read_regular
 from engine.messages.channel import supervisor_pid
+from engine.processes import presence
+from engine.processes.machine import Machine, Where, share_devices, where_is
+from engine.processes.process import is_alive
 from engine.runs.run_state import RunState, RunStatus
 from engine.spec.device_names import is_logical_cpu
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import UnreadableSpec, read_spec
-from engine.system import paths, presence
-from engine.system.atomic_file import write_atomically
-from engine.system.machine import Machine, Where, share_devices, where_is
+from engine.system import paths
 from engine.system.paths import workers_lock
-from engine.system.process import is_alive
-from engine.system.regular_file import LARGEST_JSON, UnfitFile, read_regular
 
 FILE_NAME = "queue.json"
 LOCK_SECONDS = 2.0
@@ -48,7 +49,7 @@ class Ticket(
     run: str
     pid: int
     created: float
-    """Start time of the supervisor's process, from `engine.system.process.start_time`."""
+    """Start time of the supervisor's process, from `engine.processes.process.start_time`."""
 
     devices: tuple[str, ...]
     """All devices that the run uses, now or later."""

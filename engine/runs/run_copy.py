@@ -10,16 +10,17 @@ from pathlib import Path
 
 import msgspec
 
+from engine.files.atomic_file import sync_tree
+from engine.files.sqlite_file import check_schema, open_readonly
 from engine.messages.events import CheckpointSaved
+from engine.processes import process
+from engine.processes.machine import this_machine
 from engine.runs import checkpoint_files, store
 from engine.runs.run_state import RunState
 from engine.runs.store import RunStore
 from engine.runs.store_reader import RunReader
 from engine.spec import recipe_copy, spec_file
-from engine.system import paths, process
-from engine.system.atomic_file import sync_tree
-from engine.system.machine import this_machine
-from engine.system.sqlite_file import check_schema, open_readonly
+from engine.system import paths
 
 
 def copy_run(folder: Path, saved: Path) -> Path:

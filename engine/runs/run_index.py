@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from engine.files.atomic_file import open_to_append
 from engine.runs import device_queue, run_info, run_notes, store
 from engine.runs.best_metrics import BestFigure, best_figures
 from engine.runs.run_info import RunInfo, UnreadableRun
@@ -25,7 +26,6 @@ from engine.runs.store_reader import RunReader
 from engine.spec import spec_file
 from engine.spec.run_spec import RunSpec
 from engine.system import paths
-from engine.system.atomic_file import open_to_append
 
 FILE_NAME = "index.sqlite"
 VERSION = 2

@@ -12,8 +12,12 @@ from typing import NamedTuple
 
 import msgspec
 
+from engine.files.ownership import folder_problem
 from engine.messages import status_question
 from engine.messages.heartbeat import last_beat
+from engine.processes import presence
+from engine.processes.machine import Where, where_is
+from engine.processes.process import is_alive
 from engine.runs import checkpoint_files
 from engine.runs.best_metrics import BestFigure
 from engine.runs.checkpoint_files import CheckpointInfo
@@ -23,10 +27,7 @@ from engine.runs.store_reader import RunReader, StoredEvent
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import FILE_NAME as SPEC
 from engine.spec.spec_file import UnreadableSpec, read_spec
-from engine.system import paths, presence, units
-from engine.system.machine import Where, where_is
-from engine.system.ownership import folder_problem
-from engine.system.process import is_alive
+from engine.system import paths, units
 from engine.system.program import call
 
 LONGEST_READ = 2.0

@@ -12,8 +12,8 @@ from pathlib import Path
 import msgspec
 import tomli_w
 
-from engine.system.atomic_file import write_atomically
-from engine.system.regular_file import read_toml
+from engine.files.atomic_file import write_atomically
+from engine.files.regular_file import read_toml
 
 FILE_NAME = "notes.toml"
 DAMAGED_NAME = "notes.damaged.toml"

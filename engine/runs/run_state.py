@@ -35,8 +35,8 @@ from engine.messages.events import (
     WorkerReady,
     WorkerStarted,
 )
+from engine.processes.machine import Machine, share_devices, this_machine
 from engine.runs.checkpoint_files import FOLDER
-from engine.system.machine import Machine, share_devices, this_machine
 
 
 class RunState(StrEnum):
@@ -103,7 +103,7 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     """By rank."""
 
     workers_created: tuple[float, ...] = ()
-    """The start time of each, from `engine.system.process.start_time`."""
+    """The start time of each, from `engine.processes.process.start_time`."""
 
     recorded: dict[int, int] = {}
     """How many events of each rank of this attempt are in the store."""

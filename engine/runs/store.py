@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from engine.files.format_version import FormatVersion
+from engine.files.sqlite_file import Patience, check_schema, set_limits
 from engine.messages.events import Event, Metrics, Notice, Progress
 from engine.runs.run_state import RunStatus, fold
 from engine.spec.recipe_copy import KeptFile
-from engine.system.format_version import FormatVersion
-from engine.system.sqlite_file import Patience, check_schema, set_limits
 
 if TYPE_CHECKING:
     from engine.runs.point_tables import PointTables

@@ -15,13 +15,13 @@ from typing import NamedTuple, ParamSpec, Self, TypeVar
 import msgspec
 import numpy as np
 
+from engine.files.sqlite_file import Patience, check_schema, open_readonly
 from engine.messages.events import Event
 from engine.runs.downsampling import FACTOR, Array, Blocks, BlockStatistics, concatenate, zigzag
 from engine.runs.point_tables import read_blocks
 from engine.runs.run_state import RunStatus
 from engine.runs.store import FILE_NAME, decode_event, read_format, read_kept_files
 from engine.spec.recipe_copy import KeptFile
-from engine.system.sqlite_file import Patience, check_schema, open_readonly
 
 LONGEST_READ = 10.0
 """Seconds of computing time for one method; a curve of ten million points takes 0.01 s."""

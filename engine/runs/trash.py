@@ -8,9 +8,9 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from engine.files.atomic_file import sync_to_disk
 from engine.runs import run_info
 from engine.system import paths
-from engine.system.atomic_file import sync_to_disk
 
 
 class CannotDelete(Exception):

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from engine.files.atomic_file import write_atomically
 from engine.messages.events import WorkerEvent
 from engine.runs import checkpoint_files
-from engine.system.atomic_file import write_atomically
 
 LARGEST_FILE = 2**30
 """Bytes; larger files are not read. A worker keeps at most some 100 MB."""

@@ -9,7 +9,7 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
 
-from engine.system.regular_file import read_regular
+from engine.files.regular_file import read_regular
 
 MOST_FILES = 500
 MOST_BYTES = 8 * 2**20

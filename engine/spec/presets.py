@@ -8,11 +8,11 @@ from pathlib import Path
 import msgspec
 import tomli_w
 
+from engine.files.atomic_file import write_atomically
+from engine.files.regular_file import read_toml
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import migrate_spec
 from engine.system import paths
-from engine.system.atomic_file import write_atomically
-from engine.system.regular_file import read_toml
 
 SUFFIX = ".toml"
 LONGEST_NAME = 80

@@ -11,13 +11,13 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
+from engine.files.atomic_file import sync_to_disk, sync_tree, write_atomically
+from engine.files.regular_file import UnfitFile, read_regular
 from engine.spec import catalog
 from engine.spec.local_modules import MOST_BYTES, local_modules
 from engine.spec.recipe_file import LARGEST_RECIPE, RecipeInfo, read_recipe
 from engine.spec.run_spec import RunSpec
-from engine.system.atomic_file import sync_to_disk, sync_tree, write_atomically
 from engine.system.program import call
-from engine.system.regular_file import UnfitFile, read_regular
 
 RECIPE = "recipe.py"
 MODULES = "modules"

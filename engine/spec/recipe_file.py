@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
+from engine.files.regular_file import read_regular
 from engine.spec.field_info import FieldInfo, Setting
 from engine.spec.metric_direction import Direction, bare_name
-from engine.system.regular_file import read_regular
 
 FUNCTIONS = ("model", "datasets", "loss", "metrics", "optimizer", "stages")
 """The functions of a recipe; the first two are required."""

@@ -11,13 +11,13 @@ from typing import Any
 import msgspec
 import tomli_w
 
+from engine.files.atomic_file import sync_to_disk, write_atomically
+from engine.files.format_version import UNNUMBERED, FormatVersion
+from engine.files.regular_file import read_toml
+from engine.processes.process import command_output
 from engine.spec.recipe_copy import write_copy
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
-from engine.system.atomic_file import sync_to_disk, write_atomically
-from engine.system.format_version import UNNUMBERED, FormatVersion
-from engine.system.process import command_output
-from engine.system.regular_file import read_toml
 
 FILE_NAME = "spec.toml"
 FORMAT = FormatVersion(1, 1)

@@ -14,9 +14,13 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from engine.files.atomic_file import remove_leftovers, sync_to_disk
+from engine.files.ownership import folder_problem
 from engine.messages.channel import Server
 from engine.messages.events import AttemptStarted, Event, RecipeChosen, RecipeVersion
 from engine.messages.heartbeat import Heartbeat
+from engine.processes import children, control_group, presence, process
+from engine.processes.machine import this_machine
 from engine.repair.kept_files import keep_files
 from engine.runs.store import RunStore
 from engine.spec.recipe_copy import copy_problem
@@ -28,10 +32,7 @@ from engine.supervisor.message_validation import SeriesLimit
 from engine.supervisor.queue_admission import QueueAdmission
 from engine.supervisor.supervisor import Supervisor
 from engine.supervisor.unrecorded import record_unrecorded
-from engine.system import children, control_group, logs, paths, presence, process
-from engine.system.atomic_file import remove_leftovers, sync_to_disk
-from engine.system.machine import this_machine
-from engine.system.ownership import folder_problem
+from engine.system import logs, paths
 from engine.system.paths import workers_lock
 
 _log = logging.getLogger("engine.supervisor")

@@ -30,6 +30,7 @@ from engine.messages.events import (
     WorkerReady,
     WorkerStarted,
 )
+from engine.processes import process
 from engine.runs import checkpoint_files
 from engine.runs.run_state import RunState
 from engine.supervisor.buffered_store import BufferedStore
@@ -44,7 +45,6 @@ from engine.supervisor.inbox import (
 from engine.supervisor.restart_policy import FailurePoint, StepBounds
 from engine.supervisor.stop_escalation import StopEscalation
 from engine.supervisor.worker_pool import RunPlan, WorkerPool
-from engine.system import process
 from engine.worker import environment
 
 _log = logging.getLogger(__name__)

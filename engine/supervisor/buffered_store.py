@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from engine.files.disk_errors import short_reason
+from engine.files.file_sync import FileSync
 from engine.messages.channel import StatusAnswer
 from engine.messages.events import Event, Metrics, Progress
 from engine.messages.merged_metrics import MergedMetrics, count_points
@@ -23,8 +25,6 @@ from engine.runs.store import FILE_NAME, RunStore
 from engine.spec.recipe_copy import KeptFile
 from engine.supervisor.disk_reserve import DiskReserve
 from engine.supervisor.message_validation import SeriesLimit
-from engine.system.disk_errors import short_reason
-from engine.system.file_sync import FileSync
 from engine.system.open_folder import OpenFolder
 
 _log = logging.getLogger(__name__)

@@ -6,8 +6,8 @@ import os
 import shutil
 from pathlib import Path
 
-from engine.system.atomic_file import write_atomically
-from engine.system.disk_errors import short_reason
+from engine.files.atomic_file import write_atomically
+from engine.files.disk_errors import short_reason
 
 BYTES = 4 * 2**20
 _FILE = "reserve"

@@ -1,4 +1,4 @@
-"""Starts the guardian of a run (`engine.system.guardian`), and starts it again if it is killed."""
+"""Starts the guardian of a run (`engine.processes.guardian`), again too if it is killed."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import subprocess
 import sys
 import threading
 
-from engine.system import children
-from engine.system.control_group import ControlGroup
-from engine.system.process import ON_LINUX, module_environment
+from engine.processes import children
+from engine.processes.control_group import ControlGroup
+from engine.processes.process import ON_LINUX, module_environment
 
 _log = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ class GuardianProcess:
         """Start a guardian, and tell it everything that is known. Raises OSError."""
         with self._changing:
             self._process = children.start(
-                [sys.executable, "-P", "-S", "-s", "-m", "engine.system.guardian"],
+                [sys.executable, "-P", "-S", "-s", "-m", "engine.processes.guardian"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

@@ -17,6 +17,8 @@ from engine.messages.channel import CLOSED, Channel, CommandAccepted, Message
 from engine.messages.commands import Command, Stop
 from engine.messages.events import CommandReceived, CommandRefused, Event, Notice, Queued, RunEnded
 from engine.messages.heartbeat import Heartbeat
+from engine.processes import process
+from engine.processes.machine import this_machine
 from engine.runs import device_queue
 from engine.runs.device_queue import Ticket
 from engine.runs.run_state import RunStatus
@@ -24,8 +26,6 @@ from engine.spec.device_names import all_on_cpu
 from engine.spec.run_spec import RunSpec
 from engine.supervisor.buffered_store import BufferedStore
 from engine.supervisor.inbox import Inbox, MessageReceived, SignalReceived
-from engine.system import process
-from engine.system.machine import this_machine
 from engine.telemetry.helper_client import snapshot_once
 
 _log = logging.getLogger(__name__)

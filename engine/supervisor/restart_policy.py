@@ -8,8 +8,8 @@ import threading
 from pathlib import Path
 from typing import NamedTuple
 
+from engine.files.disk_errors import disk_problem, short_reason
 from engine.runs import checkpoint_files
-from engine.system.disk_errors import disk_problem, short_reason
 
 _log = logging.getLogger(__name__)
 

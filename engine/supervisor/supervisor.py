@@ -31,6 +31,9 @@ from engine.messages.events import (
     Trouble,
 )
 from engine.messages.heartbeat import Heartbeat
+from engine.processes import children, process
+from engine.processes.control_group import ControlGroup
+from engine.processes.machine import this_machine
 from engine.runs.checkpoint_files import BEGINNING
 from engine.runs.run_state import RunState
 from engine.spec import catalog, recipe_copy, spec_file
@@ -58,10 +61,7 @@ from engine.supervisor.queue_admission import QueueAdmission
 from engine.supervisor.restart_policy import CheckpointSearch, RestartPolicy
 from engine.supervisor.unrecorded import record_unrecorded
 from engine.supervisor.worker_pool import RunPlan
-from engine.system import children, process
-from engine.system.control_group import ControlGroup
 from engine.system.keep_awake import SleepInhibitor
-from engine.system.machine import this_machine
 from engine.telemetry.helper_client import TelemetryStream
 
 _log = logging.getLogger(__name__)

@@ -12,6 +12,18 @@ from typing import NamedTuple
 
 import psutil
 
+from engine.processes import process_tree
+from engine.processes.confinement import own_confinement
+from engine.processes.control_group import ControlGroup
+from engine.processes.process import (
+    Process,
+    can_enter,
+    end_group,
+    module_environment,
+    start_module,
+    start_time,
+)
+from engine.processes.process_tree import Identity
 from engine.spec.device_names import is_logical_cpu
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.run_spec import RunSpec
@@ -24,18 +36,6 @@ from engine.supervisor.inbox import (
     WorkerExited,
     WorkerLaunched,
 )
-from engine.system import process_tree
-from engine.system.confinement import own_confinement
-from engine.system.control_group import ControlGroup
-from engine.system.process import (
-    Process,
-    can_enter,
-    end_group,
-    module_environment,
-    start_module,
-    start_time,
-)
-from engine.system.process_tree import Identity
 from engine.templates import client as templates
 from engine.templates.forked_process import ForkedProcess
 from engine.templates.kinds import SHARED_ENVIRONMENT, kind_for

@@ -1,4 +1,4 @@
-"""Functions of the operating system: paths, files, processes, logs, units.
+"""Functions of the operating system: paths, logs, units, standard streams.
 
-Imports no other package of the engine, and knows nothing about runs.
+With `engine.processes` and `engine.files` below it, it knows nothing about runs.
 """

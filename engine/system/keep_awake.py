@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 
-from engine.system import children
+from engine.processes import children
 
 _CONTINUOUS, _SYSTEM_REQUIRED = 0x80000000, 0x00000001  # of SetThreadExecutionState on Windows
 END_SECONDS = 1.0

@@ -14,9 +14,9 @@ import sys
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
+from engine.files.atomic_file import open_to_append
+from engine.processes.process import absolute_folder
 from engine.system import paths
-from engine.system.atomic_file import open_to_append
-from engine.system.process import absolute_folder
 
 LEVEL_VARIABLE = "TRAINDECK_LOG"
 """The environment variable with the log level of this process and of its child processes."""

@@ -6,7 +6,7 @@ import contextlib
 import os
 from pathlib import Path
 
-from engine.system.process import ON_LINUX, ON_POSIX
+from engine.processes.process import ON_LINUX, ON_POSIX
 
 
 class OpenFolder:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import platformdirs
 
-from engine.system.ownership import NotPrivate, is_owner, is_trusted, make_private_folder
-from engine.system.process import absolute_folder
+from engine.files.ownership import NotPrivate, is_owner, is_trusted, make_private_folder
+from engine.processes.process import absolute_folder
 
 HOME_VARIABLE = "TRAINDECK_HOME"
 _ENTRIES = (

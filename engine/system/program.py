@@ -6,7 +6,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-from engine.system.process import PROJECT
+from engine.processes.process import PROJECT
 
 CONSOLE_SCRIPT = "traindeck"
 IN_CHECKOUT = (PROJECT / "pyproject.toml").is_file()

@@ -8,7 +8,7 @@ import os
 import sys
 from typing import Any
 
-from engine.system.disk_errors import disk_problem
+from engine.files.disk_errors import disk_problem
 
 
 class _LossyFile(io.FileIO):

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from setproctitle import setproctitle
 
-from engine.system.process import leave
+from engine.processes.process import leave
 from engine.templates import child
 from engine.templates.kinds import KINDS, TemplateKind
 from engine.templates.server import IDLE_SECONDS, Server

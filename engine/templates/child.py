@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, NoReturn
 import msgspec
 from setproctitle import setproctitle, setthreadtitle
 
-from engine.system import process
-from engine.system.atomic_file import open_to_append
-from engine.system.confinement import CannotAdopt, adopt
+from engine.files.atomic_file import open_to_append
+from engine.processes import process
+from engine.processes.confinement import CannotAdopt, adopt
 from engine.system.streams import flush_output, write_error
 from engine.templates import protocol
 from engine.templates.kinds import TemplateKind

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import msgspec
 
-from engine.system.atomic_file import open_to_append
-from engine.system.ownership import make_private_folder
-from engine.system.process import ON_LINUX, start_module
+from engine.files.atomic_file import open_to_append
+from engine.files.ownership import make_private_folder
+from engine.processes.process import ON_LINUX, start_module
 from engine.system.program import call
 from engine.templates import protocol
 from engine.templates.forked_process import ForkedProcess

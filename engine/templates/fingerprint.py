@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from engine.system.process import PROJECT
+from engine.processes.process import PROJECT
 
 _PACKAGE_FOLDERS = ("site-packages", "dist-packages")
 

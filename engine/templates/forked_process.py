@@ -8,7 +8,7 @@ from multiprocessing.connection import Connection, wait
 
 import msgspec
 
-from engine.system.process import UNKNOWN_EXIT, exit_code_of, start_time
+from engine.processes.process import UNKNOWN_EXIT, exit_code_of, start_time
 from engine.templates.protocol import Exited, Forked, Run, receive, send
 
 REPORT_SECONDS = 2.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from engine.system.process import PROJECT
+from engine.processes.process import PROJECT
 
 _STRATEGIES = tuple(
     ".".join(file.relative_to(PROJECT).with_suffix("").parts)

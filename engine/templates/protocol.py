@@ -22,9 +22,9 @@ from pathlib import Path
 
 import msgspec
 
-from engine.system.confinement import Confinement
+from engine.processes.confinement import Confinement
+from engine.processes.process import PROJECT, absolute_folder
 from engine.system.paths import home
-from engine.system.process import PROJECT, absolute_folder
 
 HANDSHAKE_SECONDS = 5.0
 """Longest wait of a caller for the template during the handshake."""
@@ -90,7 +90,7 @@ class Forked(msgspec.Struct, frozen=True, tag="forked"):
 
     pid: int
     created_at: float
-    """See `engine.system.process.start_time`."""
+    """See `engine.processes.process.start_time`."""
 
 
 class Run(msgspec.Struct, frozen=True, tag="run"):

@@ -6,7 +6,7 @@ import ctypes
 import re
 from pathlib import Path
 
-from engine.system.process import trim_heap
+from engine.processes.process import trim_heap
 
 _MADV_DONTNEED = 4
 _MAPPING = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) (r-.p) .* (/.*)$")

@@ -30,11 +30,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from engine.system import children, process_tree
-from engine.system.atomic_file import open_to_append, write_atomically
-from engine.system.confinement import rights_difference
-from engine.system.process import END_SIGNALS
-from engine.system.process_tree import Identity
+from engine.files.atomic_file import open_to_append, write_atomically
+from engine.processes import children, process_tree
+from engine.processes.confinement import rights_difference
+from engine.processes.process import END_SIGNALS
+from engine.processes.process_tree import Identity
 from engine.templates import protocol
 from engine.templates.fingerprint import Fingerprint
 from engine.templates.import_environment import difference

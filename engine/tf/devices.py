@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import keras
 import tensorflow as tf
 
+from engine.processes.process import resident_bytes, resident_metric, trim_heap
 from engine.spec.device_names import all_on_cpu, is_logical_cpu
 from engine.spec.run_spec import RunSpec
-from engine.system.process import resident_bytes, resident_metric, trim_heap
 
 _POLICIES = {"bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
 

@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from engine.files.disk_errors import disk_problem
 from engine.messages.channel import Alive
 from engine.messages.events import CheckpointFailed, CheckpointSaved, Notice
 from engine.runs import checkpoint_files
 from engine.runs.checkpoint_files import CheckpointInfo, Position
-from engine.system.disk_errors import disk_problem
 from engine.training.checkpoint_retention import retain
 from engine.training.checkpoint_schedule import CheckpointSchedule
 from engine.training.protocols import Session, Trainer

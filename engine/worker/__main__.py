@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from engine.messages.events import WorkerReady
+from engine.processes import children, presence
+from engine.processes.control_group import ControlGroup
+from engine.processes.process import ORPHANED, leave, write_stacks_when_asked
 from engine.runs.checkpoint_files import Position, read_manifest
-from engine.system import children, logs, presence
-from engine.system.control_group import ControlGroup
+from engine.system import logs
 from engine.system.paths import helper_stacks_file, stacks_file, workers_lock
-from engine.system.process import ORPHANED, leave, write_stacks_when_asked
 from engine.system.streams import flush_output, write_error
 from engine.training.errors import TrainingFailed
 from engine.training.loop import Loop

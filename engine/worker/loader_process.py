@@ -12,8 +12,8 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+from engine.processes.process import write_stacks_when_asked
 from engine.system.paths import helper_stacks_file
-from engine.system.process import write_stacks_when_asked
 from engine.worker import environment, recipe_import, signals
 
 

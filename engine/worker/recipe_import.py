@@ -21,10 +21,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from engine.files.regular_file import read_regular
 from engine.spec.local_modules import MOST_BYTES, MOST_FILES, module_name
 from engine.spec.recipe_copy import copied_modules
 from engine.spec.recipe_file import LARGEST_RECIPE, RecipeInfo
-from engine.system.regular_file import read_regular
 from engine.worker import environment
 
 NAME = "recipe"

@@ -28,6 +28,8 @@ from engine.messages.channel import (
 )
 from engine.messages.commands import EmptyCache, Pause, Resume, SaveCheckpoint, Stop
 from engine.messages.events import Notice, WorkerEvent
+from engine.processes import process_tree
+from engine.processes.process import ORPHANED, can_enter, leave
 from engine.runs import unrecorded_events
 from engine.spec import catalog
 from engine.spec.field_info import Setting
@@ -35,8 +37,6 @@ from engine.spec.metric_direction import direction_overrides
 from engine.spec.recipe_copy import recipe_of_run
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.spec_file import read_spec
-from engine.system import process_tree
-from engine.system.process import ORPHANED, can_enter, leave
 from engine.training.command_mailbox import CommandMailbox
 from engine.worker import environment, signals
 from engine.worker.event_sender import EventSender

@@ -10,7 +10,7 @@ import os
 import signal
 from types import FrameType
 
-from engine.system.process import END_SIGNALS, leave
+from engine.processes.process import END_SIGNALS, leave
 
 TERMINATED = 78
 """Exit code of a worker that its supervisor ended at once."""

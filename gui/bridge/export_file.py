@@ -10,9 +10,9 @@ from itertools import islice, zip_longest
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from engine.files.atomic_file import write_atomically
 from engine.runs.store_reader import RunReader
 from engine.system import paths
-from engine.system.atomic_file import write_atomically
 
 _LINES_PER_PIECE = 10_000
 """Lines that are formatted at once."""

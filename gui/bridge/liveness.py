@@ -9,9 +9,9 @@ from typing import NamedTuple
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine.messages.heartbeat import last_beat
+from engine.processes.process import is_halted
 from engine.runs.run_info import RunInfo
 from engine.runs.run_state import RunState, RunStatus
-from engine.system.process import is_halted
 
 STALE_SECONDS = 3.0
 STALE_STEPS = 2.0

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from PySide6.QtCore import QSettings
 
+from engine.files.atomic_file import open_to_append
 from engine.system import paths
-from engine.system.atomic_file import open_to_append
 
 _LINE = re.compile(r"|;.*|\[[\w%. ]+\]|[\w%.\\/ -]+=.*")
 """Matches each line that Qt writes. It finds damage, because Qt reports none."""

@@ -28,13 +28,14 @@ from engine.messages.events import (
     RunEnded,
     TrainingStarted,
 )
+from engine.processes import process
 from engine.runs import run_info
 from engine.runs.run_state import RunState, RunStatus
 from engine.runs.store import FILE_NAME as STORE_FILE
 from engine.runs.store import RunStore
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import FILE_NAME as SPEC_FILE
-from engine.system import paths, process
+from engine.system import paths
 from tests.support.recorded_runs import new_run_folder, this_process_supervises
 
 TRAINS = TrainingStarted(0, 10, 3, 1, 1234)

@@ -18,12 +18,12 @@ from engine.messages.events import (
     RecipeVersion,
     RunEnded,
 )
+from engine.processes import process
 from engine.runs import checkpoint_files
 from engine.runs.checkpoint_files import MANIFEST, Position
 from engine.runs.store import RunStore
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import read_spec
-from engine.system import process
 from tests.support.recorded_runs import new_run_folder
 
 SPEC = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",))

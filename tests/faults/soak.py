@@ -273,7 +273,7 @@ class SoakedRun:
         """Kill the process that ends the workers of a dead supervisor."""
         with contextlib.suppress(psutil.Error):
             for child in psutil.Process(info.status.supervisor_pid).children():
-                if "engine.system.guardian" in child.cmdline():
+                if "engine.processes.guardian" in child.cmdline():
                     child.kill()
                     self._report.done["killed guardian"] += 1
 

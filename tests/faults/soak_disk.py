@@ -17,9 +17,9 @@ from pathlib import Path
 from engine import client
 from engine.client import CommandFailed
 from engine.messages.commands import Stop
+from engine.processes.process import PROJECT
 from engine.runs.run_state import RunState
 from engine.system import paths
-from engine.system.process import PROJECT
 from tests.faults.soak_processes import OVER_WITHIN, left_of
 from tests.support.broken_disk import BrokenDisk
 from tests.support.ext4_image import freeze, mount_image, thaw, unmount

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import psutil
 
+from engine.processes.process import PROJECT
 from engine.system import paths
-from engine.system.process import PROJECT
 
 GONE_WITHIN = 15.0
 """Seconds after the end of a run in which all its processes must be gone."""

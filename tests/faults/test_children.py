@@ -16,9 +16,9 @@ from engine import client
 from engine.client import RunInfo
 from engine.messages.commands import SaveCheckpoint, Stop
 from engine.messages.events import CheckpointSaved, Restarting
+from engine.processes import control_group
+from engine.processes.process import ON_LINUX, start_module
 from engine.runs.run_state import RunState
-from engine.system import control_group
-from engine.system.process import ON_LINUX, start_module
 from tests.support.runs import (
     curve,
     events,
@@ -228,7 +228,7 @@ def test_nothing_is_left_of_a_run_in_a_control_group_if_all_its_parents_are_kill
     guardian = next(
         child
         for child in psutil.Process(info.status.supervisor_pid).children()
-        if "engine.system.guardian" in child.cmdline()
+        if "engine.processes.guardian" in child.cmdline()
     )
     guardian.suspend()  # it must not see what is below the worker
     template = json.loads((own_templates / "torch.json").read_text())["pid"]

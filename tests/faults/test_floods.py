@@ -27,11 +27,11 @@ from engine.messages.events import (
     TrainingStarted,
 )
 from engine.messages.merged_metrics import count_points
+from engine.processes.process import start_time
 from engine.runs.store import RunStore
 from engine.runs.store_follower import MOST_SHOWN
 from engine.runs.store_reader import RunReader, StoredEvent
 from engine.supervisor.inbox import MOST_UNREAD, Inbox, MessageReceived
-from engine.system.process import start_time
 from engine.worker import event_sender
 from engine.worker.event_sender import EventSender
 from gui.bridge.log_tail import MAX_BYTES, MAX_LINE, LogTail

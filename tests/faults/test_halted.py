@@ -23,7 +23,7 @@ from engine.client import CommandFailed, RunInfo
 from engine.messages.channel import CONTROL_FILE
 from engine.messages.commands import SaveCheckpoint, Stop
 from engine.messages.events import CheckpointSaved
-from engine.system.process import PROJECT, is_halted
+from engine.processes.process import PROJECT, is_halted
 from gui.app import AppController
 from gui.style.theme import ThemeController
 from tests.support.runs import is_training, spec, wait_for, wait_for_end

@@ -17,10 +17,10 @@ from engine import client
 from engine.cli.output import Exit
 from engine.messages.commands import SaveCheckpoint, Stop
 from engine.messages.events import CheckpointFailed, CheckpointSaved
+from engine.processes.process import PROJECT, start_module
 from engine.runs.run_info import RunInfo
 from engine.runs.run_state import RunState
 from engine.system import paths
-from engine.system.process import PROJECT, start_module
 from tests.support.broken_disk import ext4_disk
 from tests.support.lost_files import LostFiles
 from tests.support.runs import (

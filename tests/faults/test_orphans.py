@@ -20,9 +20,9 @@ from engine import client
 from engine.client import RunInfo
 from engine.messages.commands import Pause, Stop
 from engine.messages.events import CheckpointSaved, EpochEnded, Rewound
+from engine.processes.process import ON_LINUX
 from engine.runs import unrecorded_events
 from engine.runs.run_state import RunState
-from engine.system.process import ON_LINUX
 from tests.support.runs import (
     POLL_SECONDS,
     TIMEOUT_SECONDS,
@@ -280,13 +280,13 @@ def test_a_worker_in_native_code_that_holds_the_gil_is_killed_with_its_children(
         )
     )
     info = wait_for(run_id, is_training)
-    until(lambda: helper_of(info, "engine.system.guardian"), "there is a guardian")
+    until(lambda: helper_of(info, "engine.processes.guardian"), "there is a guardian")
     if also == "guardian":
-        guardian = helper_of(info, "engine.system.guardian")
+        guardian = helper_of(info, "engine.processes.guardian")
         assert guardian is not None
         guardian.kill()
         until(
-            lambda: helper_of(info, "engine.system.guardian") not in (None, guardian),
+            lambda: helper_of(info, "engine.processes.guardian") not in (None, guardian),
             "another one is started",
         )
     (tmp_path / "wait").touch()

@@ -17,10 +17,10 @@ from engine import client
 from engine.client import CommandFailed
 from engine.messages.commands import Stop
 from engine.messages.events import Queued
+from engine.processes.process import PROJECT
 from engine.runs import device_queue
 from engine.runs.run_index import RunIndex
 from engine.runs.run_state import RunState
-from engine.system.process import PROJECT
 from tests.support.recorded_runs import new_run_folder
 from tests.support.runs import events, is_training, spec, wait_for, wait_for_end, wait_until_gone
 
@@ -41,8 +41,8 @@ from engine.messages.heartbeat import Heartbeat
 from engine.runs.store import RunStore
 from engine.spec.spec_file import read_spec
 from engine.supervisor.queue_admission import QueueAdmission
-from engine.system.machine import this_machine
-from engine.system.process import start_time
+from engine.processes.machine import this_machine
+from engine.processes.process import start_time
 import os
 
 folder = Path(sys.argv[1])

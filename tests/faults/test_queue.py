@@ -18,12 +18,12 @@ from engine import client
 from engine.client import CommandFailed
 from engine.messages.commands import Pause, Stop
 from engine.messages.events import AttemptStarted, Queued, RunEnded
+from engine.processes.process import PROJECT
 from engine.runs import device_queue
 from engine.runs.run_state import RunState
 from engine.runs.store_reader import RunReader
 from engine.supervisor.queue_admission import POLL_SECONDS
 from engine.system import paths
-from engine.system.process import PROJECT
 from tests.support.runs import events, is_training, spec, wait_for, wait_for_end, wait_until_gone
 
 pytestmark = pytest.mark.usefixtures("processes")

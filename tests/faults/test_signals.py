@@ -21,8 +21,8 @@ import pytest
 from engine import client
 from engine.messages.commands import Pause, SaveCheckpoint, Stop
 from engine.messages.events import Paused, RunEnded, StopStage
+from engine.processes.process import start_module
 from engine.runs.run_state import RunState
-from engine.system.process import start_module
 from tests.support.runs import (
     curve,
     events,

@@ -21,9 +21,9 @@ from engine import client
 from engine.client import RunInfo
 from engine.messages.commands import Pause
 from engine.messages.events import Notice
+from engine.processes.process import start_module
 from engine.runs.run_state import RunState
 from engine.runs.store_reader import RunReader
-from engine.system.process import start_module
 from tests.support import emitting_worker
 from tests.support.emitting_worker import EMITTED, END, GO, REPORTS, SERIES, STEPS
 from tests.support.ext4_image import ext4_image, freeze, thaw

@@ -14,8 +14,8 @@ from engine import client
 from engine.client import CannotStart
 from engine.messages.commands import Stop
 from engine.messages.events import AttemptStarted, CheckpointSaved, CommandReceived
+from engine.processes.process import PROJECT
 from engine.runs.store_reader import StoredEvent, StoredPoints
-from engine.system.process import PROJECT
 from gui.bridge.background import Background
 from gui.bridge.engine_client import EngineClient
 from gui.bridge.store_reader import StoreReader

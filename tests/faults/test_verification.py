@@ -18,11 +18,11 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QProgressDialog, QPushButton
 from pytestqt.qtbot import QtBot
 
+from engine.processes.process import PROJECT
 from engine.runs import checkpoint_files
 from engine.runs.checkpoint_files import MANIFEST, FileRecord
 from engine.runs.run_info import get_run
 from engine.runs.run_state import RunState
-from engine.system.process import PROJECT
 from gui.app import AppController
 from gui.style.theme import ThemeController
 from tests.engine.test_client_resume import contents, stopped_run

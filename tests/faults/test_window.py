@@ -18,8 +18,8 @@ from pytestqt.qtbot import QtBot
 from engine import client
 from engine.messages.commands import Stop
 from engine.messages.events import CacheEmptied, CheckpointSaved, Paused, Resumed
+from engine.processes.process import is_alive
 from engine.runs.run_state import RunState
-from engine.system.process import is_alive
 from gui.app import AppController
 from gui.style.theme import ThemeController
 from tests.gui.test_end_to_end import LONG, Spectator

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 
+from engine.processes.process import Process
 from engine.supervisor import worker_pool
 from engine.supervisor.__main__ import main
 from engine.supervisor.worker_pool import _Command
-from engine.system.process import Process
 from engine.templates.protocol import Fork
 
 _start_cold = worker_pool._start_cold

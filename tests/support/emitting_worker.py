@@ -17,7 +17,7 @@ from engine.messages.events import (
     TrainingStarted,
     WorkerReady,
 )
-from engine.system.process import leave
+from engine.processes.process import leave
 from engine.worker import signals
 from engine.worker.session import WorkerSession
 

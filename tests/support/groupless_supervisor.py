@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from engine.processes import control_group
 from engine.supervisor.__main__ import main
-from engine.system import control_group
 
 if __name__ == "__main__":
     control_group.create = lambda run: None

@@ -11,9 +11,9 @@ import signal
 import sys
 from pathlib import Path
 
+from engine.processes.confinement import own_confinement
+from engine.processes.process import Process, module_environment
 from engine.supervisor.worker_pool import _start_cold
-from engine.system.confinement import own_confinement
-from engine.system.process import Process, module_environment
 from engine.templates.client import fork_workers
 from engine.templates.forked_process import ForkedProcess
 from engine.templates.kinds import KINDS, SHARED_ENVIRONMENT

@@ -8,8 +8,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from engine.system.confinement import own_confinement
-from engine.system.process import PROJECT, Process, end_group, module_environment, start_module
+from engine.processes.confinement import own_confinement
+from engine.processes.process import PROJECT, Process, end_group, module_environment, start_module
 from engine.templates import client
 from engine.templates.kinds import KINDS, SHARED_ENVIRONMENT
 from engine.templates.protocol import Fork

@@ -18,12 +18,12 @@ from engine.messages.events import (
     RunEnded,
     TrainingStarted,
 )
+from engine.processes.process import start_time
 from engine.runs.store import RunStore
 from engine.spec import catalog
 from engine.spec.run_spec import RunSpec
 from engine.spec.spec_file import write_spec
 from engine.system import paths
-from engine.system.process import start_time
 
 SPEC = RunSpec(recipe="digits", strategy="torch/single", devices=("cpu:0",), epochs=3)
 BEGIN = 1_760_000_000.0

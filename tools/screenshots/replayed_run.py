@@ -24,12 +24,12 @@ from engine.messages.events import (
     TrainingStarted,
     WorkerStarted,
 )
+from engine.processes.machine import this_machine
+from engine.processes.process import start_time
 from engine.runs.store import RunStore
 from engine.spec import catalog
 from engine.spec.spec_file import write_spec
 from engine.system import paths
-from engine.system.machine import this_machine
-from engine.system.process import start_time
 from engine.telemetry.snapshot import Snapshot
 from tools.screenshots import fake_machine
 from tools.screenshots.recording import RECIPE, Moment, Recording

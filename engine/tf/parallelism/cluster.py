@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from engine.system.atomic_file import write_atomically
+from engine.files.atomic_file import write_atomically
 from engine.training.errors import TrainingFailed
 from engine.worker import environment
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from engine.system.atomic_file import write_atomically
+from engine.files.atomic_file import write_atomically
 
 _POLL_SECONDS = 0.01
 

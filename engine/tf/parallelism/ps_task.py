@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
+from engine.processes.process import resident_bytes
 from engine.runs.checkpoint_files import Position
 from engine.spec.device_names import is_logical_cpu
-from engine.system.process import resident_bytes
 from engine.tf.devices import NoHostOffload, empty_cache, set_numerics
 from engine.tf.parallelism.cluster import LOOPBACK, restrict_ports_to_loopback
 from engine.tf.parallelism.ps_channel import Registration, TaskChannel

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.cli import desktop_entry
-from engine.system.process import PROJECT
+from engine.processes.process import PROJECT
 from gui.window.taskbar import DESKTOP_FILE
 from main import main
 

@@ -10,9 +10,9 @@ import pytest
 from engine.cli import queue
 from engine.cli.output import Refused
 from engine.client import NoSuchRun
+from engine.processes import process
 from engine.runs import device_queue
 from engine.runs.device_queue import Ticket
-from engine.system import process
 from tests.support.recorded_runs import RUNNING, record_run
 
 

@@ -17,8 +17,8 @@ from engine.messages.events import (
     Paused,
     RunEnded,
 )
+from engine.processes.process import start_time
 from engine.runs.run_state import RunState
-from engine.system.process import start_time
 from tests.support.recorded_runs import RUNNING, record_run
 
 SAVED = CheckpointSaved(path="checkpoints/step-00000012", step=12, epoch=1, bytes=5, seconds=0.1)

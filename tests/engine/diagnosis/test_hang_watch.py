@@ -12,11 +12,11 @@ from engine.diagnosis.hang_watch import HangWatch
 from engine.diagnosis.stack_dumps import Frame, locate_worker, working_threads
 from engine.messages.channel import Alive
 from engine.messages.events import Metrics, Progress, Resumed, TrainingStarted, Trouble
+from engine.processes.process import PROJECT
 from engine.runs.run_state import RunState, RunStatus
 from engine.spec.recipe_file import RecipeInfo
 from engine.spec.strategy import WorkerPlan
 from engine.system import paths
-from engine.system.process import PROJECT
 
 RECIPE = RecipeInfo(name="mine", path="/home/ben/mine.py", framework="torch", builtin=False)
 PLANS = (WorkerPlan(0, ("cpu:0",)), WorkerPlan(1, ("cpu:1",)))

@@ -8,8 +8,8 @@ import pytest
 
 from engine.diagnosis.root_cause import TAIL_BYTES, TAIL_LINES, find_failure, tail
 from engine.messages.events import Failure, WorkerFailed
+from engine.processes.process import ORPHANED, UNKNOWN_EXIT
 from engine.spec.strategy import one_process, one_process_per_device
-from engine.system.process import ORPHANED, UNKNOWN_EXIT
 
 PLANS = one_process_per_device(("cpu:0", "cpu:1", "cpu:2"))
 

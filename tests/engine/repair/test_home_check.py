@@ -10,11 +10,12 @@ import msgspec
 import pytest
 
 from engine.messages.channel import Server
+from engine.processes import process
 from engine.repair.report import Finding, Outcome
 from engine.runs import device_queue, run_index
 from engine.runs.device_queue import Ticket
 from engine.spec import presets
-from engine.system import paths, process
+from engine.system import paths
 from tests.support.recorded_runs import SPEC, RecordedRun
 
 Check = Callable[..., list[Finding]]

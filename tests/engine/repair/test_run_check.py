@@ -15,9 +15,11 @@ import pytest
 from filelock import FileLock
 
 from engine import client
+from engine.files.sqlite_file import open_readonly
 from engine.messages import heartbeat
 from engine.messages.channel import Server, StatusAnswer
 from engine.messages.events import AttemptStarted, CheckpointSaved, Notice, RunEnded
+from engine.processes import process
 from engine.repair.kept_files import LARGEST_FILE, keep_files
 from engine.repair.report import Finding, Outcome, free_name
 from engine.runs import checkpoint_files, run_index, run_info
@@ -28,8 +30,7 @@ from engine.runs.store import RunStore
 from engine.runs.store_reader import RunReader
 from engine.spec.spec_file import FILE_NAME as SPEC
 from engine.supervisor.inbox import Inbox
-from engine.system import paths, process
-from engine.system.sqlite_file import open_readonly
+from engine.system import paths
 from tests.support.old_runs import ALL, FORMATS, NEWEST, restore_run
 from tests.support.recorded_runs import RecordedRun
 from tests.support.runs import curve

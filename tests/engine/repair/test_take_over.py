@@ -9,13 +9,13 @@ from filelock import FileLock
 from engine.client import CannotStart, CommandFailed, get_run, resume, send
 from engine.messages.commands import Stop
 from engine.messages.events import AttemptStarted
+from engine.processes.machine import Machine
 from engine.repair import take_over as module
 from engine.repair.take_over import CannotTakeOver, take_over
 from engine.runs import trash
 from engine.runs.run_info import SUPERVISOR
 from engine.runs.run_state import RunState
 from engine.runs.trash import CannotDelete
-from engine.system.machine import Machine
 from tests.support.recorded_runs import RUNNING, RecordedRun
 
 OTHER = Machine("nodeB", "d2", "another boot", "pid:[1]")

@@ -13,11 +13,12 @@ import pytest
 
 from engine.messages.channel import Server
 from engine.messages.events import AttemptStarted, Event, Paused, Queued, RunEnded
+from engine.processes import process
 from engine.runs import device_queue
 from engine.runs.device_queue import CannotMoveRun, Ticket
 from engine.runs.store import RunStore
 from engine.spec.run_spec import RunSpec
-from engine.system import paths, process
+from engine.system import paths
 from tests.support.recorded_runs import new_run_folder
 
 NAMES = {"g0": "GPU 0", "g1": "GPU 1"}

@@ -11,13 +11,13 @@ import pytest
 
 from engine.client import RunInfo
 from engine.messages.events import AttemptStarted
+from engine.processes.process import start_time
 from engine.runs import device_queue, run_index, run_info
 from engine.runs.device_queue import Ticket
 from engine.runs.run_index import FILE_NAME, RunIndex, newest_active
 from engine.runs.run_notes import RunNotes, write_notes
 from engine.runs.store import RunStore
 from engine.system import paths
-from engine.system.process import start_time
 from tests.support.recorded_runs import record_epochs
 
 

@@ -18,10 +18,10 @@ from engine.messages.events import (
     RunEnded,
     WorkerStarted,
 )
+from engine.processes.process import start_time
 from engine.runs.run_workers import RunWorkers
 from engine.runs.store import RunStore
 from engine.spec.run_spec import RunSpec
-from engine.system.process import start_time
 from engine.telemetry.memory_attribution import Worker
 from tests.support.recorded_runs import new_run_folder
 

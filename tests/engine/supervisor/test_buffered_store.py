@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
+from engine.files import file_sync
 from engine.messages.events import Paused, Progress
 from engine.runs.run_state import RunState
 from engine.runs.store import FILE_NAME, RunStore
 from engine.runs.store_reader import RunReader
 from engine.supervisor import buffered_store, disk_reserve
 from engine.supervisor.buffered_store import BufferedStore
-from engine.system import file_sync
 from tests.support.events import losses
 
 

@@ -17,6 +17,7 @@ from engine.client import CommandFailed
 from engine.messages.channel import Server
 from engine.messages.commands import Pause, Stop
 from engine.messages.events import AttemptStarted, CommandReceived, CommandRefused, Queued
+from engine.processes import process
 from engine.runs import device_queue
 from engine.runs.device_queue import Ticket
 from engine.runs.run_state import RunStatus
@@ -27,7 +28,7 @@ from engine.supervisor import buffered_store, queue_admission
 from engine.supervisor.buffered_store import BufferedStore
 from engine.supervisor.inbox import Inbox, SignalReceived
 from engine.supervisor.queue_admission import QueueAdmission
-from engine.system import paths, process
+from engine.system import paths
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
 
 GPU = "GPU-11111111-2222-3333-4444-555555555555"

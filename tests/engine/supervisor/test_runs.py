@@ -16,8 +16,8 @@ from msgspec.structs import replace
 from engine import client
 from engine.messages.commands import SaveCheckpoint, Stop
 from engine.messages.events import CheckpointSaved, StopStage
+from engine.processes.process import is_alive
 from engine.runs.run_state import RunState
-from engine.system.process import is_alive
 from tests.support.runs import (
     curve,
     events,

@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from engine.diagnosis import deadlines, device_watch
+from engine.files import file_sync
 from engine.messages.channel import Channel, Flush, Flushed, Message, Server
 from engine.messages.events import (
     Alarm,
@@ -28,7 +29,6 @@ from engine.supervisor.buffered_store import BufferedStore
 from engine.supervisor.inbox import Disconnected, Inbox, MessageReceived, SnapshotReceived
 from engine.supervisor.queue_admission import QueueAdmission
 from engine.supervisor.supervisor import Supervisor
-from engine.system import file_sync
 from engine.telemetry.helper_client import TelemetryStream
 from engine.telemetry.snapshot import DeviceSnapshot, Snapshot
 from tests.support.recorded_runs import new_run_folder, this_process_supervises

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from engine.processes import process
+from engine.processes.confinement import Confinement
 from engine.spec import catalog
 from engine.supervisor import worker_pool
 from engine.supervisor.inbox import (
@@ -21,8 +23,6 @@ from engine.supervisor.inbox import (
     WorkerLaunched,
 )
 from engine.supervisor.worker_pool import RunPlan, WorkerPool
-from engine.system import process
-from engine.system.confinement import Confinement
 from engine.templates import client
 from engine.templates.client import NoTemplate
 from engine.templates.kinds import TemplateKind

@@ -10,8 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from engine.processes.process import PROJECT
 from engine.system.keep_awake import SleepInhibitor
-from engine.system.process import PROJECT
 from tests.support.inhibitor import Inhibitor, only_linux
 
 pytestmark = [pytest.mark.usefixtures("processes"), only_linux]

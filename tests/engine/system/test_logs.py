@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from engine.processes.process import PROJECT
 from engine.system import logs
-from engine.system.process import PROJECT
 
 LOGGER = logging.getLogger("engine.training.loop")
 

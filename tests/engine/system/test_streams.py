@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from engine.system.process import PROJECT
+from engine.processes.process import PROJECT
 from engine.system.streams import flush_output
 
 

@@ -14,8 +14,8 @@ from typing import Any
 import psutil
 import pytest
 
-from engine.system.confinement import own_confinement
-from engine.system.process import module_environment
+from engine.processes.confinement import own_confinement
+from engine.processes.process import module_environment
 from engine.templates import client
 from engine.templates.forked_process import ForkedProcess
 from engine.templates.kinds import SHARED_ENVIRONMENT

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from engine.system.confinement import own_confinement
-from engine.system.process import PROJECT, module_environment
+from engine.processes.confinement import own_confinement
+from engine.processes.process import PROJECT, module_environment
 from engine.templates.client import fork_workers
 from engine.templates.forked_process import ForkedProcess
 from engine.templates.kinds import KINDS, SHARED_ENVIRONMENT

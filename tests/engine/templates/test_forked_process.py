@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection
 
 import pytest
 
-from engine.system.process import ON_LINUX, UNKNOWN_EXIT, start_time
+from engine.processes.process import ON_LINUX, UNKNOWN_EXIT, start_time
 from engine.templates import forked_process
 from engine.templates.forked_process import ForkedProcess
 from engine.templates.protocol import Exited, Forked, Importing, Run, receive, send

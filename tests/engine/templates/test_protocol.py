@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from engine.system.process import ON_LINUX
+from engine.processes.process import ON_LINUX
 from engine.templates import protocol
 from engine.templates.protocol import Ask, Challenge, Files, Proof, TemplateState
 

@@ -15,8 +15,8 @@ import msgspec
 import psutil
 import pytest
 
-from engine.system.confinement import own_confinement
-from engine.system.process import PROJECT, UNKNOWN_EXIT, start_module
+from engine.processes.confinement import own_confinement
+from engine.processes.process import PROJECT, UNKNOWN_EXIT, start_module
 from engine.templates import client, protocol, server
 from engine.templates.forked_process import ForkedProcess
 from tests.engine.templates.conftest import LightTemplates, is_gone, until

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from engine.system.process import PROJECT
+from engine.processes.process import PROJECT
 from engine.worker import environment
 from engine.worker.debugger import use_terminal
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from engine.diagnosis.stack_dumps import working_threads
-from engine.system import paths, process
+from engine.processes import process
+from engine.system import paths
 from engine.worker import environment
 
 pytestmark = pytest.mark.usefixtures("processes")

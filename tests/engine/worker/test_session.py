@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from engine.messages.channel import Server
+from engine.processes.process import ON_LINUX
 from engine.spec.recipe_file import RecipeInfo
-from engine.system.process import ON_LINUX
 from engine.worker import environment, session
 from engine.worker.session import WorkerSession
 

@@ -15,12 +15,12 @@ from engine import client
 from engine.client import CannotStart, CommandFailed, NoSuchRun, RecipeChanged, RunInfo
 from engine.messages.commands import Command, Pause, Stop
 from engine.messages.events import RecipeVersion
+from engine.processes.process import start_time
 from engine.runs import device_queue
 from engine.runs.device_queue import Ticket
 from engine.runs.run_state import RunState, RunStatus
 from engine.spec.run_spec import RunSpec
 from engine.spec.validation import Problem
-from engine.system.process import start_time
 from gui.bridge.background import Background
 from gui.bridge.engine_client import EngineClient, ResumeRequest
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.system import atomic_file
-from engine.system.atomic_file import (
+from engine.files import atomic_file
+from engine.files.atomic_file import (
     create_folders,
     open_to_append,
     remove_leftovers,

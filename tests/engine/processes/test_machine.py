@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from engine.system import machine
-from engine.system.machine import Machine, Where, share_devices, this_machine, where_is
-from engine.system.process import ON_LINUX
+from engine.processes import machine
+from engine.processes.machine import Machine, Where, share_devices, this_machine, where_is
+from engine.processes.process import ON_LINUX
 
 HERE = Machine("desk", "d1", "boot 7", "pid:[4026531836]")
 

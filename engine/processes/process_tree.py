@@ -1,6 +1,6 @@
 """Processes and their descendants on Linux: who they are, and how all of them are ended.
 
-It imports little, because the guardian of a run (`engine.system.guardian`) is a small program.
+It imports little, because the guardian of a run (`engine.processes.guardian`) is a small program.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Stat(NamedTuple):
     group: int
     session: int
     created: float
-    """See `engine.system.process.start_time`."""
+    """See `engine.processes.process.start_time`."""
 
 
 Identity = tuple[int, float]

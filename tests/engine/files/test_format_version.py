@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.system.format_version import UNNUMBERED, FormatVersion
+from engine.files.format_version import UNNUMBERED, FormatVersion
 
 
 def test_a_version_is_a_text_and_a_number() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.system.sqlite_file import LARGEST_VALUE, Patience, check_schema, open_readonly
+from engine.files.sqlite_file import LARGEST_VALUE, Patience, check_schema, open_readonly
 
 ENDLESS = (
     "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) AS body FROM n"

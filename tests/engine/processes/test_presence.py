@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.system import presence
-from engine.system.process import ON_LINUX, PROJECT
+from engine.processes import presence
+from engine.processes.process import ON_LINUX, PROJECT
 
 pytestmark = [
     pytest.mark.usefixtures("processes"),
@@ -19,7 +19,7 @@ pytestmark = [
 HOLDER = """
 import os, sys, time
 from pathlib import Path
-from engine.system import presence
+from engine.processes import presence
 presence.hold(Path(sys.argv[1]))
 child = os.fork()
 if not child:
@@ -59,7 +59,7 @@ def test_two_that_ask_do_not_take_each_other_for_a_holder(tmp_path: Path) -> Non
     file = tmp_path / "lock"
     file.touch()
     ask = (
-        "import sys; from pathlib import Path; from engine.system import presence; "
+        "import sys; from pathlib import Path; from engine.processes import presence; "
         "print(any(presence.is_held(Path(sys.argv[1])) for _ in range(20_000)))"
     )
     command = [sys.executable, "-c", ask, str(file)]

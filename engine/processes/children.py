@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.system import process_tree
-from engine.system.process_tree import ON_LINUX, Identity
+from engine.processes import process_tree
+from engine.processes.process_tree import ON_LINUX, Identity
 
 END_SECONDS = 2.0
 """Time that adopted processes have to end after SIGTERM."""

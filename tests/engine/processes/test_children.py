@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.system.process import ON_LINUX, PROJECT
+from engine.processes.process import ON_LINUX, PROJECT
 
 pytestmark = [
     pytest.mark.usefixtures("processes"),
@@ -17,7 +17,7 @@ pytestmark = [
 
 BEGIN = """
 import os, subprocess, sys, time
-from engine.system import children, process_tree
+from engine.processes import children, process_tree
 
 def left_by_a_child():
     read_end, write_end = os.pipe()

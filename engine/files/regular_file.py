@@ -11,8 +11,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
-from engine.system.ownership import is_trusted
-from engine.system.units import byte_size
+from engine.files.ownership import is_trusted
 
 LARGEST_TOML = 256 * 2**10
 """Bytes. Settings take 2 KiB, a long note 50 KiB; the parser needs up to 2 s for this size."""
@@ -71,7 +70,7 @@ def read_regular(path: Path, most: int, *, follow_links: bool = False) -> bytes:
         size = os.fstat(file.fileno()).st_size
         content = b"" if size > most else file.read(most + 1)
         if max(size, len(content)) > most:
-            raise UnfitFile(f"{path.name} is larger than {byte_size(most)}")
+            raise UnfitFile(f"{path.name} is larger than {most:,} bytes")
         return content
 
 

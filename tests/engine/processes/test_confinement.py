@@ -16,15 +16,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from engine.system import confinement
-from engine.system.confinement import (
+from engine.processes import confinement
+from engine.processes.confinement import (
     CannotAdopt,
     Confinement,
     adopt,
     own_confinement,
     rights_difference,
 )
-from engine.system.process import ON_LINUX
+from engine.processes.process import ON_LINUX
 
 pytestmark = pytest.mark.skipif(not ON_LINUX, reason="of Linux")
 
@@ -93,7 +93,7 @@ def test_what_is_ignored_here_and_not_wanted_is_not_ignored_after() -> None:
 @pytest.mark.usefixtures("processes")
 def test_a_started_program_has_the_confinement_of_its_parent() -> None:
     program = (
-        "import msgspec, sys; from engine.system.confinement import own_confinement; "
+        "import msgspec, sys; from engine.processes.confinement import own_confinement; "
         "sys.stdout.buffer.write(msgspec.json.encode(own_confinement()))"
     )
     answer = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True).stdout

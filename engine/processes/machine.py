@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from engine.system.process import ON_LINUX
+from engine.processes.process import ON_LINUX
 
 
 class Machine(msgspec.Struct, frozen=True):

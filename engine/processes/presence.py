@@ -6,7 +6,7 @@ import os
 import struct
 from pathlib import Path
 
-from engine.system.process import ON_LINUX
+from engine.processes.process import ON_LINUX
 
 _LOCK = struct.Struct("hhqqi4x")
 """The `struct flock` of fcntl(2): type, origin, start, length and pid."""

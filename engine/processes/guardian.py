@@ -1,4 +1,4 @@
-"""`python -m engine.system.guardian` ends the workers of a run if their supervisor is gone.
+"""`python -m engine.processes.guardian` ends the workers of a run if their supervisor is gone.
 
 The kernel does that, also to a worker whose native code never lets another thread run. The guardian
 reads lines from its supervisor: `seconds S`, `group FOLDER` if the workers have a control group,
@@ -15,9 +15,9 @@ import sys
 import time
 from pathlib import Path
 
-from engine.system import process_tree
-from engine.system.control_group import ControlGroup
-from engine.system.process_tree import Identity
+from engine.processes import process_tree
+from engine.processes.control_group import ControlGroup
+from engine.processes.process_tree import Identity
 
 MARGIN_SECONDS = 2.0
 """Time after that of the workers, which end themselves if they can."""

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.system import file_sync
-from engine.system.file_sync import FileSync
+from engine.files import file_sync
+from engine.files.file_sync import FileSync
 
 SECONDS = 20.0
 """Longest wait; only a test that fails waits so long."""

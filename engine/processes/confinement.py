@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 import psutil
 
-from engine.system.process import ON_LINUX
+from engine.processes.process import ON_LINUX
 
 _RIGHTS = (
     *("Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"),

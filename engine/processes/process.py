@@ -19,8 +19,8 @@ from typing import Any, NoReturn, Protocol
 
 import psutil
 
-from engine.system import children, process_tree
-from engine.system.atomic_file import open_to_append
+from engine.files.atomic_file import open_to_append
+from engine.processes import children, process_tree
 
 ON_POSIX = os.name == "posix"
 ON_LINUX = process_tree.ON_LINUX

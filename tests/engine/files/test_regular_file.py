@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.system.regular_file import LARGEST_TOML, UnfitFile, read_json, read_regular, read_toml
+from engine.files.regular_file import LARGEST_TOML, UnfitFile, read_json, read_regular, read_toml
 
 
 def _sparse(path: Path) -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from engine.system import process_tree
-from engine.system.process import start_time
+from engine.processes import process_tree
+from engine.processes.process import start_time
 
 pytestmark = [
     pytest.mark.usefixtures("processes"),

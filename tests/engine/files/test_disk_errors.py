@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from engine.system.disk_errors import disk_problem
+from engine.files.disk_errors import disk_problem
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import stat
 import time
 from pathlib import Path
 
-from engine.system.ownership import is_trusted
+from engine.files.ownership import is_trusted
 
 LARGEST_VALUE = 80 * 2**20
 """Bytes of the largest value or row; a worker may send an event of 64 MiB."""

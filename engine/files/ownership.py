@@ -10,7 +10,7 @@ import os
 import stat
 from pathlib import Path
 
-from engine.system.atomic_file import create_folders
+from engine.files.atomic_file import create_folders
 
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 

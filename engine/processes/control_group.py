@@ -10,8 +10,8 @@ import os
 import time
 from pathlib import Path
 
-from engine.system import process_tree
-from engine.system.process_tree import ON_LINUX
+from engine.processes import process_tree
+from engine.processes.process_tree import ON_LINUX
 
 _MOUNTS = (Path("/sys/fs/cgroup/unified"), Path("/sys/fs/cgroup"))
 _CHECK_SECONDS = 0.02

@@ -9,14 +9,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from engine.system import control_group
-from engine.system.control_group import ControlGroup
-from engine.system.process import PROJECT
+from engine.processes import control_group
+from engine.processes.control_group import ControlGroup
+from engine.processes.process import PROJECT
 
 ENTERS = """
 import os, subprocess, sys
 from pathlib import Path
-from engine.system.control_group import ControlGroup
+from engine.processes.control_group import ControlGroup
 ControlGroup(Path(sys.argv[1])).enter()
 options = {"start_new_session": True, "env": {}, "stdout": subprocess.DEVNULL}
 print(subprocess.Popen(["/bin/sleep", "1000"], **options).pid)
@@ -40,7 +40,8 @@ def test_everything_that_was_started_in_a_group_ends_with_it() -> None:
 @pytest.mark.usefixtures("processes")
 def test_the_empty_group_of_a_killed_supervisor_is_removed_by_the_next_one() -> None:
     code = (
-        "from engine.system import control_group as c; g = c.create('test'); print(g and g.folder)"
+        "from engine.processes import control_group as c; "
+        "g = c.create('test'); print(g and g.folder)"
     )
     command = [sys.executable, "-c", code]
     made = subprocess.run(command, cwd=PROJECT, stdout=subprocess.PIPE, text=True, check=True)

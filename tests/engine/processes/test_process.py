@@ -11,7 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from engine.system import paths, process, process_tree
+from engine.processes import process, process_tree
+from engine.system import paths
 
 SECONDS = 40.0
 """Longest wait; only a test that fails gets there."""
@@ -229,7 +230,7 @@ def test_folders_in_the_environment_of_a_module_hold_in_any_working_directory(
 def test_a_process_without_free_descriptors_has_no_figure_of_its_memory(processes: None) -> None:
     code = """
 import resource
-from engine.system.process import resident_metric
+from engine.processes.process import resident_metric
 assert resident_metric()["memory_resident"] > 0
 resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
 print(resident_metric())

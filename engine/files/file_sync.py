@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from engine.system.disk_errors import short_reason
+from engine.files.disk_errors import short_reason
 
 _log = logging.getLogger(__name__)
 

@@ -1,0 +1,1 @@
+"""Files that must survive what happens to a disk: durable, private, and read with care."""
