@@ -114,9 +114,10 @@ def is_training(info: RunInfo) -> bool:
 
 
 def processes_of(info: RunInfo) -> list[psutil.Process]:
-    """The supervisor of a run, its workers and the helpers of both, without any template.
+    """The supervisor of a run, its workers and the helpers of both, without what serves other runs.
 
     A template is a child of the supervisor that started it, and the parent of many runs' workers.
+    If it is killed, that supervisor adopts them.
     """
     found: list[psutil.Process] = []
     for pid in (info.status.supervisor_pid, *info.status.worker_pids):
@@ -124,9 +125,16 @@ def processes_of(info: RunInfo) -> list[psutil.Process]:
             process = psutil.Process(pid)
             found.append(process)
             for child in process.children():
-                if not is_template(child):
+                if not is_template(child) and not _is_worker_of_another(child, info):
                     found += [child, *child.children(recursive=True)]
     return list(dict.fromkeys(found))
+
+
+def _is_worker_of_another(process: psutil.Process, info: RunInfo) -> bool:
+    with contextlib.suppress(psutil.Error):
+        command = " ".join(process.cmdline())  # that of a forked worker is one argument
+        return "engine.worker " in command and not command.endswith(str(info.folder))
+    return False
 
 
 def is_template(process: psutil.Process) -> bool:
