@@ -262,7 +262,10 @@ class RunReader:
 
     @_reports_damage
     def points_after(self, series: str, count: int) -> StoredPoints:
-        """Return the points of a series after its first `count`."""
+        """Return the points of a series after its first `count`; `batches` reads long ones whole.
+
+        They are at most MOST_ROWS: the `count` of the result tells from where to read on.
+        """
         id, _ = self._find(series)
         return self._exact(id, count)
 

@@ -31,7 +31,6 @@ def test_lost_steps_are_found() -> None:
     outcome = Outcome()
     wanted = spec("endless_counter", "torch/single", epochs=10_000, orphan_seconds=0)
     kill_supervisors(outcome, wanted, 1, seed=0)
-    [lost, not_resumed] = outcome.faults
+    [lost] = outcome.faults
     assert "steps were done, and 0 saved" in lost
-    assert "has no checkpoint" in not_resumed
     assert outcome.tallies["training"].steps_lost > 0
