@@ -36,6 +36,7 @@ class RunHeadline(QWidget):
         self.title = ElidedLabel()
         self.title.setObjectName("ttl")
         self.state = Label()
+        self.state.setTextFormat(Qt.TextFormat.RichText)  # coloured; its words are escaped
         self.state.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.progress_label = Label()
         self.progress_label.setAlignment(Qt.AlignmentFlag.AlignRight)

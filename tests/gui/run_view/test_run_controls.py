@@ -169,6 +169,7 @@ def test_how_far_it_is_in_words_and_in_the_bar(controls: RunControls) -> None:
         5000,
     )
     assert "running" in controls.headline.state.text()
+    assert controls.headline.state.textFormat() is Qt.TextFormat.RichText, "it shows no tags"
     assert "ETA 01:02:03" in controls.headline.state.text()
 
 
