@@ -148,6 +148,7 @@ def traindeck_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     home = tmp_path / "home"
     monkeypatch.setenv("TRAINDECK_HOME", str(home))
     monkeypatch.delenv("TRAINDECK_LOG", raising=False)
+    monkeypatch.delenv("TRAINDECK_LOG_FOLDER", raising=False)  # a log that an earlier test began
     yield home
     if not (home / "runs").is_dir():
         return
